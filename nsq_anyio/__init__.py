@@ -1,0 +1,1 @@
+"""NSQ client on structured concurrency: consume and publish natively on Trio and asyncio."""

@@ -1,0 +1,68 @@
+"""Addresses of nsqd: ``host:port``, ``[ipv6]:port``.
+
+nsqlookupd answers are keyed by ``broadcast_address:tcp_port``; `Address` is that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .errors import InvalidAddress
+
+__all__ = ["Address", "addresses"]
+
+_MAX_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """A TCP address; ``str()`` gives ``host:port``, with brackets around an IPv6 literal."""
+
+    host: str
+    port: int
+
+    def __post_init__(self) -> None:
+        if not self.host or len(self.host) > 255 or any(c.isspace() or c in "/[]@" for c in self.host):
+            raise InvalidAddress(f"host {self.host!r} is not valid: use a host name or an IP address")
+        if not 1 <= self.port <= _MAX_PORT:
+            raise InvalidAddress(f"port {self.port} of {self.host!r} is not valid: use 1 to {_MAX_PORT}")
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Parse ``host:port``.
+
+        :raises InvalidAddress: if the port is missing or either part is not valid
+        """
+        if not isinstance(text, str):
+            raise InvalidAddress(f"nsqd address {text!r} is not a string: use 'host:port'")
+        if "://" in text:
+            raise InvalidAddress(
+                f"nsqd address {text!r} is a URL: use 'host:port' of its TCP side, such as '127.0.0.1:4150'"
+            )
+        host, colon, port = text.rpartition(":")
+        if not colon or not (port.isascii() and port.isdigit()):
+            raise InvalidAddress(
+                f"nsqd address {text!r} has no port: use 'host:port', such as '127.0.0.1:4150'"
+            )
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise InvalidAddress(
+                f"nsqd address {text!r} is ambiguous: put an IPv6 literal in brackets, as in '[::1]:4150'"
+            )
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses(value: str | Sequence[str]) -> tuple[Address, ...]:
+    """Parse one address or a sequence of them; repeated ones count once.
+
+    :raises InvalidAddress: if one is not valid, or there is none
+    """
+    texts = (value,) if isinstance(value, str) else tuple(value)
+    if not texts:
+        raise InvalidAddress("no nsqd address given: name at least one 'host:port'")
+    return tuple(dict.fromkeys(Address.parse(text) for text in texts))

@@ -1,0 +1,49 @@
+"""Range checks for options; each error names the option, the value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+
+from .errors import InvalidOption
+
+__all__ = ["check_integer", "check_seconds"]
+
+
+def check_seconds(
+    option: str,
+    value: float | None,
+    low: float,
+    high: float = math.inf,
+    *,
+    special: tuple[float | None, ...] = (),
+) -> None:
+    """Refuse a duration outside ``low..high`` seconds, unless it is one of the ``special`` values."""
+    if value in special:
+        return
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not low <= value <= high
+        or math.isinf(value)
+    ):
+        raise InvalidOption(f"{option}={value!r} is not valid: use {_range(low, high, special)} (seconds)")
+
+
+def check_integer(
+    option: str,
+    value: int | None,
+    low: int,
+    high: float = math.inf,
+    *,
+    special: tuple[int | None, ...] = (),
+) -> None:
+    """Refuse an integer outside ``low..high``, unless it is one of the ``special`` values."""
+    if value in special and not isinstance(value, bool):
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidOption(f"{option}={value!r} is not valid: use {_range(low, high, special)}")
+
+
+def _range(low: float, high: float, special: tuple[float | None, ...]) -> str:
+    bounds = f"{low} or more" if math.isinf(high) else f"{low} to {high}"
+    return " or ".join([bounds, *(str(value) for value in special)])

@@ -1,0 +1,237 @@
+"""Every exception of the package, under one root.
+
+::
+
+    NSQError
+    ├── InvalidOption (ValueError)      a value refused before anything was sent
+    │   ├── InvalidName                 a topic or channel name
+    │   ├── InvalidAddress              an nsqd or nsqlookupd address
+    │   └── InvalidBody                 an empty or oversized message
+    ├── ConnectionFailed                no usable connection to one nsqd
+    │   ├── DialFailed                  the transport could not be opened
+    │   ├── HandshakeFailed             opened, but the peer did not finish the handshake
+    │   └── ConnectionLost              an established connection ended
+    │       └── HeartbeatTimeout        ... because nsqd was silent for too long
+    ├── ProtocolError                   the peer sent what the protocol forbids
+    │   └── FrameTooLarge
+    ├── ServerError                     nsqd answered with an error frame
+    │   └── PermanentRefusal            ... that no retry can change
+    ├── PublishError
+    │   ├── PublishRejected             nsqd said no
+    │   ├── NotSent                     certainly not executed: safe to retry
+    │   └── OutcomeUnknown              the connection was lost while waiting for the answer
+    ├── HTTPError                       nsqd's or nsqlookupd's HTTP side
+    │   ├── HTTPUnavailable             no answer
+    │   ├── HTTPStatusError             an answer that says no
+    │   └── HTTPInvalidReply            an answer that makes no sense
+    ├── AlreadyResponded (RuntimeError) a second FIN or REQ for one message
+    ├── Closed (RuntimeError)           a consumer or producer used after its block
+    └── Requeue, Discard                raised by handlers to say what becomes of a message
+
+Cancellation is not in this tree and is never turned into one of these.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyResponded",
+    "Closed",
+    "ConnectionFailed",
+    "ConnectionLost",
+    "DialFailed",
+    "Discard",
+    "FrameTooLarge",
+    "HTTPError",
+    "HTTPInvalidReply",
+    "HTTPStatusError",
+    "HTTPUnavailable",
+    "HandshakeFailed",
+    "HeartbeatTimeout",
+    "InvalidAddress",
+    "InvalidBody",
+    "InvalidName",
+    "InvalidOption",
+    "NSQError",
+    "NotSent",
+    "OutcomeUnknown",
+    "PermanentRefusal",
+    "ProtocolError",
+    "PublishError",
+    "PublishRejected",
+    "Requeue",
+    "ServerError",
+]
+
+
+class NSQError(Exception):
+    """The root of every exception that this package raises."""
+
+
+class InvalidOption(NSQError, ValueError):
+    """A value was refused locally; the text names it and the allowed range."""
+
+
+class InvalidName(InvalidOption):
+    """A topic or channel name that nsqd would refuse."""
+
+
+class InvalidAddress(InvalidOption):
+    """An address that names no nsqd or nsqlookupd."""
+
+
+class InvalidBody(InvalidOption):
+    """A message body, or a list of them, that nsqd would refuse: empty or too large."""
+
+
+class ConnectionFailed(NSQError):
+    """There is no usable connection to ``nsqd``.
+
+    :ivar nsqd: the address, as ``host:port``
+    """
+
+    def __init__(self, nsqd: str, reason: str) -> None:
+        super().__init__(f"nsqd {nsqd}: {reason}")
+        self.nsqd = nsqd
+        self.reason = reason
+
+
+class DialFailed(ConnectionFailed):
+    """The transport could not be opened: refused, unreachable, unknown host, or too slow."""
+
+
+class HandshakeFailed(ConnectionFailed):
+    """The transport opened, but the peer did not complete the NSQ handshake."""
+
+
+class ConnectionLost(ConnectionFailed):
+    """An established connection ended; messages in flight on it go to other consumers."""
+
+
+class HeartbeatTimeout(ConnectionLost):
+    """nsqd sent nothing for more than two heartbeat intervals."""
+
+
+class ProtocolError(NSQError):
+    """The peer sent bytes that the NSQ protocol does not allow."""
+
+
+class FrameTooLarge(ProtocolError):
+    """A frame announced more bytes than ``max_frame_size`` allows.
+
+    :ivar size: the announced size in bytes
+    :ivar limit: the bound it broke, in bytes
+    """
+
+    def __init__(self, size: int, limit: int, hint: str = "") -> None:
+        remedy = hint or "raise it if such messages are expected"
+        super().__init__(f"a frame of {size} bytes exceeds max_frame_size={limit}: {remedy}")
+        self.size = size
+        self.limit = limit
+
+
+class ServerError(NSQError):
+    """nsqd answered with an error frame.
+
+    :ivar code: the error code, such as ``E_BAD_TOPIC``
+    :ivar detail: the text after the code, possibly empty
+    :ivar fatal: whether nsqd closes the connection after it
+    """
+
+    def __init__(self, code: str, detail: str = "", *, fatal: bool = True) -> None:
+        super().__init__(f"{code} {detail}".rstrip())
+        self.code = code
+        self.detail = detail
+        self.fatal = fatal
+
+
+class PermanentRefusal(ServerError):
+    """An error frame that answers every retry alike: a bad name, no permission, refused options."""
+
+
+class PublishError(NSQError):
+    """A message was not confirmed by nsqd."""
+
+
+class PublishRejected(PublishError):
+    """nsqd refused the message; it was not stored.
+
+    :ivar code: nsqd's error code, such as ``E_BAD_MESSAGE``
+    """
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code} {detail}".rstrip())
+        self.code = code
+        self.detail = detail
+
+
+class NotSent(PublishError):
+    """The message was certainly not executed by nsqd; publishing it again cannot duplicate it."""
+
+
+class OutcomeUnknown(PublishError):
+    """The connection was lost before nsqd answered: the message may or may not be stored."""
+
+
+class HTTPError(NSQError):
+    """A request to the HTTP side of nsqd or nsqlookupd failed.
+
+    :ivar url: the URL that was asked
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{url}: {reason}")
+        self.url = url
+        self.reason = reason
+
+
+class HTTPUnavailable(HTTPError):
+    """No answer: refused, unreachable, or later than the timeout."""
+
+
+class HTTPStatusError(HTTPError):
+    """The server answered with an error status.
+
+    :ivar status: the HTTP status, such as 404
+    :ivar code: NSQ's code in the answer, such as ``TOPIC_NOT_FOUND``; empty when there was none
+    """
+
+    def __init__(self, url: str, status: int, code: str) -> None:
+        super().__init__(url, f"{status} {code}".rstrip())
+        self.status = status
+        self.code = code
+
+
+class HTTPInvalidReply(HTTPError):
+    """The answer is not what this endpoint returns: no JSON, missing fields, or too large."""
+
+
+class AlreadyResponded(NSQError, RuntimeError):
+    """``finish()`` or ``requeue()`` was called for a message that already has its answer."""
+
+
+class Closed(NSQError, RuntimeError):
+    """A consumer or producer was used outside its ``async with`` block."""
+
+
+class Requeue(NSQError):  # not a failure of ours, but users expect one root
+    """Raise it in a handler to requeue the message.
+
+    :param delay: seconds until nsqd offers the message again; None takes the consumer's policy
+    :param backoff: whether this counts as a failure that slows the consumer down
+    """
+
+    def __init__(self, delay: float | None = None, *, backoff: bool = True) -> None:
+        super().__init__("requeue" if delay is None else f"requeue in {delay} s")
+        self.delay = delay
+        self.backoff = backoff
+
+
+class Discard(NSQError):
+    """Raise it in a handler to finish a message that cannot be processed.
+
+    :param reason: why, for the log and the event
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
