@@ -32,10 +32,12 @@ class ConnectionOptions:
     :param dial_timeout: to open the transport; default 5
     :param handshake_timeout: from the open transport to the answer to IDENTIFY, and for SUB; default 10
     :param write_timeout: after which a peer that takes no bytes counts as lost; default 30
-    :param heartbeat_interval: between nsqd's heartbeats, 1 or more, -1 for none (nsqd then refuses SUB); default 30
+    :param heartbeat_interval: between nsqd's heartbeats, 1 or more; -1 for none, but then nsqd refuses SUB;
+        default 30
     :param sample_rate: percentage of the messages to receive, 0 to 99; nsqd discards the rest; 0 receives all
     :param output_buffer_size: of nsqd for this connection, 64 to 65536, -1 for none; None takes nsqd's 16384
-    :param output_buffer_timeout: how long nsqd may hold back output, 0.025 to 30, -1 for no timer; None takes nsqd's 0.25
+    :param output_buffer_timeout: how long nsqd may hold back output, 0.025 to 30, -1 for no timer;
+        None takes nsqd's 0.25
     :param msg_timeout: after which nsqd requeues an unanswered message, 1 to 900; None takes nsqd's (60)
     :param max_frame_size: the largest frame taken from nsqd; default 16 MiB
     :raises InvalidOption: for a value outside its range

@@ -1,0 +1,89 @@
+"""The commands of protocol V2 as bytes. Names and numbers are checked by the callers, at the API."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "CLS",
+    "NOP",
+    "auth",
+    "dpub",
+    "encode_bodies",
+    "fin",
+    "identify",
+    "mpub",
+    "pub",
+    "rdy",
+    "req",
+    "sub",
+    "touch",
+]
+
+NOP = b"NOP\n"
+CLS = b"CLS\n"
+
+_pack_size = struct.Struct(">I").pack
+
+
+def identify(payload: bytes) -> bytes:
+    """``IDENTIFY``, with its JSON."""
+    return b"IDENTIFY\n" + _pack_size(len(payload)) + payload
+
+
+def auth(secret: bytes) -> bytes:
+    """``AUTH``, with the secret."""
+    return b"AUTH\n" + _pack_size(len(secret)) + secret
+
+
+def sub(topic: str, channel: str) -> bytes:
+    """``SUB``: subscribe this connection, once, to a channel of a topic."""
+    return f"SUB {topic} {channel}\n".encode("ascii")
+
+
+def pub(topic: str, body: bytes) -> bytes:
+    """``PUB``: publish one message."""
+    return b"PUB %b\n%b%b" % (topic.encode("ascii"), _pack_size(len(body)), body)
+
+
+def dpub(topic: str, defer_ms: int, body: bytes) -> bytes:
+    """``DPUB``: publish one message that nsqd delivers after ``defer_ms`` milliseconds."""
+    return b"DPUB %b %d\n%b%b" % (topic.encode("ascii"), defer_ms, _pack_size(len(body)), body)
+
+
+def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
+    """``MPUB``: publish several messages, all or none."""
+    payload = encode_bodies(bodies)
+    return b"MPUB %b\n%b%b" % (topic.encode("ascii"), _pack_size(len(payload)), payload)
+
+
+def encode_bodies(bodies: Sequence[bytes]) -> bytes:
+    """The body of ``MPUB`` and of ``/mpub?binary=true``: a count, then each message with its size."""
+    return b"".join([_pack_size(len(bodies)), *_sized(bodies)])
+
+
+def _sized(bodies: Iterable[bytes]) -> Iterable[bytes]:
+    for body in bodies:
+        yield _pack_size(len(body))
+        yield body
+
+
+def rdy(count: int) -> bytes:
+    """``RDY``: let nsqd have at most ``count`` unanswered messages on this connection."""
+    return b"RDY %d\n" % count
+
+
+def fin(message_id: bytes) -> bytes:
+    """``FIN``: the message was processed."""
+    return b"FIN %b\n" % message_id
+
+
+def req(message_id: bytes, delay_ms: int) -> bytes:
+    """``REQ``: offer the message again after ``delay_ms`` milliseconds."""
+    return b"REQ %b %d\n" % (message_id, delay_ms)
+
+
+def touch(message_id: bytes) -> bytes:
+    """``TOUCH``: start the message's timeout anew."""
+    return b"TOUCH %b\n" % message_id

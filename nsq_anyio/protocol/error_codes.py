@@ -1,0 +1,57 @@
+"""The error codes that nsqd 1.3.0 sends, and what each means for the connection."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import PermanentRefusal, ServerError
+
+__all__ = ["FAILED_RESPONSE_CODES", "FATAL_CODES", "PERMANENT_CODES", "failed_message_id", "parse_error"]
+
+FAILED_RESPONSE_CODES = frozenset({"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"})
+"""The three that answer no request and leave the connection open: the message was not in flight any more."""
+
+PERMANENT_CODES = frozenset(
+    {
+        "E_AUTH_DISABLED",
+        "E_AUTH_FIRST",
+        "E_BAD_BODY",
+        "E_BAD_CHANNEL",
+        "E_BAD_PROTOCOL",
+        "E_BAD_TOPIC",
+        "E_IDENTIFY_FAILED",
+        "E_INVALID",
+        "E_UNAUTHORIZED",
+    }
+)
+"""In a handshake these answer every retry alike. (E_AUTH_FAILED is not here: the auth server may return.)"""
+
+FATAL_CODES = PERMANENT_CODES | {
+    "E_AUTH_ERROR",
+    "E_AUTH_FAILED",
+    "E_BAD_MESSAGE",
+    "E_DPUB_FAILED",
+    "E_MPUB_FAILED",
+    "E_PUB_FAILED",
+    "E_SUB_FAILED",
+}
+"""After these nsqd closes the connection. An unknown code counts as fatal too."""
+
+_MESSAGE_ID = re.compile(r"(?:FIN|REQ|TOUCH) ([!-~]{16}) failed")
+
+
+def parse_error(data: bytes, *, handshake: bool = False) -> ServerError:
+    """The error that an error frame tells: ``CODE`` or ``CODE text``.
+
+    :param handshake: whether it answers IDENTIFY, AUTH or SUB, where some codes are permanent
+    """
+    code, _, detail = data.decode("utf-8", "backslashreplace").partition(" ")
+    if handshake and code in PERMANENT_CODES:
+        return PermanentRefusal(code, detail)
+    return ServerError(code, detail, fatal=code not in FAILED_RESPONSE_CODES)
+
+
+def failed_message_id(error: ServerError) -> bytes | None:
+    """The id of the message whose FIN, REQ or TOUCH failed; nsqd writes ``FIN <id> failed`` after the code."""
+    match = _MESSAGE_ID.search(error.detail)
+    return match[1].encode("ascii") if match and error.code in FAILED_RESPONSE_CODES else None

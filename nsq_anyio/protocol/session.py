@@ -1,0 +1,187 @@
+"""The client's side of one connection: which command is legal when, and which frame answers which request.
+
+nsqd handles the commands of a connection strictly in order, so answers pair with requests first in,
+first out. Heartbeats and the three failed-response errors stand outside of that order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from ..errors import ProtocolError, ServerError
+from .error_codes import FAILED_RESPONSE_CODES, failed_message_id, parse_error
+from .frames import FRAME_ERROR, HEARTBEAT, Frame
+
+__all__ = [
+    "Answer",
+    "ClientSession",
+    "Command",
+    "Heartbeat",
+    "Refusal",
+    "ResponseFailed",
+    "State",
+]
+
+RequestT = TypeVar("RequestT")
+
+
+class State(Enum):
+    """Where a connection stands."""
+
+    CONNECTED = "connected"
+    IDENTIFIED = "identified"
+    SUBSCRIBED = "subscribed"
+    CLOSING = "closing"
+
+
+class Command(Enum):
+    """The commands of protocol V2."""
+
+    IDENTIFY = "IDENTIFY"
+    AUTH = "AUTH"
+    SUB = "SUB"
+    PUB = "PUB"
+    MPUB = "MPUB"
+    DPUB = "DPUB"
+    RDY = "RDY"
+    FIN = "FIN"
+    REQ = "REQ"
+    TOUCH = "TOUCH"
+    CLS = "CLS"
+    NOP = "NOP"
+
+
+_PUBLISHES = (Command.PUB, Command.MPUB, Command.DPUB)
+_ANSWERED = frozenset({Command.IDENTIFY, Command.AUTH, Command.SUB, Command.CLS, *_PUBLISHES})
+
+# The legal commands, and the state after each; nsqd closes the connection on any other (E_INVALID).
+_TRANSITIONS: dict[State, dict[Command, State]] = {
+    State.CONNECTED: {
+        Command.IDENTIFY: State.IDENTIFIED,
+        Command.NOP: State.CONNECTED,
+    },
+    State.IDENTIFIED: {
+        Command.AUTH: State.IDENTIFIED,
+        Command.SUB: State.SUBSCRIBED,
+        Command.NOP: State.IDENTIFIED,
+        **dict.fromkeys(_PUBLISHES, State.IDENTIFIED),
+    },
+    State.SUBSCRIBED: {
+        Command.CLS: State.CLOSING,
+        **dict.fromkeys(
+            (Command.RDY, Command.FIN, Command.REQ, Command.TOUCH, Command.NOP, *_PUBLISHES), State.SUBSCRIBED
+        ),
+    },
+    # nsqd ignores RDY here, but still takes the answers to messages that are in flight.
+    State.CLOSING: dict.fromkeys(
+        (Command.RDY, Command.FIN, Command.REQ, Command.TOUCH, Command.NOP, *_PUBLISHES), State.CLOSING
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """nsqd asks for a sign of life; any command is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[RequestT]):
+    """The oldest request succeeded."""
+
+    request: RequestT
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Generic[RequestT]):
+    """nsqd refused the oldest request, or, with ``request`` None, a command that has no answer.
+
+    It closes the connection now, and has executed nothing that was sent after that command.
+    """
+
+    request: RequestT | None
+    error: ServerError
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFailed:
+    """A FIN, REQ or TOUCH came too late: its message was no longer in flight. It answers no request."""
+
+    message_id: bytes | None
+    error: ServerError
+
+
+class ClientSession(Generic[RequestT]):
+    """Checks what is sent, and pairs what is received with it.
+
+    Requests are whatever object the owner wants back with the answer.
+    """
+
+    def __init__(self) -> None:
+        self._state = State.CONNECTED
+        self._requests: deque[tuple[Command, RequestT]] = deque()
+
+    @property
+    def state(self) -> State:
+        """The state after everything that was sent."""
+        return self._state
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._requests)
+
+    def sending(self, command: Command, request: RequestT | None = None) -> None:
+        """Note that ``command`` goes out next; ``request`` comes back with its answer.
+
+        :raises ProtocolError: if the command is not legal in this state, or if it is one that nsqd
+            answers and ``request`` is None
+        """
+        state = _TRANSITIONS[self._state].get(command)
+        if state is None:
+            raise ProtocolError(f"{command.value} cannot be sent on a connection that is {self._state.value}")
+        if command in _ANSWERED:
+            if request is None:
+                raise ProtocolError(f"{command.value} is answered: it needs a request to pair with")
+            self._requests.append((command, request))
+        self._state = state
+
+    def received(self, frame: Frame) -> Heartbeat | Answer[RequestT] | Refusal[RequestT] | ResponseFailed:
+        """Say what a response or error frame means.
+
+        :raises ProtocolError: for a response that answers nothing
+        """
+        frame_type, data = frame
+        if frame_type == FRAME_ERROR:
+            return self._received_error(data)
+        if data == HEARTBEAT:
+            return Heartbeat()
+        if not self._requests:
+            raise ProtocolError(f"nsqd answered {data[:80]!r}, but no request was waiting")
+        _, request = self._requests.popleft()
+        return Answer(request, data)
+
+    def _received_error(self, data: bytes) -> Refusal[RequestT] | ResponseFailed:
+        in_handshake = bool(self._requests) and self._requests[0][0] in (
+            Command.IDENTIFY,
+            Command.AUTH,
+            Command.SUB,
+        )
+        error = parse_error(data, handshake=in_handshake)
+        if error.code in FAILED_RESPONSE_CODES:
+            return ResponseFailed(failed_message_id(error), error)
+        # A fatal error may also come for a RDY, FIN, REQ or TOUCH, of which no record is kept. CLS is the
+        # only request that can wait among those, and after either the connection ends.
+        if not self._requests:
+            return Refusal(None, error)
+        _, request = self._requests.popleft()
+        return Refusal(request, error)
+
+    def abandon(self) -> list[RequestT]:
+        """Forget the requests that wait, oldest first, and return them: the connection has ended."""
+        requests = [request for _, request in self._requests]
+        self._requests.clear()
+        return requests
