@@ -5,6 +5,7 @@ nsqlookupd answers are keyed by ``broadcast_address:tcp_port``; `Address` is tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from .errors import InvalidAddress
 __all__ = ["Address", "addresses"]
 
 _MAX_PORT = 65535
+_MAX_HOST_LENGTH = 255
+_PORT = re.compile("[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,10 +26,11 @@ class Address:
     port: int
 
     def __post_init__(self) -> None:
-        if not self.host or len(self.host) > 255 or any(c.isspace() or c in "/[]@" for c in self.host):
+        # The values may come from a peer's JSON, so neither their types nor their characters are certain.
+        if not isinstance(self.host, str) or not _is_host(self.host):
             raise InvalidAddress(f"host {self.host!r} is not valid: use a host name or an IP address")
-        if not 1 <= self.port <= _MAX_PORT:
-            raise InvalidAddress(f"port {self.port} of {self.host!r} is not valid: use 1 to {_MAX_PORT}")
+        if type(self.port) is not int or not 1 <= self.port <= _MAX_PORT:
+            raise InvalidAddress(f"port {self.port!r} of {self.host!r} is not valid: use 1 to {_MAX_PORT}")
 
     @classmethod
     def parse(cls, text: str) -> Address:
@@ -41,9 +45,9 @@ class Address:
                 f"nsqd address {text!r} is a URL: use 'host:port' of its TCP side, such as '127.0.0.1:4150'"
             )
         host, colon, port = text.rpartition(":")
-        if not colon or not (port.isascii() and port.isdigit()):
+        if not colon or not _PORT.fullmatch(port):
             raise InvalidAddress(
-                f"nsqd address {text!r} has no port: use 'host:port', such as '127.0.0.1:4150'"
+                f"nsqd address {text!r} has no valid port: use 'host:port', such as '127.0.0.1:4150'"
             )
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -55,6 +59,10 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _is_host(text: str) -> bool:
+    return 0 < len(text) <= _MAX_HOST_LENGTH and all(c.isprintable() and c not in " /[]@" for c in text)
 
 
 def addresses(value: str | Sequence[str]) -> tuple[Address, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 from .errors import InvalidOption
 
@@ -24,7 +25,7 @@ def check_seconds(
         isinstance(value, bool)
         or not isinstance(value, int | float)
         or not low <= value <= high
-        or math.isinf(value)
+        or value > sys.float_info.max  # infinity, or an integer that no timer could take
     ):
         raise InvalidOption(f"{option}={value!r} is not valid: use {_range(low, high, special)} (seconds)")
 
@@ -38,9 +39,14 @@ def check_integer(
     special: tuple[int | None, ...] = (),
 ) -> None:
     """Refuse an integer outside ``low..high``, unless it is one of the ``special`` values."""
-    if value in special and not isinstance(value, bool):
+    if value is None and None in special:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    # -1.0 equals the special -1, but would reach nsqd as "-1.0", which is no integer in its JSON.
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not (value in special or low <= value <= high)
+    ):
         raise InvalidOption(f"{option}={value!r} is not valid: use {_range(low, high, special)}")
 
 

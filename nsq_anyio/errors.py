@@ -64,7 +64,16 @@ __all__ = [
 
 
 class NSQError(Exception):
-    """The root of every exception that this package raises."""
+    """The root of every exception that this package raises; it can be pickled and copied."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exception's own way calls the class with the finished text, which most classes here compose
+        # from other arguments; an error must be able to cross from a worker process.
+        return _restore, (type(self), self.args), self.__dict__
+
+
+def _restore(kind: type[NSQError], args: tuple[object, ...]) -> NSQError:
+    return kind.__new__(kind, *args)
 
 
 class InvalidOption(NSQError, ValueError):

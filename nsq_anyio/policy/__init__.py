@@ -1,0 +1,1 @@
+"""Decisions as pure functions and state machines: time and randomness are arguments."""

@@ -52,6 +52,6 @@ def parse_error(data: bytes, *, handshake: bool = False) -> ServerError:
 
 
 def failed_message_id(error: ServerError) -> bytes | None:
-    """The id of the message whose FIN, REQ or TOUCH failed; nsqd writes ``FIN <id> failed`` after the code."""
+    """The id of the message whose FIN, REQ or TOUCH failed; nsqd writes it after the code."""
     match = _MESSAGE_ID.search(error.detail)
     return match[1].encode("ascii") if match and error.code in FAILED_RESPONSE_CODES else None

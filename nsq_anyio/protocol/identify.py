@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -106,7 +107,10 @@ def _field(fields: dict[str, object], name: str, kind: type[FieldT], default: Fi
     value = fields.get(name, default)
     # type(), not isinstance(): a bool is no number here.
     if type(value) is not kind or (isinstance(value, int) and abs(value) > _MAX_INTEGER):
-        raise ProtocolError(f"IDENTIFY was answered with {name}={str(value)[:40]}: expected {kind.__name__}")
+        # reprlib looks only a few levels deep, where str() could exhaust the stack.
+        raise ProtocolError(
+            f"IDENTIFY was answered with {name}={reprlib.repr(value)}: expected {kind.__name__}"
+        )
     return value
 
 

@@ -1,0 +1,25 @@
+from importlib.metadata import version as _version
+
+project = "nsq-anyio"
+author = "The nsq-anyio authors"
+copyright = "the nsq-anyio authors"
+release = version = _version("nsq-anyio")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+nitpicky = True
+
+myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+
+html_theme = "furo"
+html_title = f"nsq-anyio {release}"

@@ -1,0 +1,81 @@
+"""Everything that must hold before a change is merged: ``nox`` runs it all, ``nox -l`` lists the sessions."""
+
+import sys
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.download_python = "never"
+
+GROUPS = nox.project.load_toml("pyproject.toml")
+PACKAGE = ("-e", ".[trio,cli]")
+
+
+def group(name: str) -> tuple[str, ...]:
+    """Return the requirements of a dependency group of pyproject.toml."""
+    return nox.project.dependency_groups(GROUPS, name)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check the style and the format of the code."""
+    session.install(*group("lint"))
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """Check the types, and that the public API has all of them."""
+    session.install(*PACKAGE, *group("typing"))
+    session.run("mypy")
+    session.run("pyright")
+    session.run("pyright", "--verifytypes", "nsq_anyio", "--ignoreexternal")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run all tests that need nothing but Python."""
+    session.install(*PACKAGE, *group("test"))
+    run_tests(session)
+
+
+@nox.session(venv_backend="uv")
+def lowest(session: nox.Session) -> None:
+    """Run the same tests with the lowest releases that pyproject.toml allows."""
+    session.install("--resolution=lowest-direct", *PACKAGE, *group("test"))
+    run_tests(session)
+
+
+@nox.session(python=["3.12", "3.13"], default=False)
+def pythons(session: nox.Session) -> None:
+    """Run the same tests with the other Python releases."""
+    session.install(*PACKAGE, *group("test"))
+    run_tests(session)
+
+
+@nox.session(venv_backend="none")
+def servers(session: nox.Session) -> None:
+    """Build the real NSQ programs into .nox/servers/bin."""
+    session.run(sys.executable, "tests/servers/build.py")
+
+
+@nox.session(requires=["servers"])
+def interop(session: nox.Session) -> None:
+    """Run one suite against the embedded and the real servers."""
+    session.install(*PACKAGE, *group("test"))
+    session.run("pytest", *(session.posargs or ["tests/interop"]))
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation."""
+    session.install(*PACKAGE, *group("docs"))
+    session.run("sphinx-build", "-W", "-n", "-b", "html", "docs", "docs/_build/html")
+
+
+def run_tests(session: nox.Session) -> None:
+    """Run the tests that need neither the real servers nor Spark, or what `nox -s SESSION -- ...` names."""
+    apart = ["--ignore=tests/interop", "--ignore=tests/spark"]
+    session.run("pytest", *(session.posargs or ["tests", *apart]))

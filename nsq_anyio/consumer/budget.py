@@ -1,0 +1,95 @@
+"""The max_in_flight budget: one `anyio.CapacityLimiter`, of which every connection borrows its slots.
+
+Consumers that are given the same limiter share one budget. The limiter itself is their meeting point: its
+borrowers show who holds slots, its queue who waits for a first one; each takes an even share.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+__all__ = ["Budget", "Slot"]
+
+
+class Slot:
+    """A borrower of one token: room for one message. ``holder`` is the consumer's budget."""
+
+    __slots__ = ("holder",)
+
+    def __init__(self, holder: Budget) -> None:
+        self.holder = holder
+
+
+class Budget:
+    """One consumer's part of a limiter.
+
+    :param limiter: perhaps shared with other consumers
+    :param turn: seconds for which a consumer may keep a last slot while others wait for one
+    """
+
+    def __init__(self, limiter: anyio.CapacityLimiter, turn: float) -> None:
+        self.limiter = limiter
+        self._turn = turn
+        self._held = 0
+        self._held_since = 0.0
+        self._spare: list[Slot] = []
+
+    @property
+    def held(self) -> int:
+        """How many slots this consumer holds."""
+        return self._held
+
+    def share(self, now: float) -> int:
+        """How many slots this consumer should hold at most, beside the others that want some."""
+        statistics = self.limiter.statistics()
+        total = self.limiter.total_tokens
+        if statistics.borrowed_tokens == self._held and not statistics.tasks_waiting:
+            return _whole(total)
+        holders = {slot.holder for slot in statistics.borrowers if isinstance(slot, Slot)} - {self}
+        foreign = sum(not isinstance(slot, Slot) for slot in statistics.borrowers)
+        parties = len(holders) + statistics.tasks_waiting + (1 if self._held else 0)
+        share = (_whole(total) - foreign) // max(parties, 1)
+        if share < 1 and self._held and now - self._held_since < self._turn:
+            return 1
+        return max(share, 0)
+
+    def take(self, count: int, now: float) -> list[Slot]:
+        """Borrow up to ``count`` slots, as many as there are."""
+        slots, self._spare = self._spare[: max(count, 0)], self._spare[max(count, 0) :]
+        spare = len(slots)
+        for _ in range(count - spare):
+            slot = Slot(self)
+            try:
+                self.limiter.acquire_on_behalf_of_nowait(slot)
+            except anyio.WouldBlock:
+                break
+            slots.append(slot)
+        self._note_held(len(slots) - spare, now)
+        return slots
+
+    async def wait_for_one(self) -> None:
+        """Queue for a slot, ahead of those that only want more; the next `take` gets it."""
+        slot = Slot(self)
+        await self.limiter.acquire_on_behalf_of(slot)
+        self._spare.append(slot)
+        self._note_held(1, anyio.current_time())
+
+    def return_spare(self) -> None:
+        """Return a slot that was waited for, but that nobody took."""
+        spare, self._spare = self._spare, []
+        self.give_back(spare)
+
+    def give_back(self, slots: list[Slot]) -> None:
+        """Return borrowed slots."""
+        for slot in slots:
+            self.limiter.release_on_behalf_of(slot)
+        self._held -= len(slots)
+
+    def _note_held(self, count: int, now: float) -> None:
+        if self._held == 0 and count:
+            self._held_since = now
+        self._held += count
+
+
+def _whole(tokens: float) -> int:
+    return int(min(tokens, 2**31))

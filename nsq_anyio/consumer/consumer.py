@@ -1,0 +1,271 @@
+"""What users hold inside ``async with nsq.consume(...)``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from ..address import Address
+from ..checks import check_integer
+from ..connection.background import Background
+from ..errors import Closed
+from ..events import Emitter, EventHook, GaveUp, HandlerFailed
+from ..options import ConnectionOptions, ConsumerOptions
+from .budget import Budget
+from .discovery import Discovery
+from .handler import Handler, Workers
+from .inbox import Inbox
+from .message import Message
+from .supervisor import Supervisor
+
+__all__ = ["Consumer", "ConsumerStatistics", "GiveUp"]
+
+GiveUp = Callable[[Message], Awaitable[object] | object]
+"""Called with a message before it is given up; plain or async. If it raises, the message is requeued."""
+
+_STARVED_PART = 0.85
+"""The part of RDY in flight at which more cannot be expected soon (building client libraries, "Message Flow
+Starvation")."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStatistics:
+    """A snapshot of a consumer's counters.
+
+    :ivar connections: subscribed now
+    :ivar in_flight: messages that wait for their answer
+    :ivar waiting: of them, those that nobody has taken yet
+    :ivar received: messages that came
+    :ivar finished: of them, finished
+    :ivar requeued: of them, requeued
+    :ivar timed_out: of them, past their deadline before an answer
+    :ivar late: answers dropped, because the message had timed out or its connection had ended
+    :ivar refused: answers that nsqd refused, because the message was no longer in flight there
+    """
+
+    connections: int
+    in_flight: int
+    waiting: int
+    received: int
+    finished: int
+    requeued: int
+    timed_out: int
+    late: int
+    refused: int
+
+
+class Consumer:
+    """Takes the messages of one channel. Made by `consume`.
+
+    Iterate over it, or hand a handler to `run`; several tasks may do so at once and share the messages.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        nsqds: Sequence[Address],
+        nsqlookupds: Sequence[str],
+        max_in_flight: int | None,
+        limiter: anyio.CapacityLimiter | None,
+        on_give_up: GiveUp | None,
+        on_event: EventHook | None,
+        options: ConsumerOptions,
+        connection: ConnectionOptions,
+    ) -> None:
+        self._options = options
+        self._emit = Emitter("nsq_anyio.consumer", on_event)
+        self._on_give_up = on_give_up
+        self._inbox = Inbox(options.max_attempts, self._give_up)
+        self._limiter_is_shared = limiter is not None
+        # A limiter with no limit given grants what `max_in_flight` asks for, see its setter.
+        self._limiter = limiter or anyio.CapacityLimiter(max(max_in_flight or 1, 1))
+        self._follows_taker = max_in_flight is None and limiter is None
+        self._closed = False
+        discovery = Discovery(topic, nsqlookupds, options=options, emit=self._emit) if nsqlookupds else None
+        self._supervisor = Supervisor(
+            topic,
+            channel,
+            nsqds=nsqds,
+            discovery=discovery,
+            inbox=self._inbox,
+            budget=Budget(self._limiter, options.rdy_redistribute_interval),
+            options=options,
+            connection_options=connection,
+            emit=self._emit,
+            fail=self._fail,
+        )
+        if max_in_flight is None:
+            max_in_flight = 1 if limiter is None else int(min(limiter.total_tokens, 2**31))
+        self._supervisor.max_in_flight = max_in_flight
+        self._background = Background(self._supervisor.run, self._shut_down)
+
+    def __repr__(self) -> str:
+        supervisor = self._supervisor
+        state = "closed" if self._closed else f"{len(supervisor.subscriptions)} connections"
+        name = f"{supervisor.topic}/{supervisor.channel}"
+        return f"<Consumer {name} {state}, {self.in_flight} of {self.max_in_flight} in flight>"
+
+    # Taking messages
+
+    def __aiter__(self) -> Consumer:
+        self._offer(1)
+        return self
+
+    def __anext__(self) -> Awaitable[Message]:
+        """Wait for the next message; the iteration ends after `stop`.
+
+        :raises Closed: outside the block
+        """
+        self._check_open()
+        return self._inbox.take()
+
+    async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
+        """Handle messages until `stop` is called, this call is cancelled, or the consumer fails.
+
+        The message is finished when the handler returns, and requeued when it raises; `Requeue` and `Discard`
+        say it in detail. A handler may also answer by itself. Cancelled, the call starts no more messages and
+        gives running handlers ``cancelled_drain_timeout`` seconds (after `stop`: ``drain_timeout``) before
+        it cancels them and requeues their messages.
+
+        :param handler: an async function of one message
+        :param concurrency: how many run at a time, 1 or more; default 1
+        :raises InvalidOption: if ``concurrency`` is out of range
+        :raises Closed: outside the block
+        """
+        check_integer("concurrency", concurrency, 1)
+        self._check_open()
+        self._offer(concurrency)
+        workers = Workers(
+            self._inbox,
+            handler,
+            self._emit,
+            drain_timeout=self._options.drain_timeout,
+            cancelled_drain_timeout=self._options.cancelled_drain_timeout,
+        )
+        await workers.run(concurrency)
+
+    def stop(self) -> None:
+        """Take no more messages: iterations end, `run` returns once its handlers have ended.
+
+        Messages that nobody has taken are handed back at once; those that were taken can still be answered
+        until the block ends.
+        """
+        self._supervisor.stop()
+
+    async def ready(self) -> None:
+        """Wait until nsqd has accepted a subscription, the first of this consumer.
+
+        :raises Closed: outside the block
+        """
+        self._check_open()
+        await self._supervisor.subscribed.wait()
+
+    # Its state
+
+    @property
+    def max_in_flight(self) -> int:
+        """How many messages may be unanswered at once, over all connections; settable, 0 pauses.
+
+        With a shared limiter it bounds this consumer's part.
+        """
+        return self._supervisor.max_in_flight
+
+    @max_in_flight.setter
+    def max_in_flight(self, value: int) -> None:
+        check_integer("max_in_flight", value, 0)
+        self._follows_taker = False
+        self._set_max_in_flight(value)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages were received and are not answered."""
+        return sum(len(subscription.in_flight) for subscription in self._supervisor.subscriptions.values())
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether a connection has brought nearly all that its RDY count allows.
+
+        Then waiting for more before a batch is processed may be in vain.
+        """
+        return any(
+            subscription.in_flight and len(subscription.in_flight) >= subscription.rdy * _STARVED_PART
+            for subscription in self._supervisor.subscriptions.values()
+        )
+
+    @property
+    def connections(self) -> tuple[str, ...]:
+        """The addresses of the nsqds that this consumer is subscribed to now."""
+        return tuple(map(str, self._supervisor.subscriptions))
+
+    def statistics(self) -> ConsumerStatistics:
+        """A snapshot of the counters, over all connections since the block began."""
+        supervisor = self._supervisor
+        total = supervisor.closed_statistics
+        for subscription in supervisor.subscriptions.values():
+            total = total + subscription.statistics
+        return ConsumerStatistics(
+            connections=len(supervisor.subscriptions),
+            in_flight=self.in_flight,
+            waiting=len(self._inbox),
+            received=total.received,
+            finished=total.finished,
+            requeued=total.requeued,
+            timed_out=total.timed_out,
+            late=total.late,
+            refused=total.refused,
+        )
+
+    # Its life
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Consumer]:
+        """Connect, and stay connected, around the user's block."""
+        try:
+            async with self._background.around_block():
+                yield self
+        finally:
+            self._closed = True
+
+    async def _shut_down(self, cancelled: bool) -> None:
+        del cancelled  # bounded by close_timeout in either case: running handlers have ended with `run`
+        await self._supervisor.drain()
+
+    def _fail(self, error: Exception) -> None:
+        self._background.fail(error)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the consumer's block has ended: take messages inside `async with nsq.consume(...)`")
+
+    def _offer(self, wanted: int) -> None:
+        """Without a limit from the user, what is in flight follows what the taker can use."""
+        if self._follows_taker and wanted > self.max_in_flight:
+            self._set_max_in_flight(wanted)
+
+    def _set_max_in_flight(self, value: int) -> None:
+        self._supervisor.max_in_flight = value
+        if not self._limiter_is_shared:
+            self._limiter.total_tokens = max(value, 1)
+        self._supervisor.balance()
+
+    async def _give_up(self, message: Message) -> None:
+        try:
+            if self._on_give_up is not None:
+                result = self._on_give_up(message)
+                if inspect.isawaitable(result):
+                    await result
+        except Exception as error:  # noqa: BLE001 - the message must not be lost with its last chance
+            self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
+            message.answer_for(error)
+        except BaseException as error:
+            message.answer_for(error)
+            raise
+        else:
+            self._emit(GaveUp(message.nsqd, message.id, message.attempts))
+            message.answer_for(None)

@@ -1,0 +1,97 @@
+"""Handlers: how many run at once, what their end means for the message, and how they are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
+
+import anyio
+
+from ..errors import Discard, Requeue
+from ..events import Emitter, HandlerFailed
+from .inbox import Inbox, Stop
+from .message import Message
+
+__all__ = ["Handler", "Workers"]
+
+Handler = Callable[[Message], Awaitable[object]]
+"""An async function of one message. Returning finishes it; raising requeues it, or as `Requeue` and
+`Discard` say."""
+
+
+class Workers:
+    """Tasks that take messages and run the handler on them.
+
+    They are shielded from cancellation, so that a handler that is nearly done can finish: once the
+    surrounding scope is cancelled no message is started, and after a bounded time handlers are cancelled.
+
+    :param drain_timeout: seconds for running handlers once the inbox has stopped
+    :param cancelled_drain_timeout: the same once the surrounding scope is cancelled
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        handler: Handler,
+        emit: Emitter,
+        *,
+        drain_timeout: float,
+        cancelled_drain_timeout: float,
+    ) -> None:
+        self._inbox = inbox
+        self._handler = handler
+        self._emit = emit
+        self._drain_timeout = drain_timeout
+        self._cancelled_drain_timeout = cancelled_drain_timeout
+        self._stop = Stop()
+        self._handling = anyio.CancelScope(shield=True)
+
+    async def run(self, concurrency: int) -> None:
+        """Handle messages, ``concurrency`` at a time, until the inbox stops."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch)
+            with self._handling:
+                async with anyio.create_task_group() as workers:
+                    for _ in range(concurrency):
+                        workers.start_soon(self._work)
+            group.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        """Start the clock for running handlers, when messages stop or this task is cancelled."""
+        drain_timeout = self._cancelled_drain_timeout
+        try:
+            await self._inbox.wait_stopped()
+            drain_timeout = self._drain_timeout
+        finally:
+            self._inbox.end(self._stop)
+            self._handling.deadline = anyio.current_time() + drain_timeout
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                message = await self._inbox.take(self._stop)
+            except StopAsyncIteration:
+                return
+            try:
+                await self._handler(message)
+            except Exception as error:  # noqa: BLE001 - a failing handler is an event, never a dead worker
+                self._failed(message, error)
+            except BaseException as error:
+                message.answer_for(error)
+                raise
+            else:
+                message.answer_for(None)
+
+    def _failed(self, message: Message, error: Exception) -> None:
+        signal = _signal(error)
+        if not isinstance(signal, Requeue | Discard):
+            self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
+        message.answer_for(signal)
+
+
+def _signal(error: Exception) -> Exception:
+    """A handler with a task group of its own raises its signal inside an exception group."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    inner = cast("Sequence[Exception]", error.exceptions)
+    return _signal(inner[0]) if len(inner) == 1 else cast("Exception", error)

@@ -1,0 +1,143 @@
+"""The hand-over from the readers to whoever takes messages.
+
+A deque that RDY bounds; no lock, event or task per message. A taker that finds messages goes on without
+yielding, except for a checkpoint every few dozen messages or few milliseconds; one that finds none is
+woken once per received chunk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+import anyio.lowlevel
+
+from .message import Message
+
+__all__ = ["Inbox", "Stop"]
+
+_MESSAGES_PER_CHECKPOINT = 64
+_SECONDS_PER_CHECKPOINT = 0.005
+
+
+class Stop:
+    """Ends the takers that look at it, once it is `reached`."""
+
+    __slots__ = ("reached",)
+
+    def __init__(self) -> None:
+        self.reached = False
+
+
+class Inbox:
+    """Messages that wait to be taken.
+
+    :param max_attempts: messages delivered more often go to ``give_up`` instead; 0 for no limit
+    :param give_up: answers such a message
+    """
+
+    def __init__(self, max_attempts: int, give_up: Callable[[Message], Awaitable[None]]) -> None:
+        self._messages: deque[Message] = deque()
+        self._takers: deque[anyio.Event] = deque()
+        self._max_attempts = max_attempts or 65535
+        self._give_up = give_up
+        self._stop = Stop()
+        self._stopped = anyio.Event()
+        self._now = 0.0
+        self._since_checkpoint = 0
+        self._checkpoint_at = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop.reached
+
+    def put(self, messages: Sequence[Message], now: float) -> None:
+        """Add the messages of one chunk, and wake as many takers."""
+        self._now = now
+        self._messages.extend(messages)
+        if self._takers:
+            self._wake(len(messages))
+
+    def passed(self, now: float) -> None:
+        """Note the time, on AnyIO's clock."""
+        self._now = now
+
+    def discard(self, gone: Callable[[Message], bool]) -> None:
+        """Drop the messages that nobody waits to have answered any more."""
+        kept = [message for message in self._messages if not gone(message)]
+        self._messages.clear()
+        self._messages.extend(kept)
+
+    def stop(self) -> list[Message]:
+        """End all takers; return the messages that nobody has taken."""
+        left = list(self._messages)
+        self._messages.clear()
+        self._stopped.set()
+        self.end(self._stop)
+        return left
+
+    async def wait_stopped(self) -> None:
+        """Wait until `stop` is called."""
+        await self._stopped.wait()
+
+    def end(self, stop: Stop) -> None:
+        """End the takers that look at ``stop``, those that wait included."""
+        stop.reached = True
+        self._wake(len(self._takers))
+
+    async def take(self, stop: Stop | None = None) -> Message:
+        """Wait for a message that is worth starting: neither past its deadline nor past its attempts.
+
+        :param stop: ends this taker; None for the inbox's own `stop`
+        :raises StopAsyncIteration: once that is reached
+        """
+        stop = stop or self._stop
+        while True:
+            if stop.reached:
+                raise StopAsyncIteration
+            # Only a checkpoint lets the other tasks run, the writer among them, while messages abound.
+            if (
+                self._since_checkpoint >= _MESSAGES_PER_CHECKPOINT
+                or time.monotonic() - self._checkpoint_at > _SECONDS_PER_CHECKPOINT
+            ):
+                await anyio.lowlevel.checkpoint()
+                self._rested()
+            if not self._messages:
+                await self._wait()
+                continue
+            message = self._messages.popleft()
+            self._since_checkpoint += 1
+            if message.delivery.deadline <= self._now:
+                continue  # nsqd has requeued it; the supervisor counts it
+            if message.attempts > self._max_attempts:
+                await self._give_up(message)
+                continue
+            return message
+
+    def _rested(self) -> None:
+        self._since_checkpoint = 0
+        self._checkpoint_at = time.monotonic()
+        self._now = anyio.current_time()
+
+    async def _wait(self) -> None:
+        event = anyio.Event()
+        self._takers.append(event)
+        try:
+            await event.wait()
+        except BaseException:
+            if event.is_set():
+                self._wake(1)  # pass the wake-up on: its message is for somebody else
+            else:
+                self._takers.remove(event)
+            raise
+        self._rested()
+
+    def _wake(self, count: int) -> None:
+        for _ in range(min(count, len(self._takers))):
+            self._takers.popleft().set()

@@ -1,0 +1,157 @@
+"""A message, as its consumer holds it."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
+
+if TYPE_CHECKING:
+    from .subscription import Subscription
+
+__all__ = ["Delivery", "Message"]
+
+
+class Delivery:
+    """What all messages of one received chunk have in common.
+
+    :ivar deadline: when nsqd stops waiting for their answers
+    :ivar hard_deadline: up to when TOUCH can move that (nsqd's ``--max-msg-timeout``)
+    """
+
+    __slots__ = ("deadline", "hard_deadline", "subscription")
+
+    def __init__(self, subscription: Subscription, deadline: float, hard_deadline: float) -> None:
+        self.subscription = subscription
+        self.deadline = deadline
+        self.hard_deadline = hard_deadline
+
+
+class Message:
+    """A message that nsqd waits to have answered, by `finish` or `requeue`, before its `deadline`.
+
+    `finish`, `requeue` and `touch` queue a whole command and return at once. An answer that comes too late,
+    after the deadline or the end of the connection, is dropped and counted: nsqd has requeued the message.
+
+    Used as ``async with message:`` the block answers: FIN at its end, REQ when it raises. `Requeue` and
+    `Discard` are understood and end there; any other exception goes on.
+
+    :ivar body: the payload
+    :ivar attempts: how often nsqd has delivered it, this time included; 1 to 65535
+    :ivar timestamp: when it was published, in nanoseconds since the epoch
+    :ivar delivery: what it shares with the messages that arrived together with it; internal
+    :ivar wire_id: `id` as it stands in commands; internal
+    """
+
+    __slots__ = ("_responded", "attempts", "body", "delivery", "timestamp", "wire_id")
+
+    def __init__(
+        self, delivery: Delivery, timestamp: int, attempts: int, message_id: bytes, body: bytes
+    ) -> None:
+        self.delivery = delivery
+        self.timestamp = timestamp
+        self.attempts = attempts
+        self.wire_id = message_id
+        self.body = body
+        self._responded = False
+
+    def __repr__(self) -> str:
+        state = "answered" if self._responded else "unanswered"
+        return f"<Message {self.id} {self.topic}/{self.channel} attempt {self.attempts}, {state}>"
+
+    @property
+    def id(self) -> str:
+        """The message's id, 16 hexadecimal digits, unique within its nsqd."""
+        return self.wire_id.decode("ascii", "backslashreplace")
+
+    @property
+    def topic(self) -> str:
+        """The topic it was published to."""
+        return self.delivery.subscription.topic
+
+    @property
+    def channel(self) -> str:
+        """The channel it was consumed from."""
+        return self.delivery.subscription.channel
+
+    @property
+    def nsqd(self) -> str:
+        """The address of the nsqd it came from, as ``host:port``."""
+        return self.delivery.subscription.nsqd
+
+    @property
+    def deadline(self) -> float:
+        """When nsqd stops waiting for the answer, on AnyIO's clock (`anyio.current_time`)."""
+        return self.delivery.deadline
+
+    @property
+    def responded(self) -> bool:
+        """Whether it was finished or requeued."""
+        return self._responded
+
+    def finish(self) -> None:
+        """Tell nsqd that the message is done with (FIN).
+
+        :raises AlreadyResponded: if it was finished or requeued before
+        """
+        if self._responded:
+            raise AlreadyResponded(f"message {self.id} has its answer already")
+        self._responded = True
+        self.delivery.subscription.finish(self)
+
+    def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
+        """Tell nsqd to offer the message again (REQ).
+
+        :param delay: seconds until then, 0 or more; nsqd bounds it by its ``--max-req-timeout``; None takes
+            ``requeue_delay`` times the attempts, at most ``max_requeue_delay``
+        :param backoff: whether this counts as a failure that slows the consumer down
+        :raises AlreadyResponded: if it was finished or requeued before
+        :raises InvalidOption: if the delay is negative or not finite
+        """
+        if delay is not None and not 0 <= delay < math.inf:
+            raise InvalidOption(f"delay={delay!r} is not valid: use 0 or more (seconds)")
+        if self._responded:
+            raise AlreadyResponded(f"message {self.id} has its answer already")
+        self._responded = True
+        self.delivery.subscription.requeue(self, delay, backoff=backoff)
+
+    def touch(self) -> None:
+        """Ask nsqd for another ``msg_timeout`` (TOUCH), at most up to its ``max_msg_timeout`` in all.
+
+        :raises AlreadyResponded: if it was finished or requeued before
+        """
+        if self._responded:
+            raise AlreadyResponded(f"message {self.id} has its answer already")
+        self.delivery.subscription.touch(self)
+
+    def answer_for(self, error: BaseException | None) -> None:
+        """Answer by how its processing ended, unless it has its answer: FIN for None, else REQ."""
+        if self._responded:
+            return
+        match error:
+            case None:
+                self.finish()
+            case Requeue(delay=delay, backoff=backoff):
+                self.requeue(delay, backoff=backoff)
+            case Discard(reason=reason):
+                self.delivery.subscription.discarded(self, reason)
+                self.finish()
+            case Exception():
+                self.requeue()
+            case _:
+                # Cancelled, or the program ends: not the message's fault; another consumer gets it at once.
+                self.requeue(0, backoff=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self.answer_for(exc)
+        return isinstance(exc, Requeue | Discard)

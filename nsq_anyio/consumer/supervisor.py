@@ -1,0 +1,262 @@
+"""Keeps a consumer's connections in line with what is wanted, and spreads the budget over them.
+
+::
+
+    supervisor
+    ├ discovery        tells which nsqds have the topic (with nsqlookupds)
+    ├ one task an nsqd: connect, subscribe, stay until released; static ones reconnect by themselves
+    ├ tick             looks at the RDY distribution, and at deadlines
+    └ slot queue       waits for a first slot, when other consumers hold all of a shared budget
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..address import Address
+from ..connection import open_connection
+from ..errors import ConnectionFailed, PermanentRefusal
+from ..events import Connected, ConnectFailed, Disconnected, Emitter, Subscribed
+from ..options import ConnectionOptions, ConsumerOptions
+from ..policy.rdy import ConnectionRdy, distribute
+from ..policy.reconnect import ReconnectDelay
+from .budget import Budget
+from .discovery import Discovery
+from .inbox import Inbox
+from .subscription import Subscription, SubscriptionStatistics
+
+__all__ = ["Supervisor"]
+
+
+class Supervisor:
+    """Runs the connections of one consumer.
+
+    :param nsqds: static addresses, with no ``discovery``
+    :param discovery: finds the nsqds, with no static ones
+    :param fail: called with the error that ends the consumer
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        nsqds: Sequence[Address],
+        discovery: Discovery | None,
+        inbox: Inbox,
+        budget: Budget,
+        options: ConsumerOptions,
+        connection_options: ConnectionOptions,
+        emit: Emitter,
+        fail: Callable[[Exception], None],
+    ) -> None:
+        self.topic = topic
+        self.channel = channel
+        self.subscriptions: dict[Address, Subscription] = {}
+        self.closed_statistics = SubscriptionStatistics()
+        self.max_in_flight = 0
+        self.subscribed = anyio.Event()
+        self._nsqds = nsqds
+        self._discovery = discovery
+        self._inbox = inbox
+        self._budget = budget
+        self._options = options
+        self._connection_options = connection_options
+        self._emit = emit
+        self._fail = fail
+        self._rng = random.Random()
+        self._dialled: set[Address] = set()
+        self._stopping = False
+        self._starved = anyio.Event()
+        self._balancing = False
+        self._refused = False
+
+    async def run(self) -> None:
+        """Connect and stay connected, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for address in self._nsqds:
+                tasks.start_soon(self._keep_connected, address)
+            if self._discovery is not None:
+                tasks.start_soon(self._discovery.run, lambda: self._connect_missing(tasks))
+            tasks.start_soon(self._tick)
+            tasks.start_soon(self._queue_for_slots)
+
+    # Connections
+
+    def _connect_missing(self, tasks: TaskGroup) -> None:
+        if self._discovery is None or self._stopping:
+            return
+        for address in self._discovery.directory.missing(self._dialled):
+            self._dialled.add(address)
+            tasks.start_soon(self._connect_once, address)
+
+    async def _connect_once(self, address: Address) -> None:
+        """Serve a discovered nsqd; when it is lost, only nsqlookupd decides whether to try again."""
+        try:
+            connected = await self._serve(address, lambda _lasted: None)
+        finally:
+            self._dialled.discard(address)
+        if connected and self._discovery is not None:
+            self._discovery.poll_soon()
+
+    async def _keep_connected(self, address: Address) -> None:
+        """Serve a static nsqd, again and again, with growing delays while it fails."""
+        reconnect = ReconnectDelay(self._options.reconnect_delay, self._options.max_reconnect_delay)
+        delay = 0.0
+
+        def retry_after(lasted: float) -> float:
+            nonlocal delay
+            delay = reconnect.after(lasted, self._rng)
+            return delay
+
+        while not (self._stopping or self._refused):
+            await self._serve(address, retry_after)
+            await anyio.sleep(delay)
+
+    async def _serve(self, address: Address, retry_after: Callable[[float], float | None]) -> bool:
+        """One connection's life; whether one came about.
+
+        :param retry_after: tells, from how long the connection lasted, when the next attempt follows
+        """
+        subscription = Subscription(
+            address, self.topic, self.channel, self._inbox, self._options, self._emit, self.balance
+        )
+        subscribed_at: float | None = None
+        try:
+            async with open_connection(address, self._connection_options, subscription) as connection:
+                self._emit(Connected(str(address), connection.identity.version))
+                subscription.attach(connection, anyio.current_time())
+                await connection.subscribe(self.topic, self.channel)
+                subscribed_at = anyio.current_time()
+                self._add(subscription)
+                try:
+                    await subscription.released.wait()
+                finally:
+                    self._remove(subscription)
+        except PermanentRefusal as error:
+            self._refused = True
+            self._emit(ConnectFailed(str(address), error, None))
+            self._fail(error)
+        except ConnectionFailed as error:
+            if self._stopping:
+                return subscribed_at is not None
+            if subscribed_at is None:
+                self._emit(ConnectFailed(str(address), error, retry_after(0.0)))
+            else:
+                lasted = anyio.current_time() - subscribed_at
+                self._emit(Disconnected(str(address), error, retry_after(lasted)))
+        return subscribed_at is not None
+
+    def _add(self, subscription: Subscription) -> None:
+        self._emit(Subscribed(subscription.nsqd, self.topic, self.channel))
+        self.subscriptions[subscription.address] = subscription
+        self.subscribed.set()
+        if self._stopping:
+            subscription.stop()
+        self.balance()
+
+    def _remove(self, subscription: Subscription) -> None:
+        del self.subscriptions[subscription.address]
+        subscription.detach()
+        self._budget.give_back(subscription.slots)
+        subscription.slots = []
+        self.closed_statistics = self.closed_statistics + subscription.statistics
+        self.balance()
+
+    # The budget
+
+    def balance(self) -> None:
+        """Spread the budget: lower first, return what came free, then raise."""
+        if self._balancing or self._stopping:
+            return  # set_rdy may lead back here
+        self._balancing = True
+        try:
+            self._balance(anyio.current_time())
+        finally:
+            self._balancing = False
+
+    def _balance(self, now: float) -> None:
+        subscriptions = list(self.subscriptions.values())
+        budget = min(self.max_in_flight, self._budget.share(now))
+        options = self._options
+        targets = distribute(
+            [
+                ConnectionRdy(
+                    key=subscription,
+                    rdy=subscription.rdy,
+                    max_rdy_count=subscription.max_rdy_count,
+                    turn_changed_at=subscription.turn_changed_at,
+                    last_message_at=subscription.last_message_at,
+                )
+                for subscription in subscriptions
+            ],
+            budget,
+            now,
+            self._rng,
+            idle_timeout=options.low_rdy_idle_timeout,
+            turn_timeout=options.low_rdy_timeout,
+        )
+        for subscription, target in targets.items():
+            if target < subscription.rdy:
+                subscription.set_rdy(target, now)
+        for subscription in subscriptions:
+            self._return_slots(subscription)
+        used = sum(subscription.needed_slots for subscription in subscriptions)
+        for subscription, target in targets.items():
+            if target <= subscription.rdy:
+                continue
+            # Messages in flight count: a lowered connection frees its room only as they are answered.
+            room = max(budget - used, 0) + subscription.needed_slots
+            wanted = min(target, room)
+            subscription.slots += self._budget.take(wanted - len(subscription.slots), now)
+            rdy = min(wanted, len(subscription.slots))
+            if rdy > subscription.rdy:
+                used += max(rdy - subscription.needed_slots, 0)
+                subscription.set_rdy(rdy, now)
+        self._budget.return_spare()
+        if subscriptions and self.max_in_flight and not self._budget.held:
+            self._starved.set()
+
+    def _return_slots(self, subscription: Subscription) -> None:
+        surplus = len(subscription.slots) - subscription.needed_slots
+        if surplus > 0:
+            self._budget.give_back(subscription.slots[:surplus])
+            del subscription.slots[:surplus]
+
+    async def _queue_for_slots(self) -> None:
+        while True:
+            await self._starved.wait()
+            self._starved = anyio.Event()
+            await self._budget.wait_for_one()
+            self.balance()
+
+    async def _tick(self) -> None:
+        while True:
+            await anyio.sleep(self._options.rdy_redistribute_interval)
+            now = anyio.current_time()
+            self._inbox.passed(now)
+            for subscription in list(self.subscriptions.values()):
+                subscription.expire(now)
+            self.balance()
+
+    # The end
+
+    def stop(self) -> None:
+        """Let no more messages come, and hand back those that nobody has taken."""
+        self._stopping = True
+        for subscription in self.subscriptions.values():
+            subscription.stop()
+        for message in self._inbox.stop():
+            message.requeue(0, backoff=False)
+
+    async def drain(self) -> None:
+        """Stop, hand back every unanswered message, and close, for ``close_timeout`` at most."""
+        self.stop()
+        with anyio.move_on_after(self._options.close_timeout):
+            async with anyio.create_task_group() as tasks:
+                for subscription in list(self.subscriptions.values()):
+                    tasks.start_soon(subscription.drain)

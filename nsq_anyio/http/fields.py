@@ -1,0 +1,154 @@
+"""Typed reading of a server's JSON; whatever is wrong with it is a ``ValueError`` that names the place."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, TypeGuard, TypeVar, cast
+
+__all__ = ["Fields", "is_object", "parse_json"]
+
+T = TypeVar("T")
+
+# Go's widest integers: int64 for depths and times, uint64 for counters.
+_MIN_INTEGER = -(2**63)
+_MAX_INTEGER = 2**64 - 1
+_MAX_DIGITS = 20
+
+_NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
+
+
+def parse_json(body: bytes) -> object:
+    """Parse a reply.
+
+    :raises ValueError: if it is no JSON, nests too deeply, or has a number that no Go server can hold
+    """
+    try:
+        return json.loads(
+            body.decode("utf-8"), parse_int=_integer, parse_float=_number, parse_constant=_no_constant
+        )
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None
+
+
+def _integer(text: str) -> int:
+    # The length comes first: the conversion of very many digits is slow.
+    if len(text.lstrip("-")) <= _MAX_DIGITS and _MIN_INTEGER <= (value := int(text)) <= _MAX_INTEGER:
+        return value
+    raise ValueError("an integer beyond 64 bits")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("a number beyond the range of a double")
+    return value
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether a JSON value is an object, whose keys are always strings."""
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+class Fields:
+    """One JSON object and its place in the reply, for error texts.
+
+    A missing or null field is its default: older servers lack the newer fields, and Go sends null for an
+    empty list.
+
+    :param lenient: whether anything of the wrong type is its default too, instead of an error
+    """
+
+    __slots__ = ("_lenient", "_place", "_values")
+
+    def __init__(self, value: object, place: str, *, lenient: bool = False) -> None:
+        if is_object(value):
+            self._values = value
+        elif lenient:
+            self._values = {}
+        else:
+            raise ValueError(f"{place} is not an object")
+        self._place = place
+        self._lenient = lenient
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def require(self, name: str) -> None:
+        """Refuse an object without the field ``name``: it is the reply of something else."""
+        if name not in self._values:
+            raise ValueError(f"{self._place} has no {name!r}")
+
+    def has(self, name: str) -> bool:
+        """Whether the field ``name`` is there and not null."""
+        return self._values.get(name) is not None
+
+    def get(self, name: str, default: T) -> T:
+        """The field ``name``, which has the type of ``default``."""
+        return self._typed(self._values.get(name), default, f"{self._place}.{name}")
+
+    def values(self, name: str, default: T) -> tuple[T, ...]:
+        """The list ``name``, whose elements have the type of ``default``."""
+        place = f"{self._place}.{name}"
+        return tuple(
+            self._typed(value, default, f"{place}[{index}]")
+            for index, value in enumerate(self._elements(name))
+        )
+
+    def child(self, name: str) -> Fields:
+        """The object ``name``; a missing one has no fields."""
+        return Fields(self._values[name] if self.has(name) else {}, f"{self._place}.{name}")
+
+    def children(self, name: str, *, lenient: bool = False) -> tuple[Fields, ...]:
+        """The list ``name`` of objects; ``lenient`` says how they are read."""
+        place = f"{self._place}.{name}"
+        return tuple(
+            Fields(value, f"{place}[{index}]", lenient=lenient)
+            for index, value in enumerate(self._elements(name))
+        )
+
+    def fill(self, cls: type[T], **known: Any) -> T:
+        """Make the dataclass ``cls``; what is not ``known`` is read from the fields of the same names."""
+        read = {
+            field.name: self.get(field.name, field.default)
+            for field in fields(cast("Any", cls))
+            if field.name not in known and field.default is not MISSING
+        }
+        return cls(**read, **known)
+
+    def _elements(self, name: str) -> Sequence[object]:
+        value = self._values.get(name)
+        if _is_list(value):
+            return value
+        if value is None or self._lenient:
+            return ()
+        raise ValueError(f"{self._place}.{name} is not a list")
+
+    def _typed(self, value: Any, default: T, place: str) -> T:
+        kind = type(default)
+        if value is None:
+            return default
+        if kind is float and type(value) is int:
+            return cast("T", float(value))  # Go writes a whole float64 without a fraction
+        if type(value) is not kind:  # an exact match, as a boolean is an int in Python alone
+            if self._lenient:
+                return default
+            raise ValueError(f"{place} is not {_NAMES[kind]}")
+        if isinstance(value, str) and not value.isascii():
+            # A lone surrogate, which JSON can escape, could not be printed or written later.
+            return cast("T", value.encode("utf-8", "replace").decode("utf-8"))
+        return value

@@ -1,0 +1,175 @@
+"""What nsqlookupd and nsqd answer about themselves and each other. Durations are seconds.
+
+Names and addresses are what some nsqd reported: they are typed, not trusted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..address import Address
+from .fields import Fields
+
+__all__ = ["Lookup", "NsqdInfo", "NsqlookupdInfo", "Producer", "Registration"]
+
+_NANOSECONDS = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """An nsqd as nsqlookupd knows it.
+
+    One that reported nonsense is kept, with the defaults, so that it cannot hide the others; its
+    properties then raise `InvalidAddress`.
+
+    :ivar remote_address: of its connection to nsqlookupd, ``host:port``
+    :ivar broadcast_address: the host under which clients reach it
+    :ivar tcp_port: for clients; 0 when unknown, negative when it listens on a unix socket
+    :ivar http_port: as ``tcp_port``, for HTTP
+    :ivar topics: its topics; only ``nodes()`` reports them
+    :ivar tombstones: for each of ``topics``, whether it is tombstoned; only ``nodes()`` reports them
+    """
+
+    remote_address: str = ""
+    hostname: str = ""
+    broadcast_address: str = ""
+    tcp_port: int = 0
+    http_port: int = 0
+    version: str = ""
+    topics: tuple[str, ...] = ()
+    tombstones: tuple[bool, ...] = ()
+
+    @classmethod
+    def read(cls, reply: Fields) -> Producer:
+        """Read one element of ``producers``."""
+        return reply.fill(
+            cls, topics=reply.values("topics", ""), tombstones=reply.values("tombstones", default=False)
+        )
+
+    @property
+    def address(self) -> Address:
+        """Where clients connect; it tells one nsqd from another.
+
+        :raises InvalidAddress: if what it reported is no address
+        """
+        return Address(self.broadcast_address, self.tcp_port)
+
+    @property
+    def http_url(self) -> str:
+        """The URL of its HTTP side, for `Nsqd`.
+
+        :raises InvalidAddress: if what it reported is no address
+        """
+        return f"http://{Address(self.broadcast_address, self.http_port)}"
+
+    @property
+    def node(self) -> str:
+        """Its name in ``Nsqlookupd.tombstone_topic``: ``broadcast_address:http_port``."""
+        # nsqlookupd compares with exactly this text, without brackets around an IPv6 literal.
+        return f"{self.broadcast_address}:{self.http_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Who has a topic, by one nsqlookupd; inactive and tombstoned nsqds are left out."""
+
+    channels: tuple[str, ...]
+    producers: tuple[Producer, ...]
+
+    @classmethod
+    def read(cls, value: object) -> Lookup:
+        """Read the reply of ``/lookup``."""
+        reply = Fields(value, "lookup")
+        return cls(channels=reply.values("channels", ""), producers=read_producers(reply))
+
+
+def read_producers(reply: Fields) -> tuple[Producer, ...]:
+    """Read ``producers`` of ``/lookup`` and ``/nodes``.
+
+    Anything that reaches nsqlookupd can register there, so one bad element must not hide the others.
+    """
+    reply.require("producers")
+    return tuple(Producer.read(element) for element in reply.children("producers", lenient=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One nsqd under one key of nsqlookupd's database.
+
+    :ivar id: of its connection to nsqlookupd
+    :ivar last_update: its last sign of life, in Unix nanoseconds
+    :ivar tombstoned_at: in Unix nanoseconds; meaningless unless ``tombstoned``
+    """
+
+    id: str = ""
+    hostname: str = ""
+    broadcast_address: str = ""
+    tcp_port: int = 0
+    http_port: int = 0
+    version: str = ""
+    last_update: int = 0
+    tombstoned: bool = False
+    tombstoned_at: int = 0
+
+    @classmethod
+    def read(cls, reply: Fields) -> Registration:
+        """Read one element of ``/debug``."""
+        return reply.fill(cls)
+
+
+@dataclass(frozen=True, slots=True)
+class NsqlookupdInfo:
+    """What an nsqlookupd says of itself."""
+
+    version: str = ""
+
+    @classmethod
+    def read(cls, value: object) -> NsqlookupdInfo:
+        """Read the reply of ``/info``."""
+        reply = Fields(value, "info")
+        reply.require("version")
+        return reply.fill(cls)
+
+
+@dataclass(frozen=True, slots=True)
+class NsqdInfo:
+    """What an nsqd says of itself; a limit that an older one does not tell is None.
+
+    :ivar tcp_port: negative when it listens on a unix socket
+    :ivar http_port: as ``tcp_port``
+    :ivar start_time: in Unix seconds
+    :ivar max_heartbeat_interval: in seconds
+    :ivar max_output_buffer_size: in bytes
+    :ivar max_output_buffer_timeout: in seconds
+    """
+
+    version: str = ""
+    broadcast_address: str = ""
+    hostname: str = ""
+    http_port: int = 0
+    tcp_port: int = 0
+    start_time: int = 0
+    max_heartbeat_interval: float | None = None
+    max_output_buffer_size: int | None = None
+    max_output_buffer_timeout: float | None = None
+    max_deflate_level: int | None = None
+
+    @classmethod
+    def read(cls, value: object) -> NsqdInfo:
+        """Read the reply of ``/info``."""
+        reply = Fields(value, "info")
+        reply.require("version")
+
+        def seconds(name: str) -> float | None:
+            return reply.get(name, 0) / _NANOSECONDS if reply.has(name) else None
+
+        def integer(name: str) -> int | None:
+            return reply.get(name, 0) if reply.has(name) else None
+
+        return reply.fill(
+            cls,
+            max_heartbeat_interval=seconds("max_heartbeat_interval"),
+            max_output_buffer_size=integer("max_output_buffer_size"),
+            max_output_buffer_timeout=seconds("max_output_buffer_timeout"),
+            max_deflate_level=integer("max_deflate_level"),
+        )

@@ -1,0 +1,111 @@
+"""The HTTP side of nsqlookupd."""
+
+from __future__ import annotations
+
+from ..errors import InvalidOption
+from ..names import check_channel, check_topic
+from .client import Client
+from .fields import Fields
+from .models import Lookup, NsqlookupdInfo, Producer, Registration, read_producers
+
+__all__ = ["Nsqlookupd"]
+
+
+class Nsqlookupd(Client):
+    """The HTTP side of one nsqlookupd; by default it listens on port 4161.
+
+    ::
+
+        async with nsq.http.Nsqlookupd("http://127.0.0.1:4161") as nsqlookupd:
+            reply = await nsqlookupd.lookup("clicks")
+
+    The parameters and the errors of every request are those of `Client`. A URL may end in ``/lookup``, as
+    other clients want it.
+    """
+
+    _PPROF_INDEX = "/debug/pprof"
+    _DROPPED_SUFFIX = "/lookup"
+
+    async def info(self) -> NsqlookupdInfo:
+        """Ask for the version."""
+        return await self._get("/info", NsqlookupdInfo.read)
+
+    async def lookup(self, topic: str) -> Lookup:
+        """Ask which nsqds have a topic, and for its channels.
+
+        :raises InvalidName: for a name that NSQ would refuse
+        :raises HTTPStatusError: ``TOPIC_NOT_FOUND``: nobody has published to the topic yet, or not lately
+        """
+        return await self._get("/lookup", Lookup.read, {"topic": check_topic(topic)})
+
+    async def topics(self) -> tuple[str, ...]:
+        """Ask for all topics, those without an nsqd too."""
+        return await self._get("/topics", lambda value: _names(value, "topics"))
+
+    async def channels(self, topic: str) -> tuple[str, ...]:
+        """Ask for the channels of a topic; an unknown topic has none.
+
+        :raises InvalidName: for a name that NSQ would refuse
+        """
+        parameters = {"topic": check_topic(topic)}
+        return await self._get("/channels", lambda value: _names(value, "channels"), parameters)
+
+    async def nodes(self) -> tuple[Producer, ...]:
+        """Ask for all active nsqds, with their topics and tombstones."""
+        return await self._get("/nodes", lambda value: read_producers(Fields(value, "nodes")))
+
+    async def debug(self) -> dict[str, tuple[Registration, ...]]:
+        """Ask for the whole database, by ``category:key:subkey`` of client, topic, channel."""
+        return await self._get("/debug", _registrations)
+
+    async def create_topic(self, topic: str) -> None:
+        """Make a topic known before an nsqd has it.
+
+        :raises InvalidName: for a name that NSQ would refuse
+        """
+        await self._post("/topic/create", {"topic": check_topic(topic)})
+
+    async def delete_topic(self, topic: str) -> None:
+        """Forget a topic and its channels; an nsqd that still has them keeps them, unregistered.
+
+        :raises InvalidName: for a name that NSQ would refuse
+        """
+        await self._post("/topic/delete", {"topic": check_topic(topic)})
+
+    async def create_channel(self, topic: str, channel: str) -> None:
+        """Make a channel known; every nsqd that creates the topic later creates the channel with it.
+
+        :raises InvalidName: for a name that NSQ would refuse
+        """
+        await self._post("/channel/create", {"topic": check_topic(topic), "channel": check_channel(channel)})
+
+    async def delete_channel(self, topic: str, channel: str) -> None:
+        """Forget a channel; an nsqd that still has it keeps it, unregistered.
+
+        :raises InvalidName: for a name that NSQ would refuse
+        :raises HTTPStatusError: ``CHANNEL_NOT_FOUND``
+        """
+        await self._post("/channel/delete", {"topic": check_topic(topic), "channel": check_channel(channel)})
+
+    async def tombstone_topic(self, topic: str, node: str) -> None:
+        """Hide one nsqd from `lookup` for a topic, by default for 45 s: time to delete the topic there.
+
+        :param node: its ``broadcast_address:http_port``, as `Producer.node` has it; an unknown one is ignored
+        :raises InvalidName: for a name that NSQ would refuse
+        :raises InvalidOption: if ``node`` is no such text
+        """
+        host, colon, port = node.rpartition(":") if isinstance(node, str) else ("", "", "")
+        if not host or not colon or not (port.isascii() and port.isdigit()):
+            raise InvalidOption(f"node={node!r} is not valid: use 'broadcast_address:http_port'")
+        await self._post("/topic/tombstone", {"topic": check_topic(topic), "node": node})
+
+
+def _names(value: object, name: str) -> tuple[str, ...]:
+    reply = Fields(value, "reply")
+    reply.require(name)
+    return reply.values(name, "")
+
+
+def _registrations(value: object) -> dict[str, tuple[Registration, ...]]:
+    reply = Fields(value, "debug")
+    return {key: tuple(map(Registration.read, reply.children(key, lenient=True))) for key in reply}

@@ -1,0 +1,211 @@
+"""nsqd's statistics: topics, their channels, the clients, memory. Durations are seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .fields import Fields
+
+__all__ = [
+    "ChannelStats",
+    "ClientStats",
+    "Latency",
+    "MemoryStats",
+    "Percentile",
+    "PublishCount",
+    "Stats",
+    "TopicStats",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """``quantile`` (0 to 1) of the messages took ``value`` seconds or less."""
+
+    quantile: float = 0.0
+    value: float = 0.0
+
+    @classmethod
+    def read(cls, reply: Fields) -> Percentile:
+        """Read one element of ``percentiles``."""
+        return reply.fill(cls, value=reply.get("value", 0.0) / 1e9)  # nsqd counts nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """From the publication of a message to its FIN.
+
+    :ivar percentiles: empty unless nsqd runs with ``--e2e-processing-latency-percentile``
+    """
+
+    count: int = 0
+    percentiles: tuple[Percentile, ...] = ()
+
+    @classmethod
+    def read(cls, reply: Fields) -> Latency:
+        """Read ``e2e_processing_latency``."""
+        return reply.fill(cls, percentiles=tuple(map(Percentile.read, reply.children("percentiles"))))
+
+
+@dataclass(frozen=True, slots=True)
+class PublishCount:
+    """How many messages a connection published to a topic."""
+
+    topic: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStats:
+    """One connection to nsqd, of a consumer or of a producer.
+
+    :ivar remote_address: ``host:port``
+    :ivar state: 0 new, 1 disconnected, 2 connected, 3 subscribed, 4 closing
+    :ivar ready_count: its RDY
+    :ivar message_count: messages sent to it
+    :ivar finish_count: messages it finished
+    :ivar requeue_count: messages it requeued
+    :ivar connect_ts: when it connected, in Unix seconds
+    :ivar sample_rate: percentage of the messages it receives; 0 for all
+    :ivar pub_counts: what it published
+    """
+
+    client_id: str = ""
+    hostname: str = ""
+    version: str = ""
+    remote_address: str = ""
+    state: int = 0
+    ready_count: int = 0
+    in_flight_count: int = 0
+    message_count: int = 0
+    finish_count: int = 0
+    requeue_count: int = 0
+    connect_ts: int = 0
+    sample_rate: int = 0
+    deflate: bool = False
+    snappy: bool = False
+    user_agent: str = ""
+    authed: bool = False
+    auth_identity: str = ""
+    auth_identity_url: str = ""
+    pub_counts: tuple[PublishCount, ...] = ()
+    tls: bool = False
+    tls_cipher_suite: str = ""
+    tls_version: str = ""
+    tls_negotiated_protocol: str = ""
+    tls_negotiated_protocol_is_mutual: bool = False
+
+    @classmethod
+    def read(cls, reply: Fields) -> ClientStats:
+        """Read one element of ``clients`` or of ``producers``."""
+        counts = tuple(count.fill(PublishCount) for count in reply.children("pub_counts"))
+        return reply.fill(cls, pub_counts=counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStats:
+    """One channel.
+
+    :ivar depth: messages waiting, in memory and on disk
+    :ivar backend_depth: those on disk
+    :ivar message_count: messages it ever got from its topic
+    :ivar client_count: its consumers, also when ``clients`` were not asked for
+    """
+
+    channel_name: str = ""
+    depth: int = 0
+    backend_depth: int = 0
+    in_flight_count: int = 0
+    deferred_count: int = 0
+    message_count: int = 0
+    requeue_count: int = 0
+    timeout_count: int = 0
+    client_count: int = 0
+    clients: tuple[ClientStats, ...] = ()
+    paused: bool = False
+    e2e_processing_latency: Latency = Latency()
+
+    @classmethod
+    def read(cls, reply: Fields) -> ChannelStats:
+        """Read one element of ``channels``."""
+        clients = tuple(map(ClientStats.read, reply.children("clients")))
+        return reply.fill(
+            cls,
+            clients=clients,
+            client_count=reply.get("client_count", len(clients)),
+            e2e_processing_latency=Latency.read(reply.child("e2e_processing_latency")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStats:
+    """One topic.
+
+    :ivar depth: messages that no channel has taken yet, in memory and on disk
+    :ivar backend_depth: those on disk
+    :ivar message_count: messages ever published to it
+    :ivar message_bytes: their bodies in sum
+    """
+
+    topic_name: str = ""
+    channels: tuple[ChannelStats, ...] = ()
+    depth: int = 0
+    backend_depth: int = 0
+    message_count: int = 0
+    message_bytes: int = 0
+    paused: bool = False
+    e2e_processing_latency: Latency = Latency()
+
+    @classmethod
+    def read(cls, reply: Fields) -> TopicStats:
+        """Read one element of ``topics``."""
+        return reply.fill(
+            cls,
+            channels=tuple(map(ChannelStats.read, reply.children("channels"))),
+            e2e_processing_latency=Latency.read(reply.child("e2e_processing_latency")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStats:
+    """nsqd's heap in bytes, and its garbage collector's pauses in microseconds by percentile."""
+
+    heap_objects: int = 0
+    heap_idle_bytes: int = 0
+    heap_in_use_bytes: int = 0
+    heap_released_bytes: int = 0
+    gc_pause_usec_100: int = 0
+    gc_pause_usec_99: int = 0
+    gc_pause_usec_95: int = 0
+    next_gc_bytes: int = 0
+    gc_total_runs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What ``/stats`` of one nsqd says.
+
+    :ivar health: ``OK``, or ``NOK`` and why
+    :ivar start_time: in Unix seconds
+    :ivar memory: None when it was not asked for
+    :ivar producers: connections that published; empty when clients were not asked for
+    """
+
+    version: str = ""
+    health: str = ""
+    start_time: int = 0
+    topics: tuple[TopicStats, ...] = ()
+    memory: MemoryStats | None = None
+    producers: tuple[ClientStats, ...] = ()
+
+    @classmethod
+    def read(cls, value: object) -> Stats:
+        """Read the reply of ``/stats``."""
+        reply = Fields(value, "stats")
+        reply.require("topics")
+        return reply.fill(
+            cls,
+            topics=tuple(map(TopicStats.read, reply.children("topics"))),
+            memory=reply.child("memory").fill(MemoryStats) if reply.has("memory") else None,
+            producers=tuple(map(ClientStats.read, reply.children("producers"))),
+        )

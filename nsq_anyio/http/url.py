@@ -1,0 +1,109 @@
+"""The URL of an nsqd's or nsqlookupd's HTTP side, with its secrets kept apart from what may be shown."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlencode, urlsplit
+
+import httpx
+
+from ..errors import InvalidAddress
+
+__all__ = ["ServerURL"]
+
+_EXAMPLE = "use 'http://host:port', 'https://host:port' or 'host:port'"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerURL:
+    """A checked URL. Only ``shown`` is for errors, reprs and logs.
+
+    :ivar shown: scheme, host, port and path
+    :ivar query: of the URL; people put tokens there
+    :ivar authorization: the header made of the URL's user and password, or None
+    """
+
+    shown: str
+    query: str = field(default="", repr=False)
+    authorization: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> ServerURL:
+        """Parse an ``http`` or ``https`` URL, or ``host:port``.
+
+        :raises InvalidAddress: if it is anything else
+        """
+        if not isinstance(text, str):
+            raise InvalidAddress(f"a URL of type {type(text).__name__} is not valid: {_EXAMPLE}")
+        try:
+            return cls._parse(text if "://" in text else f"http://{text}", bare="://" not in text)
+        except (ValueError, httpx.InvalidURL) as error:
+            # The cause would quote the secrets in full, so it is not chained.
+            reason = str(error) if isinstance(error, _Refused) else "malformed"
+            raise InvalidAddress(f"URL {_redacted(text)!r} is not valid ({reason}): {_EXAMPLE}") from None
+
+    @classmethod
+    def _parse(cls, text: str, *, bare: bool) -> ServerURL:
+        if not text.isprintable() or " " in text:
+            # urlsplit would drop line ends silently.
+            raise _Refused("it contains white space or control characters")
+        parts = urlsplit(text)
+        if parts.scheme not in {"http", "https"}:
+            raise _Refused("the scheme is neither http nor https")
+        if not parts.hostname:
+            raise _Refused("no host")
+        if "#" in text:
+            raise _Refused("a fragment has no meaning here; write '#' in a password as '%23'")
+        if "@" in parts.path + parts.query:
+            # Most likely the end of a password with a '/' or '?' in it, which would be taken for the host.
+            raise _Refused(
+                "write '@' in a path or query as '%40', '/' and '?' in a password as '%2F' and '%3F'"
+            )
+        if bare and (parts.port is None or parts.path or parts.query or "@" in parts.netloc):
+            raise _Refused("without a scheme it must be host:port")
+        if parts.port == 0:
+            raise _Refused("port 0")
+        parts.hostname.encode("idna")  # what resolving it does: labels of 1 to 63 characters
+        location = parts.netloc.rpartition("@")[2]
+        httpx.URL(text)  # what httpx refuses would else fail at the first request
+        return cls(
+            shown=f"{parts.scheme}://{location}{parts.path.rstrip('/')}",
+            query=parts.query,
+            authorization=_basic(parts.username, parts.password),
+        )
+
+    @property
+    def is_https(self) -> bool:
+        """Whether requests go over TLS."""
+        return self.shown.startswith("https:")
+
+    def without_suffix(self, path: str) -> ServerURL:
+        """The same without ``path`` at its end."""
+        return ServerURL(self.shown.removesuffix(path), self.query, self.authorization)
+
+    def endpoint(self, path: str, parameters: Mapping[str, str]) -> tuple[str, str]:
+        """The URL of an endpoint: as it is requested, and as it may be shown."""
+        own = urlencode(parameters)
+        shown = f"{self.shown}{path}"
+        query = "&".join(part for part in (self.query, own) if part)
+        return (f"{shown}?{query}" if query else shown), (f"{shown}?{own}" if own else shown)
+
+
+class _Refused(ValueError):
+    """Text that may be shown, unlike that of the parsers."""
+
+
+def _basic(user: str | None, password: str | None) -> str | None:
+    if user is None and password is None:
+        return None
+    pair = f"{unquote(user or '')}:{unquote(password or '')}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+def _redacted(text: str) -> str:
+    """``text`` without what can be a password: all up to the last ``@``, and the query."""
+    hidden = re.sub(r"^([a-zA-Z][a-zA-Z0-9+.-]*://)?.*@", r"\1***@", text, flags=re.DOTALL)
+    return re.sub(r"[?#].*", "?***", hidden, flags=re.DOTALL)

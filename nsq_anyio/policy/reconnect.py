@@ -1,0 +1,34 @@
+"""How long to wait before an nsqd is dialled again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+
+__all__ = ["ReconnectDelay"]
+
+_HEALTHY_SPELL = 30.0
+"""Seconds that a connection must have lasted for the delay to start anew: flapping does not reset it."""
+
+
+class ReconnectDelay:
+    """Doubles with each failure up to a maximum; each delay is spread by up to half of itself.
+
+    :param initial: the first delay in seconds
+    :param maximum: the bound in seconds
+    """
+
+    def __init__(self, initial: float, maximum: float) -> None:
+        self._initial = initial
+        self._maximum = maximum
+        self._next = initial
+
+    def after(self, lasted: float, rng: random.Random) -> float:
+        """The delay after a connection that lasted ``lasted`` seconds, 0 when none came about."""
+        if lasted >= _HEALTHY_SPELL:
+            self._next = self._initial
+        delay = self._next
+        self._next = min(2 * delay, self._maximum)
+        return delay * rng.uniform(0.5, 1.0)

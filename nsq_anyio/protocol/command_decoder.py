@@ -1,0 +1,341 @@
+"""Decodes what a client sends to nsqd, and refuses what nsqd 1.3.0 refuses, in the same words.
+
+Each method reads as nsqd does, top to bottom: the checks come in nsqd's order, because the first that fails
+decides the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import ServerError
+from ..names import is_valid_name
+from .client_commands import (
+    Auth,
+    ClientCommand,
+    Cls,
+    Dpub,
+    Fin,
+    Identify,
+    Invalid,
+    LineTooLong,
+    Mpub,
+    Nop,
+    Pub,
+    Rdy,
+    Req,
+    Sub,
+    Touch,
+)
+from .frames import MAGIC_V2, MESSAGE_ID_LENGTH
+from .go_text import int64, parse_uint64, quote
+from .receive_buffer import EndOfInput, Reading, ReceiveBuffer
+from .server_session import ServerSession, ServerState
+from .session import Command
+
+__all__ = ["CommandDecoder", "Limits", "decode_bodies"]
+
+_MAX_LINE = 16 * 1024  # nsqd's read buffer: a line that does not fit, with its line feed, ends the connection
+_FIN = b"FIN "
+_FIN_ID = len(_FIN)
+_FIN_END = _FIN_ID + MESSAGE_ID_LENGTH
+_NANOSECONDS = 1_000_000  # in a millisecond
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What nsqd's configuration allows to clients: sizes in bytes, ``max_defer_ms`` in milliseconds."""
+
+    max_msg_size: int = 1024 * 1024
+    max_body_size: int = 5 * 1024 * 1024
+    max_rdy_count: int = 2500
+    max_defer_ms: int = 3_600_000
+
+
+class CommandDecoder:
+    """Turns received bytes into commands, however the bytes are cut.
+
+    :ivar session: the state of the connection after the commands decoded so far
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.session = ServerSession()
+        self._limits = limits
+        self._buffer = ReceiveBuffer()
+        self._commands: list[ClientCommand] = []
+        self._started = False
+        self._finished = False
+        self._steps = self._decode()
+        self._needed = next(self._steps)
+        self._parsers: dict[bytes, Callable[[list[bytes]], ClientCommand]] = {
+            b"FIN": self._fin,
+            b"RDY": self._rdy,
+            b"REQ": self._req,
+            b"TOUCH": self._touch,
+            b"SUB": self._sub,
+            b"CLS": self._cls,
+            b"NOP": self._nop,
+        }
+        self._readers: dict[bytes, Callable[[list[bytes]], Reading[ClientCommand]]] = {
+            b"PUB": self._pub,
+            b"MPUB": self._mpub,
+            b"DPUB": self._dpub,
+            b"IDENTIFY": self._identify,
+            b"AUTH": self._auth,
+        }
+
+    @property
+    def started(self) -> bool:
+        """Whether the client has announced protocol V2."""
+        return self._started
+
+    def feed(self, data: bytes) -> list[ClientCommand]:
+        """Decode the commands that ``data`` completes; nothing comes after `Invalid` or `LineTooLong`."""
+        self._buffer.feed(data)
+        return self._advance()
+
+    def end(self) -> list[ClientCommand]:
+        """Note that the client sends no more; a body that it cut short is `Invalid`."""
+        self._buffer.end()
+        return self._advance()
+
+    def _advance(self) -> list[ClientCommand]:
+        buffer = self._buffer
+        while not self._finished and (buffer.available >= self._needed or buffer.ended):
+            buffer.join()
+            try:
+                self._needed = next(self._steps)
+            except StopIteration:
+                self._finished = True
+        commands, self._commands = self._commands, []
+        return commands
+
+    def _decode(self) -> Reading[None]:
+        buffer = self._buffer
+        try:
+            if (yield from buffer.exactly(len(MAGIC_V2))) != MAGIC_V2:
+                raise ServerError("E_BAD_PROTOCOL")
+            self._started = True
+            while True:
+                self._decode_fins()
+                line = yield from buffer.line(_MAX_LINE)
+                if line is None:
+                    self._commands.append(LineTooLong())
+                    return
+                params = line.removesuffix(b"\r").split(b" ")
+                name = params[0]
+                if name in self._parsers:
+                    self._commands.append(self._parsers[name](params))
+                elif name in self._readers:
+                    self._commands.append((yield from self._readers[name](params)))
+                else:
+                    raise ServerError("E_INVALID", f"invalid command {_text(name)}")
+        except ServerError as error:
+            self._commands.append(Invalid(error))
+        except EndOfInput:
+            return
+
+    def _decode_fins(self) -> None:
+        """Take the FINs at the front, of which there can be thousands, and leave odd ones to `_fin`."""
+        if self.session.state is ServerState.INIT:
+            return
+        buffer = self._buffer
+        data = buffer.data
+        position = buffer.position
+        add = self._commands.append
+        while data.startswith(_FIN, position) and data.startswith(b"\n", position + _FIN_END):
+            message_id = data[position + _FIN_ID : position + _FIN_END]
+            if not message_id.isalnum():  # nsqd's own ids are
+                break
+            add(Fin(message_id))
+            position += _FIN_END + 1
+        buffer.position = position
+
+    # Commands of one line.
+
+    def _fin(self, params: list[bytes]) -> Fin:
+        self.session.receive(Command.FIN)
+        if len(params) < 2:
+            raise _invalid("FIN insufficient number of params")
+        return Fin(_message_id(params[1]))
+
+    def _touch(self, params: list[bytes]) -> Touch:
+        self.session.receive(Command.TOUCH)
+        if len(params) < 2:
+            raise _invalid("TOUCH insufficient number of params")
+        return Touch(_message_id(params[1]))
+
+    def _req(self, params: list[bytes]) -> Req:
+        self.session.receive(Command.REQ)
+        if len(params) < 3:
+            raise _invalid("REQ insufficient number of params")
+        message_id = _message_id(params[1])
+        delay = parse_uint64(params[2])
+        if delay is None:
+            raise _invalid(f"REQ could not parse timeout {_text(params[2])}")
+        return Req(message_id, _wrapped_milliseconds(delay))
+
+    def _rdy(self, params: list[bytes]) -> Rdy | Nop:
+        self.session.receive(Command.RDY)
+        if self.session.state is ServerState.CLOSING:
+            return Nop()
+        count = 1
+        if len(params) > 1:
+            parsed = parse_uint64(params[1])
+            if parsed is None:
+                raise _invalid(f"RDY could not parse count {_text(params[1])}")
+            count = int64(parsed)
+        if not 0 <= count <= self._limits.max_rdy_count:
+            raise _invalid(f"RDY count {count} out of range 0-{self._limits.max_rdy_count}")
+        return Rdy(count)
+
+    def _sub(self, params: list[bytes]) -> Sub:
+        self.session.receive(Command.SUB)
+        if len(params) < 3:
+            raise _invalid("SUB insufficient number of parameters")
+        topic = _topic("SUB", params[1])
+        channel = params[2].decode("latin-1")
+        if not is_valid_name(channel):
+            raise ServerError("E_BAD_CHANNEL", f"SUB channel name {quote(params[2])} is not valid")
+        return Sub(topic, channel)
+
+    def _cls(self, _params: list[bytes]) -> Cls:
+        self.session.receive(Command.CLS)
+        return Cls()
+
+    def _nop(self, _params: list[bytes]) -> Nop:
+        self.session.receive(Command.NOP)
+        return Nop()
+
+    # Commands with a body.
+
+    def _identify(self, _params: list[bytes]) -> Reading[Identify]:
+        self.session.receive(Command.IDENTIFY)
+        return Identify((yield from self._body("IDENTIFY")))
+
+    def _auth(self, params: list[bytes]) -> Reading[Auth]:
+        self.session.receive(Command.AUTH)
+        if len(params) != 1:
+            raise _invalid("AUTH invalid number of parameters")
+        return Auth((yield from self._body("AUTH")))
+
+    def _pub(self, params: list[bytes]) -> Reading[Pub]:
+        if len(params) < 2:
+            raise _invalid("PUB insufficient number of parameters")
+        topic = _topic("PUB", params[1])
+        return Pub(topic, (yield from self._message_body("PUB")))
+
+    def _dpub(self, params: list[bytes]) -> Reading[Dpub]:
+        if len(params) < 3:
+            raise _invalid("DPUB insufficient number of parameters")
+        topic = _topic("DPUB", params[1])
+        delay = parse_uint64(params[2])
+        if delay is None:
+            raise _invalid(f"DPUB could not parse timeout {_text(params[2])}")
+        defer_ms = _wrapped_milliseconds(delay)
+        if not 0 <= defer_ms <= self._limits.max_defer_ms:
+            raise _invalid(f"DPUB timeout {delay} out of range 0-{self._limits.max_defer_ms}")
+        return Dpub(topic, defer_ms, (yield from self._message_body("DPUB")))
+
+    def _mpub(self, params: list[bytes]) -> Reading[Mpub]:
+        if len(params) < 2:
+            raise _invalid("MPUB insufficient number of parameters")
+        # nsqd writes the code twice in this one.
+        topic = _topic("MPUB", params[1], "E_BAD_TOPIC MPUB")
+        yield from self._size("MPUB", "body", "E_BAD_BODY", self._limits.max_body_size)
+        # nsqd does not compare that size with what follows.
+        return Mpub(topic, (yield from _read_bodies(self._buffer, self._limits)))
+
+    def _body(self, command: str) -> Reading[bytes]:
+        return self._sized(command, "body", "E_BAD_BODY", self._limits.max_body_size)
+
+    def _message_body(self, command: str) -> Reading[bytes]:
+        return self._sized(command, "message body", "E_BAD_MESSAGE", self._limits.max_msg_size)
+
+    def _sized(self, command: str, what: str, code: str, limit: int) -> Reading[bytes]:
+        size = yield from self._size(command, what, code, limit)
+        try:
+            return (yield from self._buffer.exactly(size))
+        except EndOfInput:
+            raise ServerError(code, f"{command} failed to read {what}") from None
+
+    def _size(self, command: str, what: str, code: str, limit: int) -> Reading[int]:
+        try:
+            size = yield from self._buffer.size()
+        except EndOfInput:
+            raise ServerError(code, f"{command} failed to read {what} size") from None
+        if size <= 0:
+            raise ServerError(code, f"{command} invalid {what} size {size}")
+        if size > limit:
+            raise ServerError(code, f"{command} {what.split(maxsplit=1)[0]} too big {size} > {limit}")
+        return size
+
+
+def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
+    """The messages of a binary ``/mpub``, which are those of ``MPUB``.
+
+    :raises ServerError: for what ``MPUB`` would refuse
+    """
+    buffer = ReceiveBuffer(payload)
+    buffer.end()
+    steps = _read_bodies(buffer, limits)
+    try:
+        # Nothing more will come, so it runs to its end.
+        next(steps)
+    except StopIteration as done:
+        bodies: list[bytes] = done.value
+        return bodies
+    raise AssertionError("a decoder waited for bytes after the end of the input")
+
+
+def _read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:
+    try:
+        count = yield from buffer.size()
+    except EndOfInput:
+        raise ServerError("E_BAD_BODY", "MPUB failed to read message count") from None
+    # The most that fit: 4 bytes hold the count, and each message has 4 bytes of size and 1 byte or more.
+    if not 0 < count <= (limits.max_body_size - 4) // 5:
+        raise ServerError("E_BAD_BODY", f"MPUB invalid message count {count}")
+    bodies: list[bytes] = []
+    for index in range(count):
+        try:
+            size = yield from buffer.size()
+        except EndOfInput:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB failed to read message({index}) body size") from None
+        if size <= 0:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB invalid message({index}) body size {size}")
+        if size > limits.max_msg_size:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB message too big {size} > {limits.max_msg_size}")
+        try:
+            bodies.append((yield from buffer.exactly(size)))
+        except EndOfInput:
+            raise ServerError("E_BAD_MESSAGE", "MPUB failed to read message body") from None
+    return bodies
+
+
+def _invalid(detail: str) -> ServerError:
+    return ServerError("E_INVALID", detail)
+
+
+def _topic(command: str, name: bytes, prefix: str = "") -> str:
+    topic = name.decode("latin-1")
+    if not is_valid_name(topic):
+        raise ServerError("E_BAD_TOPIC", f"{prefix or command} topic name {quote(name)} is not valid")
+    return topic
+
+
+def _message_id(param: bytes) -> bytes:
+    if len(param) != MESSAGE_ID_LENGTH:
+        raise _invalid("invalid message ID")
+    return param
+
+
+def _wrapped_milliseconds(value: int) -> int:
+    # nsqd keeps durations as signed nanoseconds; too large a number wraps around, often to a negative one.
+    return int64(value * _NANOSECONDS) // _NANOSECONDS
+
+
+def _text(param: bytes) -> str:
+    # Whatever bytes these are, nsqd sends them back; `encode_error` turns them into the same bytes.
+    return param.decode("utf-8", "surrogateescape")

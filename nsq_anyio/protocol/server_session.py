@@ -1,0 +1,73 @@
+"""nsqd's side of one connection: which command is legal when, and how an error is told."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ..errors import ServerError
+from .frames import FRAME_ERROR, encode_frame
+from .session import Command
+
+__all__ = ["ServerSession", "ServerState", "encode_error"]
+
+
+class ServerState(IntEnum):
+    """Where a connection stands; the numbers are those of ``state`` in nsqd's statistics."""
+
+    INIT = 0
+    SUBSCRIBED = 3
+    CLOSING = 4
+
+
+_ALWAYS = frozenset(ServerState)
+_BEFORE_SUB = frozenset({ServerState.INIT})
+_AFTER_SUB = frozenset({ServerState.SUBSCRIBED, ServerState.CLOSING})
+
+# Unlike a well-behaved client, nsqd asks for no IDENTIFY, and takes several of them.
+_LEGAL: dict[Command, frozenset[ServerState]] = {
+    Command.IDENTIFY: _BEFORE_SUB,
+    Command.AUTH: _BEFORE_SUB,
+    Command.SUB: _BEFORE_SUB,
+    Command.PUB: _ALWAYS,
+    Command.MPUB: _ALWAYS,
+    Command.DPUB: _ALWAYS,
+    Command.RDY: _AFTER_SUB,
+    Command.FIN: _AFTER_SUB,
+    Command.REQ: _AFTER_SUB,
+    Command.TOUCH: _AFTER_SUB,
+    Command.CLS: frozenset({ServerState.SUBSCRIBED}),
+    Command.NOP: _ALWAYS,
+}
+
+_NEXT = {Command.SUB: ServerState.SUBSCRIBED, Command.CLS: ServerState.CLOSING}
+
+
+class ServerSession:
+    """The state of one connection, advanced by each command as it is decoded.
+
+    That is ahead of its execution, but safe: a command that changes the state either succeeds, or its
+    error ends the connection.
+    """
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = ServerState.INIT
+
+    def receive(self, command: Command) -> None:
+        """Note that ``command`` came in.
+
+        :raises ServerError: if it is not legal in this state
+        """
+        if self.state not in _LEGAL[command]:
+            raise ServerError("E_INVALID", f"cannot {command.value} in current state")
+        self.state = _NEXT.get(command, self.state)
+
+
+def encode_error(error: ServerError) -> bytes:
+    """The error frame for ``error``: its code, and its detail if there is one.
+
+    Surrogates in the detail are bytes of the client that are not UTF-8, which nsqd returns as they came.
+    """
+    text = f"{error.code} {error.detail}" if error.detail else error.code
+    return encode_frame(FRAME_ERROR, text.encode("utf-8", "surrogateescape"))
