@@ -12,4 +12,93 @@
     async with nsq.produce(nsqd="127.0.0.1:4150") as producer:
         await producer.publish("clicks", b"body")
 """
-from .consumer import consume
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from . import events, http
+from .consumer import Consumer, ConsumerStatistics, Message, consume
+from .errors import (
+    AlreadyResponded,
+    Closed,
+    ConnectionFailed,
+    ConnectionLost,
+    DialFailed,
+    Discard,
+    FrameTooLarge,
+    HandshakeFailed,
+    HeartbeatTimeout,
+    HTTPError,
+    HTTPInvalidReply,
+    HTTPStatusError,
+    HTTPUnavailable,
+    InvalidAddress,
+    InvalidBody,
+    InvalidName,
+    InvalidOption,
+    NotSent,
+    NSQError,
+    OutcomeUnknown,
+    PermanentRefusal,
+    ProtocolError,
+    PublishError,
+    PublishRejected,
+    Requeue,
+    ServerError,
+)
+from .options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from .producer import Producer, produce
+
+if TYPE_CHECKING:
+    from . import embedded
+
+__all__ = [
+    "AlreadyResponded",
+    "Closed",
+    "ConnectionFailed",
+    "ConnectionLost",
+    "ConnectionOptions",
+    "Consumer",
+    "ConsumerOptions",
+    "ConsumerStatistics",
+    "DialFailed",
+    "Discard",
+    "FrameTooLarge",
+    "HTTPError",
+    "HTTPInvalidReply",
+    "HTTPStatusError",
+    "HTTPUnavailable",
+    "HandshakeFailed",
+    "HeartbeatTimeout",
+    "InvalidAddress",
+    "InvalidBody",
+    "InvalidName",
+    "InvalidOption",
+    "Message",
+    "NSQError",
+    "NotSent",
+    "OutcomeUnknown",
+    "PermanentRefusal",
+    "Producer",
+    "ProducerOptions",
+    "ProtocolError",
+    "PublishError",
+    "PublishRejected",
+    "Requeue",
+    "ServerError",
+    "consume",
+    "embedded",
+    "events",
+    "http",
+    "produce",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # Clients in production never need the servers, so `nsq.embedded` is imported when it is first used.
+    if name == "embedded":
+        return importlib.import_module(".embedded", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -140,6 +140,7 @@ class ProducerOptions:
     :param max_body_size: the largest publish_many (nsqd: --max-body-size); default 5 MiB
     :param max_defer: the longest defer (nsqd: --max-req-timeout); default 3600
     :param drain_timeout: for outstanding answers when the block ends; default 10
+    :param cancelled_drain_timeout: the same when the block is cancelled; default 1
     :raises InvalidOption: for a value outside its range
     """
 
@@ -153,6 +154,7 @@ class ProducerOptions:
     max_body_size: int = 5 * 1024 * 1024
     max_defer: float = 3600.0
     drain_timeout: float = 10.0
+    cancelled_drain_timeout: float = 1.0
 
     def __post_init__(self) -> None:
         check_seconds("connect_timeout", self.connect_timeout, 0)
@@ -165,3 +167,4 @@ class ProducerOptions:
         check_integer("max_body_size", self.max_body_size, 1)
         check_seconds("max_defer", self.max_defer, 0, math.inf)
         check_seconds("drain_timeout", self.drain_timeout, 0)
+        check_seconds("cancelled_drain_timeout", self.cancelled_drain_timeout, 0)

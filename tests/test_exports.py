@@ -2,10 +2,12 @@
 
 import ast
 import importlib
+import inspect
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 
@@ -72,6 +74,14 @@ def _undocumented(node: ast.stmt, prefix: str) -> Iterator[str]:
             yield from _undocumented(child, f"{prefix}{node.name}.")
 
 
+def inherits_docstring(module: ModuleType, name: str) -> bool:
+    """Whether ``name`` is a method that does what the same method of a base class says."""
+    if "." not in name:
+        return False
+    found: object = attrgetter(name)(module)
+    return not inspect.isclass(found) and inspect.getdoc(found) is not None
+
+
 def public_definitions(source: str) -> set[str]:
     return {
         node.name
@@ -97,7 +107,11 @@ def test_all_lists_what_is_defined_without_an_underscore(path: Path) -> None:
 
 @each_module
 def test_what_is_public_has_a_docstring(path: Path) -> None:
-    assert list(public_without_docstring(path.read_text(encoding="utf-8"))) == []
+    missing = list(public_without_docstring(path.read_text(encoding="utf-8")))
+    if missing:
+        module = load(path)
+        missing = [name for name in missing if not inherits_docstring(module, name)]
+    assert missing == []
 
 
 def test_the_docstring_check_sees_what_is_missing() -> None:
@@ -130,14 +144,33 @@ def test_the_docstring_check_sees_what_is_missing() -> None:
     assert public_definitions(textwrap.dedent(source)) == {"a", "b", "c", "E"}
 
 
+def test_a_method_may_leave_its_docstring_to_a_base_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", module)
+    source = """
+        class Base:
+            "Here."
+            def a(self): "Here."
+            def b(self): pass
+        class Derived(Base):
+            def a(self): pass
+            def b(self): pass
+            def c(self): pass
+    """
+    exec(textwrap.dedent(source), vars(module))
+    names = ("Derived", "Derived.a", "Derived.b", "Derived.c")
+    assert [name for name in names if inherits_docstring(module, name)] == ["Derived.a"]
+
+
 def test_the_public_api() -> None:
-    assert set(nsq_anyio.__all__) >= PUBLIC_API
-    for name in PUBLIC_API:
-        assert getattr(nsq_anyio, name) is not None
+    listed: list[str] = getattr(nsq_anyio, "__all__", [])
+    assert PUBLIC_API - set(listed) == set()
+    assert [name for name in listed if not hasattr(nsq_anyio, name)] == []
 
 
 def test_errors_are_one_class_under_both_names() -> None:
-    assert [name for name in errors.__all__ if getattr(nsq_anyio, name) is not getattr(errors, name)] == []
+    others = [name for name in errors.__all__ if getattr(nsq_anyio, name, None) is not getattr(errors, name)]
+    assert others == []
 
 
 def python(code: str) -> str:
@@ -154,7 +187,7 @@ def test_importing_takes_no_extra_and_no_event_loop() -> None:
     # for its own command line where they are installed, so their absence can only be shown like this.)
     output = python("""
         import sys
-        extras = ["click", "opentelemetry", "prometheus_client", "pyarrow", "pyspark", "rich", "trio", "uvloop"]
+        extras = ["click", "prometheus_client", "pyarrow", "pyspark", "rich", "trio", "uvloop"]
         sys.modules.update(dict.fromkeys(extras))
         import nsq_anyio
         print(nsq_anyio.__name__)
@@ -166,7 +199,8 @@ def test_importing_leaves_heavy_modules_alone() -> None:
     output = python("""
         import sys
         import nsq_anyio
-        print(sorted({"trio", "uvloop", "pyspark", "pyarrow", "nsq_anyio.cli", "nsq_anyio.spark"} & set(sys.modules)))
+        heavy = {"trio", "uvloop", "pyspark", "pyarrow", "nsq_anyio.cli", "nsq_anyio.spark"}
+        print(sorted(heavy & set(sys.modules)))
     """)
     assert output == "[]\n"
 
@@ -178,10 +212,13 @@ def test_importing_does_nothing() -> None:
         sys.dont_write_bytecode = True
         seen = []
 
+        io = ("socket.", "subprocess.", "os.fork", "os.exec", "os.spawn", "_thread.start")
+        writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
         def audit(event, args):
-            if event.startswith(("socket.", "subprocess.", "os.fork", "os.exec", "os.spawn", "_thread.start")):
+            if event.startswith(io):
                 seen.append(event)
-            elif event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            elif event == "open" and isinstance(args[2], int) and args[2] & writing:
                 seen.append(f"open {args[0]}")
 
         handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}

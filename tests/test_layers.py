@@ -30,21 +30,7 @@ EDGE_TO_EDGE = {("testing", "embedded"), ("cli", "embedded")}
 
 CORE_REQUIRES = {"anyio", "h11", "httpx", "snappy"}
 # Bytes and decisions: no I/O, no clock, no randomness. `now` and the random source are arguments.
-NOT_FOR_DECISIONS = {
-    "asyncio",
-    "concurrent",
-    "multiprocessing",
-    "random",
-    "secrets",
-    "select",
-    "selectors",
-    "socket",
-    "ssl",
-    "subprocess",
-    "threading",
-    "time",
-    "uuid",
-}
+NOT_FOR_DECISIONS = {"asyncio", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
 # The core runs on AnyIO alone, so nothing there may choose an event loop.
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 import anyio
@@ -93,5 +93,5 @@ def _signal(error: Exception) -> Exception:
     """A handler with a task group of its own raises its signal inside an exception group."""
     if not isinstance(error, ExceptionGroup):
         return error
-    inner = cast("Sequence[Exception]", error.exceptions)
-    return _signal(inner[0]) if len(inner) == 1 else cast("Exception", error)
+    group = cast("ExceptionGroup[Exception]", error)
+    return _signal(group.exceptions[0]) if len(group.exceptions) == 1 else group

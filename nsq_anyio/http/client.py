@@ -216,8 +216,7 @@ class Client(anyio.AsyncContextManagerMixin):
         except TimeoutError:
             raise HTTPUnavailable(shown, f"no answer within {timeout:g} s") from None
         except (httpx.RequestError, httpx.StreamError) as error:
-            reason = _printable(str(error)) or type(error).__name__
-            raise HTTPUnavailable(shown, reason) from error
+            raise HTTPUnavailable(shown, _reason(error)) from error
         if not httpx.codes.is_success(reply.status):
             raise HTTPStatusError(shown, reply.status, _error_code(reply))
         return reply
@@ -231,22 +230,32 @@ class Client(anyio.AsyncContextManagerMixin):
             if encoding.lower() != "identity":
                 # Refused, as it was not asked for and a kilobyte can unfold into a gigabyte.
                 raise HTTPInvalidReply(shown, f"the answer is compressed ({_printable(encoding)})")
-            limit = self._max_reply_size
-            body = bytearray()
-            # Cancelled where it waits for more, the chain of httpx's async generators ends in order; to raise
-            # in this loop would leave each of them to the garbage collector.
-            with anyio.CancelScope() as reading:
-                async for chunk in response.aiter_bytes():
-                    if len(body) + len(chunk) > limit:
-                        reading.cancel()
-                    else:
-                        body += chunk
-            if reading.cancel_called:
-                raise HTTPInvalidReply(shown, f"the answer exceeds max_reply_size={limit} bytes")
+            body = await self._read_body(response, shown)
         finally:
             await response.aclose()
         content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        return Reply(shown, response.status_code, content_type, bytes(body))
+        return Reply(shown, response.status_code, content_type, body)
+
+    async def _read_body(self, response: httpx.Response, shown: str) -> bytes:
+        limit = self._max_reply_size
+        body = bytearray()
+        is_too_large = False
+        try:
+            async for chunk in response.aiter_bytes():
+                if is_too_large:
+                    continue
+                body += chunk
+                if len(body) > limit:
+                    # httpx reads through a chain of async generators. To raise here would leave them to the
+                    # garbage collector; the closed connection ends them from the inside.
+                    is_too_large = True
+                    await response.aclose()
+        except httpx.RequestError:
+            if not is_too_large:
+                raise
+        if is_too_large:
+            raise HTTPInvalidReply(shown, f"the answer exceeds max_reply_size={limit} bytes")
+        return bytes(body)
 
 
 def _headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:
@@ -280,6 +289,16 @@ def _error_code(reply: Reply) -> str:
         return _printable(text.strip().partition("\n")[0])
     code = value.get("message", value.get("status_txt")) if is_object(value) else ""
     return _printable(code) if isinstance(code, str) else ""
+
+
+def _reason(error: Exception) -> str:
+    # Some errors of httpx say nothing, while what they were made from names the system's or TLS's reason.
+    cause: BaseException | None = error
+    while cause is not None:
+        if text := _printable(str(cause)):
+            return text
+        cause = cause.__cause__ or cause.__context__  # httpcore's pool drops the cause
+    return type(error).__name__
 
 
 def _printable(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..address import Address
 from .fields import Fields
 
-__all__ = ["Lookup", "NsqdInfo", "NsqlookupdInfo", "Producer", "Registration"]
+__all__ = ["Lookup", "NsqdInfo", "NsqlookupdInfo", "Producer", "Registration", "read_producers"]
 
 _NANOSECONDS = 1e9
 

@@ -85,7 +85,8 @@ class Nsqd(Client):
         :raises InvalidBody: for a body that is empty or no bytes
         :raises InvalidOption: for a ``defer`` that is no delay
         :raises HTTPStatusError: ``MSG_TOO_BIG``, ``INVALID_DEFER``, ``EXITING``: the message was not stored
-        :raises HTTPUnavailable: if the answer did not come: the message may be stored or not
+        :raises HTTPUnavailable: if the answer did not come: the message may be stored or not. A body far too
+            big can end so as well, as nsqd closes the connection without reading it
         """
         parameters = {"topic": check_topic(topic)}
         if defer is not None:

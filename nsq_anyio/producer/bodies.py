@@ -1,0 +1,69 @@
+"""Checks of what is published, so that one bad call cannot end a connection that others use.
+
+nsqd closes the connection on an empty or oversized message, and on a defer out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..checks import check_seconds
+from ..errors import InvalidBody
+from ..options import ProducerOptions
+
+__all__ = ["Body", "check_bodies", "check_body", "check_defer"]
+
+Body = bytes | bytearray | memoryview
+"""What can be published."""
+
+_COUNT_LENGTH = 4
+_SIZE_LENGTH = 4
+
+
+def check_body(body: Body, options: ProducerOptions) -> bytes:
+    """Return the body as bytes.
+
+    :raises InvalidBody: if it is not bytes-like, empty, or larger than ``max_msg_size``
+    """
+    if isinstance(body, str):
+        raise InvalidBody(f"body {body[:40]!r} is a str: encode it, as in body.encode()")
+    if not isinstance(body, bytes):
+        if not isinstance(body, bytearray | memoryview):
+            raise InvalidBody(f"body of type {type(body).__name__} is not valid: use bytes")
+        body = bytes(body)
+    if not body:
+        raise InvalidBody("an empty body is not valid: nsqd takes messages of 1 byte or more")
+    if len(body) > options.max_msg_size:
+        raise InvalidBody(
+            f"a body of {len(body)} bytes exceeds max_msg_size={options.max_msg_size}; "
+            "raise it together with nsqd's --max-msg-size"
+        )
+    return body
+
+
+def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes]:
+    """Return the bodies as a list of bytes.
+
+    :raises InvalidBody: if one is not valid, there is none, or all together exceed ``max_body_size``
+    """
+    if isinstance(bodies, str | bytes | bytearray | memoryview):
+        raise InvalidBody("publish_many takes a sequence of bodies: use publish for one")
+    checked = [check_body(body, options) for body in bodies]
+    if not checked:
+        raise InvalidBody("no bodies given: publish_many takes 1 or more")
+    size = _COUNT_LENGTH + sum(_SIZE_LENGTH + len(body) for body in checked)
+    if size > options.max_body_size:
+        raise InvalidBody(
+            f"{len(checked)} bodies of {size} bytes in all exceed max_body_size={options.max_body_size}; "
+            "publish fewer at once, or raise it together with nsqd's --max-body-size"
+        )
+    return checked
+
+
+def check_defer(defer: float, options: ProducerOptions) -> int:
+    """Return the defer in milliseconds.
+
+    :raises InvalidOption: if it is outside 0 to ``max_defer`` seconds
+    """
+    check_seconds("defer", defer, 0, options.max_defer)
+    return round(defer * 1000)
