@@ -13,11 +13,14 @@ extensions = [
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = True
+# Built without a network, so other projects' names are not looked up.
+nitpick_ignore_regex = [("py:.*", r"(anyio|collections|contextlib|httpx|ssl)\..*")]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
+autodoc_class_signature = "separated"  # consumers and producers are made by functions
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
 

@@ -33,6 +33,8 @@ Cancellation is not in this tree and is never turned into one of these.
 
 from __future__ import annotations
 
+import math
+
 __all__ = [
     "AlreadyResponded",
     "Closed",
@@ -225,11 +227,14 @@ class Closed(NSQError, RuntimeError):
 class Requeue(NSQError):  # not a failure of ours, but users expect one root
     """Raise it in a handler to requeue the message.
 
-    :param delay: seconds until nsqd offers the message again; None takes the consumer's policy
+    :param delay: seconds until nsqd offers the message again, 0 or more; None takes the consumer's policy
     :param backoff: whether this counts as a failure that slows the consumer down
+    :raises InvalidOption: if the delay is negative or not finite
     """
 
     def __init__(self, delay: float | None = None, *, backoff: bool = True) -> None:
+        if delay is not None and not 0 <= delay < math.inf:
+            raise InvalidOption(f"delay={delay!r} is not valid: use 0 or more (seconds)")
         super().__init__("requeue" if delay is None else f"requeue in {delay} s")
         self.delay = delay
         self.backoff = backoff

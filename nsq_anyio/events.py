@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
-    "Closed",
     "ConnectFailed",
     "Connected",
+    "ConnectionClosed",
     "Disconnected",
     "Emitter",
     "Event",
@@ -91,7 +91,7 @@ class Disconnected(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Closed(Event):
+class ConnectionClosed(Event):
     """A connection was closed by this side; ``confirmed`` if nsqd had handled all that was sent."""
 
     level: ClassVar[int] = logging.INFO

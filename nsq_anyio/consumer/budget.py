@@ -6,6 +6,8 @@ borrowers show who holds slots, its queue who waits for a first one; each takes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 
 __all__ = ["Budget", "Slot"]
@@ -25,11 +27,16 @@ class Budget:
 
     :param limiter: perhaps shared with other consumers
     :param turn: seconds for which a consumer may keep a last slot while others wait for one
+    :param look_again: called when another consumer asks for its share
+    :ivar waiting: whether this consumer waits for a first slot
     """
 
-    def __init__(self, limiter: anyio.CapacityLimiter, turn: float) -> None:
+    def __init__(self, limiter: anyio.CapacityLimiter, turn: float, look_again: Callable[[], None]) -> None:
         self.limiter = limiter
         self._turn = turn
+        self._look_again = look_again
+        self.waiting = False
+        self._askers: set[Budget] = set()
         self._held = 0
         self._held_since = 0.0
         self._spare: list[Slot] = []
@@ -43,12 +50,14 @@ class Budget:
         """How many slots this consumer should hold at most, beside the others that want some."""
         statistics = self.limiter.statistics()
         total = self.limiter.total_tokens
-        if statistics.borrowed_tokens == self._held and not statistics.tasks_waiting:
+        self._askers = {asker for asker in self._askers if asker.waiting}
+        if statistics.borrowed_tokens == self._held and not (statistics.tasks_waiting or self._askers):
             return _whole(total)
-        holders = {slot.holder for slot in statistics.borrowers if isinstance(slot, Slot)} - {self}
+        parties = self._holders() | self._askers
+        if self._held:
+            parties.add(self)
         foreign = sum(not isinstance(slot, Slot) for slot in statistics.borrowers)
-        parties = len(holders) + statistics.tasks_waiting + (1 if self._held else 0)
-        share = (_whole(total) - foreign) // max(parties, 1)
+        share = (_whole(total) - foreign) // max(len(parties), 1)
         if share < 1 and self._held and now - self._held_since < self._turn:
             return 1
         return max(share, 0)
@@ -70,7 +79,13 @@ class Budget:
     async def wait_for_one(self) -> None:
         """Queue for a slot, ahead of those that only want more; the next `take` gets it."""
         slot = Slot(self)
-        await self.limiter.acquire_on_behalf_of(slot)
+        self.waiting = True
+        try:
+            for holder in self._holders():
+                holder.asked_by(self)
+            await self.limiter.acquire_on_behalf_of(slot)
+        finally:
+            self.waiting = False
         self._spare.append(slot)
         self._note_held(1, anyio.current_time())
 
@@ -84,6 +99,15 @@ class Budget:
         for slot in slots:
             self.limiter.release_on_behalf_of(slot)
         self._held -= len(slots)
+
+    def _holders(self) -> set[Budget]:
+        borrowers = self.limiter.statistics().borrowers
+        return {slot.holder for slot in borrowers if isinstance(slot, Slot)} - {self}
+
+    def asked_by(self, asker: Budget) -> None:
+        """Hear that another consumer waits for a first slot, and make room for it."""
+        self._askers.add(asker)
+        self._look_again()
 
     def _note_held(self, count: int, now: float) -> None:
         if self._held == 0 and count:

@@ -15,7 +15,6 @@ from ..connection.background import Background
 from ..errors import Closed
 from ..events import Emitter, EventHook, GaveUp, HandlerFailed
 from ..options import ConnectionOptions, ConsumerOptions
-from .budget import Budget
 from .discovery import Discovery
 from .handler import Handler, Workers
 from .inbox import Inbox
@@ -94,7 +93,7 @@ class Consumer:
             nsqds=nsqds,
             discovery=discovery,
             inbox=self._inbox,
-            budget=Budget(self._limiter, options.rdy_redistribute_interval),
+            limiter=self._limiter,
             options=options,
             connection_options=connection,
             emit=self._emit,

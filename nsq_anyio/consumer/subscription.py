@@ -9,9 +9,9 @@ import anyio
 
 from ..address import Address
 from ..connection import Connection, Request
-from ..errors import ConnectionFailed
+from ..errors import ConnectionFailed, ProtocolError
 from ..events import (
-    Closed,
+    ConnectionClosed,
     Disconnected,
     Emitter,
     MessageDiscarded,
@@ -27,6 +27,11 @@ from .inbox import Inbox
 from .message import Delivery, Message
 
 __all__ = ["Subscription", "SubscriptionStatistics"]
+
+
+_MOST_HELD = 3
+"""Times max_rdy_count, which bounds what nsqd has in flight here. Some more may be held for a moment: those
+that nsqd has timed out already, and that are swept at the next tick."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -151,6 +156,11 @@ class Subscription:
         in_flight = self.in_flight
         for message in messages:
             in_flight[message.wire_id] = message
+        if len(in_flight) > _MOST_HELD * self.max_rdy_count:
+            raise ProtocolError(
+                f"nsqd pushed messages beyond RDY: {len(in_flight)} are unanswered, with RDY {self.rdy} and "
+                f"a max_rdy_count of {self.max_rdy_count}"
+            )
         if self._stopping:
             self.requeue_all(messages)
         else:
@@ -251,7 +261,7 @@ class Subscription:
         except ConnectionFailed as error:
             self._emit(Disconnected(self.nsqd, error, None))
         finally:
-            self._emit(Closed(self.nsqd, confirmed))
+            self._emit(ConnectionClosed(self.nsqd, confirmed))
             self.released.set()
 
 

@@ -48,7 +48,7 @@ class Supervisor:
         nsqds: Sequence[Address],
         discovery: Discovery | None,
         inbox: Inbox,
-        budget: Budget,
+        limiter: anyio.CapacityLimiter,
         options: ConsumerOptions,
         connection_options: ConnectionOptions,
         emit: Emitter,
@@ -63,7 +63,7 @@ class Supervisor:
         self._nsqds = nsqds
         self._discovery = discovery
         self._inbox = inbox
-        self._budget = budget
+        self._budget = Budget(limiter, options.rdy_redistribute_interval, self.balance)
         self._options = options
         self._connection_options = connection_options
         self._emit = emit

@@ -10,7 +10,7 @@ import anyio
 from ..address import Address
 from ..connection import Connection, NoMessages, open_connection
 from ..errors import ConnectionFailed, PermanentRefusal
-from ..events import Closed, Connected, ConnectFailed, Disconnected, Emitter
+from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter
 from ..options import ConnectionOptions, ProducerOptions
 from ..policy.reconnect import ReconnectDelay
 
@@ -109,5 +109,5 @@ class Link:
             self._emit(Disconnected(str(self.address), error, None))
         finally:
             if connection is not None:
-                self._emit(Closed(str(self.address), confirmed))
+                self._emit(ConnectionClosed(str(self.address), confirmed))
             self._released.set()

@@ -1,0 +1,99 @@
+"""The code in the README and in docs/ runs, on both backends, against embedded servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.from_thread
+import pytest
+
+import nsq_anyio as nsq
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+EXAMPLES = [
+    pytest.param(match[1], id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")))
+]
+
+_SECONDS_PER_EXAMPLE = 1.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[dict[str, str]]:
+    """An embedded cluster in a thread of its own; what the documentation's addresses stand for."""
+    with ExitStack() as stack:
+        portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
+        lookupd = stack.enter_context(portal.wrap_async_context_manager(nsq.embedded.nsqlookupd()))
+        nsqds = [
+            stack.enter_context(
+                portal.wrap_async_context_manager(
+                    nsq.embedded.nsqd(lookupd_tcp_addresses=[lookupd.tcp_address])
+                )
+            )
+            for _ in range(2)
+        ]
+        # A channel gets only what is published after it came into being, so there is always something new.
+        clicks = stack.enter_context(
+            _cancelled_at_end(portal.start_task_soon(_publish_clicks, nsqds[0].tcp_address))
+        )
+        assert not clicks.done()
+        yield {
+            "http://127.0.0.1:4161": lookupd.http_url,
+            "http://127.0.0.1:4151": nsqds[0].http_url,
+            "127.0.0.1:4150": nsqds[0].tcp_address,
+            "127.0.0.1:5150": nsqds[1].tcp_address,
+        }
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example_runs(
+    example: str,
+    backend: str,
+    cluster: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for documented, real in cluster.items():
+        example = example.replace(documented, real)
+    real_run = anyio.run
+
+    async def for_a_while(main: Callable[[], Awaitable[object]]) -> None:
+        # Most examples are services, which run until they are cancelled.
+        with anyio.move_on_after(_SECONDS_PER_EXAMPLE):
+            await main()
+
+    def run(main: Callable[[], Awaitable[object]]) -> None:
+        real_run(for_a_while, main, backend=backend)
+
+    monkeypatch.setattr(anyio, "run", run)
+    exec(compile(example, "<example>", "exec"), {"__name__": "__main__"})
+    printed = capsys.readouterr().out
+    assert printed or "print(" not in example
+
+
+async def _publish_clicks(nsqd: str) -> None:
+    async with nsq.produce(nsqd) as producer:
+        while True:
+            await producer.publish("clicks", b"click")
+            await anyio.sleep(0.02)
+
+
+@contextmanager
+def _cancelled_at_end(future: Future[None]) -> Generator[Future[None]]:
+    yield future
+    future.cancel()
+
+
+def test_every_page_is_looked_at() -> None:
+    assert ROOT / "docs" / "index.md" in PAGES
+    assert EXAMPLES
