@@ -23,6 +23,7 @@ autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"  # consumers and producers are made by functions
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
+autodoc_typehints_description_target = "documented"
 
 html_theme = "furo"
 html_title = f"nsq-anyio {release}"

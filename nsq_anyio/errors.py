@@ -146,6 +146,7 @@ class ServerError(NSQError):
     :ivar code: the error code, such as ``E_BAD_TOPIC``
     :ivar detail: the text after the code, possibly empty
     :ivar fatal: whether nsqd closes the connection after it
+    :ivar nsqd: the address of the nsqd that answered, as ``host:port``; empty where it is not known
     """
 
     def __init__(self, code: str, detail: str = "", *, fatal: bool = True) -> None:
@@ -153,6 +154,11 @@ class ServerError(NSQError):
         self.code = code
         self.detail = detail
         self.fatal = fatal
+        self.nsqd = ""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"nsqd {self.nsqd}: {text}" if self.nsqd else text
 
 
 class PermanentRefusal(ServerError):

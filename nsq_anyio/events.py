@@ -74,7 +74,7 @@ class ConnectFailed(Event):
     retry_in: float | None
 
     def __str__(self) -> str:
-        return f"cannot connect: {self.error}{_retry(self.retry_in)}"
+        return f"no connection: {self.error}{_retry(self.retry_in)}"
 
 
 @dataclass(frozen=True, slots=True)

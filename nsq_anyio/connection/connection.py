@@ -248,16 +248,14 @@ class Connection(Generic[SourceT, MessageT]):
                 case ResponseFailed() as failure:
                     self._receiver.response_failed(failure)
                 case Refusal(request=request, error=error):
+                    lost = ConnectionLost(self.nsqd, f"nsqd refused a command: {error}")
+                    lost.__cause__ = error
+                    error.nsqd = self.nsqd
                     if request is not None:
                         request.refuse(error)
                     # nsqd executes nothing after a command it refused, and closes the connection.
                     self._taken = 0
-                    if isinstance(error, PermanentRefusal):
-                        self._end(error)
-                    else:
-                        lost = ConnectionLost(self.nsqd, f"nsqd refused a command: {error}")
-                        lost.__cause__ = error
-                        self._end(lost)
+                    self._end(error if isinstance(error, PermanentRefusal) else lost)
                     return
         self._receiver.progressed()
 

@@ -50,7 +50,8 @@ async def identify(
                 if messages:
                     raise ProtocolError("a message came before the answer to IDENTIFY")
         return _answer(session, frames, options)
-    except PermanentRefusal:
+    except PermanentRefusal as error:
+        error.nsqd = nsqd
         raise
     except TimeoutError:
         reason = f"no answer to IDENTIFY within handshake_timeout={options.handshake_timeout} s"

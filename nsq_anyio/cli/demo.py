@@ -1,0 +1,125 @@
+"""``nsq-anyio demo``: see it work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import anyio
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..errors import NSQError
+from ..names import check_topic
+from .demo_run import Outcome, demo_cluster, run_demo
+
+__all__ = ["demo"]
+
+
+@click.command()
+@click.option(
+    "--backend",
+    type=click.Choice(["asyncio", "trio"]),
+    default="asyncio",
+    show_default=True,
+    help="Event loop.",
+)
+@click.option(
+    "--messages", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many to publish."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of display and table.")
+@click.option("--nsqd", "nsqds", multiple=True, metavar="HOST:PORT", help="Real nsqd to use; repeatable.")
+@click.option(
+    "--nsqlookupd", "nsqlookupds", multiple=True, metavar="URL", help="Real nsqlookupd to use; repeatable."
+)
+@click.option("--topic", default="nsq-anyio-demo", show_default=True, help="Topic to publish to.")
+def demo(
+    backend: str, messages: int, as_json: bool, nsqds: Sequence[str], nsqlookupds: Sequence[str], topic: str
+) -> None:
+    """Publish messages, consume them, and show what came of them.
+
+    Without addresses it starts two nsqds and an nsqlookupd in this process and finds the nsqds through
+    nsqlookupd. On real servers it leaves its topic behind.
+
+    \b
+    Examples:
+      nsq-anyio demo --messages 20000
+      nsq-anyio demo --backend trio --json
+      nsq-anyio demo --nsqlookupd http://127.0.0.1:4161
+    """
+    outcome = Outcome(messages)
+    try:
+        check_topic(topic)
+        anyio.run(_demo, outcome, topic, nsqds, nsqlookupds, as_json, backend=backend)
+    except* NSQError as group:
+        raise click.ClickException(_first(group)) from None
+    if as_json:
+        click.echo(json.dumps(_summary(outcome)))
+    else:
+        Console().print(_table(outcome))
+
+
+async def _demo(
+    outcome: Outcome, topic: str, nsqds: Sequence[str], nsqlookupds: Sequence[str], as_json: bool
+) -> None:
+    async with demo_cluster(nsqds, nsqlookupds) as cluster:
+        with _display(outcome, shown=not as_json) as changed:
+            await run_demo(cluster, topic, outcome, changed)
+
+
+@contextmanager
+def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
+    """Show two bars; yield the function that moves them."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as progress:
+        published = progress.add_task("published", total=outcome.messages)
+        finished = progress.add_task("finished", total=outcome.messages)
+
+        def changed() -> None:
+            progress.update(published, completed=outcome.published)
+            progress.update(finished, completed=len(outcome.seen))
+
+        yield changed
+
+
+def _summary(outcome: Outcome) -> dict[str, float]:
+    return {
+        "published": outcome.published,
+        "finished": outcome.finished.total(),
+        "unique": len(outcome.seen),
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _table(outcome: Outcome) -> Table:
+    table = Table()
+    for name in ("nsqd", "published", "finished", "redelivered", "messages/s"):
+        table.add_column(name, justify="left" if name == "nsqd" else "right")
+    for nsqd, finished in sorted(outcome.finished.items()):
+        table.add_row(nsqd, "", f"{finished:,}", "", f"{finished / outcome.seconds:,.0f}")
+    total = outcome.finished.total()
+    table.add_section()
+    table.add_row(
+        "all",
+        f"{outcome.published:,}",
+        f"{total:,}",
+        f"{outcome.redelivered:,}",
+        f"{total / outcome.seconds:,.0f}",
+    )
+    return table
+
+
+def _first(group: BaseExceptionGroup[NSQError]) -> str:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return str(error)
