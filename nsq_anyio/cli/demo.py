@@ -5,29 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from functools import partial
 
-import anyio
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..errors import NSQError
 from ..names import check_topic
 from .demo_run import Outcome, demo_cluster, run_demo
+from .run import backend_option, run_to_end
 
 __all__ = ["demo"]
 
 
-@click.command()
-@click.option(
-    "--backend",
-    type=click.Choice(["asyncio", "trio"]),
-    default="asyncio",
-    show_default=True,
-    help="Event loop.",
+@click.command(
+    epilog="""\b
+Example:
+  nsq-anyio demo --messages 20000
+  nsq-anyio demo --backend trio --json
+  nsq-anyio demo --nsqlookupd http://127.0.0.1:4161"""
 )
+@backend_option
 @click.option(
     "--messages", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many to publish."
 )
@@ -44,19 +43,9 @@ def demo(
 
     Without addresses it starts two nsqds and an nsqlookupd in this process and finds the nsqds through
     nsqlookupd. On real servers it leaves its topic behind.
-
-    \b
-    Examples:
-      nsq-anyio demo --messages 20000
-      nsq-anyio demo --backend trio --json
-      nsq-anyio demo --nsqlookupd http://127.0.0.1:4161
     """
     outcome = Outcome(messages)
-    try:
-        check_topic(topic)
-        anyio.run(_demo, outcome, topic, nsqds, nsqlookupds, as_json, backend=backend)
-    except* NSQError as group:
-        raise click.ClickException(_first(group)) from None
+    run_to_end(partial(_demo, outcome, topic, nsqds, nsqlookupds, as_json), backend)
     if as_json:
         click.echo(json.dumps(_summary(outcome)))
     else:
@@ -66,6 +55,7 @@ def demo(
 async def _demo(
     outcome: Outcome, topic: str, nsqds: Sequence[str], nsqlookupds: Sequence[str], as_json: bool
 ) -> None:
+    check_topic(topic)
     async with demo_cluster(nsqds, nsqlookupds) as cluster:
         with _display(outcome, shown=not as_json) as changed:
             await run_demo(cluster, topic, outcome, changed)
@@ -116,10 +106,3 @@ def _table(outcome: Outcome) -> Table:
         f"{total / outcome.seconds:,.0f}",
     )
     return table
-
-
-def _first(group: BaseExceptionGroup[NSQError]) -> str:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return str(error)

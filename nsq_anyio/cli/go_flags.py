@@ -1,0 +1,77 @@
+"""Flags as the real nsqd and nsqlookupd take them, so that their command lines work unchanged.
+
+Go's flag package knows ``-flag`` and ``--flag`` alike, and durations such as ``1m30s``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import click
+
+from ..address import Address
+from ..errors import InvalidAddress
+
+__all__ = ["GoCommand", "ListenAddress", "duration", "listen_address", "peer_address"]
+
+_SINGLE_DASH = re.compile(r"-[a-zA-Z][a-zA-Z0-9-]+(=.*)?", re.DOTALL)
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MAX_PORT = 65535
+
+
+class GoCommand(click.Command):
+    """A command that takes ``-long-flag`` for ``--long-flag``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`."""
+        return super().parse_args(ctx, [f"-{arg}" if _SINGLE_DASH.fullmatch(arg) else arg for arg in args])
+
+
+class ListenAddress(NamedTuple):
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+
+def duration(text: str) -> float:
+    """The seconds of a Go duration, such as ``60s``, ``1m30s``, ``1.5h``, ``100ms`` or ``0``.
+
+    :raises click.BadParameter: if it is not one
+    """
+    if text == "0":
+        return 0.0
+    parts = list(_DURATION_PART.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
+        raise click.BadParameter(
+            f"{text!r} is not a duration: use numbers with units, such as 60s, 1m30s or 100ms"
+        )
+    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+
+
+def listen_address(text: str) -> ListenAddress:
+    """Where to listen: ``host:port``, or ``:port`` for all interfaces, as Go has it.
+
+    :raises click.BadParameter: if it is no address
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
+        raise click.BadParameter(f"{text!r} is not an address: use host:port, such as 127.0.0.1:4150")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise click.BadParameter(f"{text!r} is ambiguous: put an IPv6 literal in brackets, as in [::1]:4150")
+    return ListenAddress(host or "0.0.0.0", int(port))  # noqa: S104 - asked for
+
+
+def peer_address(text: str) -> str:
+    """Where another server is: ``host:port``.
+
+    :raises click.BadParameter: if it is no address
+    """
+    try:
+        return str(Address.parse(text))
+    except InvalidAddress as error:
+        raise click.BadParameter(str(error)) from error

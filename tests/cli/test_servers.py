@@ -1,0 +1,240 @@
+"""The commands that run servers: their flags in this process, their life in processes of their own."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import click
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from nsq_anyio.cli.go_flags import ListenAddress, duration, listen_address
+from nsq_anyio.cli.main import cli
+
+ANY_PORTS = ("--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
+LIMIT = 15.0
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, arguments, prog_name="nsq-anyio")
+    return result.exit_code, result.output
+
+
+@contextmanager
+def running(*arguments: str) -> Generator[subprocess.Popen[str]]:
+    """``python -m nsq_anyio`` with ``arguments``; killed at the end if it still runs."""
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "nsq_anyio", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def listening(process: subprocess.Popen[str]) -> dict[str, str]:
+    """The addresses that a server tells on stderr."""
+    assert process.stderr is not None
+    found: dict[str, str] = {}
+    while not {"TCP", "HTTP"} <= found.keys():
+        line = process.stderr.readline()
+        assert line, f"it ended with {process.wait()} before it listened"
+        if match := re.fullmatch(r"(TCP|HTTP): listening on (\S+)\n", line):
+            found[match[1]] = match[2]
+    return found
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+    """Send a signal; return the exit code and the rest of stderr."""
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=LIMIT)
+    return process.returncode, errors
+
+
+def get(address: str, path: str) -> httpx.Response:
+    return httpx.get(f"http://{address}{path}", trust_env=False)
+
+
+def nodes(http_address: str, count: int) -> list[dict[str, object]]:
+    """The nsqds that an nsqlookupd lists, once there are ``count``."""
+    limit = time.monotonic() + LIMIT
+    found: list[dict[str, object]]
+    while len(found := get(http_address, "/nodes").json()["producers"]) != count:
+        assert time.monotonic() < limit, found
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize("command", [(), ("demo",), ("nsqd",), ("nsqlookupd",), ("up",)])
+def test_help_has_an_example(command: tuple[str, ...]) -> None:
+    code, output = invoke(*command, "--help")
+    assert code == 0
+    assert f"Example:\n    nsq-anyio {' '.join(command)}".rstrip() in output
+
+
+def test_version() -> None:
+    code, output = invoke("--version")
+    assert code == 0
+    assert re.fullmatch(r"nsq-anyio, version \d+\.\d+\.\d+\S*\n", output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nsqd", "--tcp-adress=127.0.0.1:0"), "No such option '--tcp-adress'.*--tcp-address"),
+        (("nsqd", "-tcp-adress=127.0.0.1:0"), "No such option '--tcp-adress'.*--tcp-address"),
+        (("nsqd", "--msg-timeout=60"), "'60' is not a duration.*60s"),
+        (("nsqd", "--msg-timeout=2h", "--max-msg-timeout=1h"), "use at most max_msg_timeout=3600"),
+        (("nsqd", "--max-rdy-count=0"), "max_rdy_count=0 is not valid"),
+        (("nsqd", "--max-rdy-count=many"), "'many' is not a valid integer"),
+        (("nsqd", "--tcp-address=here"), "'here' is not an address: use host:port"),
+        (("nsqd", "--lookupd-tcp-address=here"), "'here'"),
+        (("nsqd", "--tcp-address=0.0.0.0:0"), "use the same host for both"),
+        (("nsqlookupd", "--tombstone-lifetime=-1s"), "'-1s' is not a duration"),
+        (("up", "--nsqd", "0"), "0 is not in the range"),
+        (("nsqx",), "No such command 'nsqx'"),
+    ],
+)
+def test_bad_command_lines_are_explained(arguments: tuple[str, ...], message: str) -> None:
+    code, output = invoke(*arguments)
+    assert code == 2
+    assert re.search(message, output), output
+    assert "Traceback" not in output
+
+
+def test_a_backend_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trio", None)
+    code, output = invoke("nsqd", *ANY_PORTS, "--backend=trio")
+    assert code == 2
+    assert "pip install 'nsq-anyio[trio]'" in output
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None; from nsq_anyio.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"nsq-anyio: {missing} is not installed: pip install 'nsq-anyio[cli]'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("60s", 60.0),
+        ("1m30s", 90.0),
+        ("1.5h", 5400.0),
+        (".5s", 0.5),
+        ("1.s", 1.0),
+        ("100ms", 0.1),
+        ("250us", 0.00025),
+        ("250µs", 0.00025),
+        ("3ns", 3e-9),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1 s", "-1s", "1s ", "1.2.3s", "1d", ".s", "1s2", "inf"])
+def test_bad_durations(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a duration"):
+        duration(text)
+
+
+def test_listen_addresses() -> None:
+    assert listen_address("127.0.0.1:0") == ListenAddress("127.0.0.1", 0)
+    assert listen_address(":4150") == ListenAddress("0.0.0.0", 4150)
+    assert listen_address("[::1]:4150") == ListenAddress("::1", 4150)
+    for bad in ("127.0.0.1", "127.0.0.1:", "h:65536", "h:-1", "h:x", "::1:4150", "/run/nsqd.sock"):
+        with pytest.raises(click.BadParameter):
+            listen_address(bad)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("server", ["nsqd", "nsqlookupd"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_server_runs_until_a_signal(server: str, backend: str, number: signal.Signals) -> None:
+    with running(server, *ANY_PORTS, "--backend", backend) as process:
+        found = listening(process)
+        assert get(found["HTTP"], "/ping").text == "OK"
+        host, _, port = found["TCP"].rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=LIMIT):
+            assert end(process, number) == (0, "")
+
+
+def test_nsqd_takes_the_flags_of_the_real_one() -> None:
+    with running("nsqlookupd", *ANY_PORTS, "-inactive-producer-timeout", "1m") as nsqlookupd:
+        lookupd = listening(nsqlookupd)
+        flags = (
+            "-tcp-address=127.0.0.1:0",
+            "-http-address",
+            "127.0.0.1:0",
+            f"--lookupd-tcp-address={lookupd['TCP']}",
+            "--broadcast-address=localhost",
+            "--msg-timeout=1m30s",
+            "--max-rdy-count=7",
+            "--data-path=/nowhere",
+        )
+        with running("nsqd", *flags) as nsqd:
+            assert nsqd.stderr is not None
+            assert nsqd.stderr.readline() == (
+                "note: --data-path has no effect: this server keeps messages in memory only\n"
+            )
+            found = listening(nsqd)
+            (node,) = nodes(lookupd["HTTP"], 1)
+            assert node["broadcast_address"] == "localhost"
+            assert found["TCP"] == f"127.0.0.1:{node['tcp_port']}"
+            assert found["HTTP"] == f"127.0.0.1:{node['http_port']}"
+            assert get(found["HTTP"], "/config/max_rdy_count").json() == 7
+            assert get(found["HTTP"], "/config/msg_timeout").json() == 90 * 10**9
+            assert end(nsqd) == (0, "")
+        assert nodes(lookupd["HTTP"], 0) == []
+        assert end(nsqlookupd) == (0, "")
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_port_in_use_is_one_line(backend: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with running(
+            "nsqd", f"--tcp-address=127.0.0.1:{port}", "--http-address=127.0.0.1:0", "--backend", backend
+        ) as process:
+            _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode == 1
+    assert re.fullmatch(
+        rf"Error: cannot listen on 127\.0\.0\.1:{port}: .*in use.*; use another port.*\n", errors
+    )
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_up_runs_a_cluster(backend: str) -> None:
+    with running("up", "--nsqd", "3", "--backend", backend) as process:
+        assert process.stdout is not None
+        shown = ""
+        while "nsqlookupd=" not in shown:
+            line = process.stdout.readline()
+            assert line, shown
+            shown += line
+        produce = re.search(
+            r"^async with nsq\.produce\(nsqd=(\[.*\])\) as producer: \.\.\.$", shown, re.MULTILINE
+        )
+        consume = re.search(r'nsqlookupd="http://(\S+)"\) as consumer: \.\.\.$', shown, re.MULTILINE)
+        assert produce
+        assert consume
+        addresses = json.loads(produce[1])
+        assert len(addresses) == 3
+        listed = {f"{node['broadcast_address']}:{node['tcp_port']}" for node in nodes(consume[1], 3)}
+        assert listed == set(addresses)
+        assert all(address in shown.split("async with")[0] for address in addresses)  # in the table
+        assert end(process) == (0, "For development and tests. Ctrl-C ends them all.\n")
