@@ -70,6 +70,7 @@ RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
         "max_body_size": Integer(1),
         "max_defer": Seconds(0),
         "drain_timeout": Seconds(0),
+        "cancelled_drain_timeout": Seconds(0),
     },
 }
 TEXTS = ("client_id", "hostname", "user_agent")

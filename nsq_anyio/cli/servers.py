@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from .. import embedded
-from ..embedded.listener import reachable_host
 from .go_flags import GoCommand, ListenAddress, duration, listen_address, peer_address
 from .run import backend_option, run_servers
 
@@ -123,16 +122,16 @@ def nsqd(
 
     All messages are in memory and lost at the end. There is no TLS, compression or AUTH.
     """
-    host = _one_host(tcp_address, http_address)
     _note_without_effect(flags, _NSQD_WITHOUT_EFFECT)
 
     async def start(servers: AsyncExitStack) -> None:
         server = await servers.enter_async_context(
             embedded.nsqd(
-                host=host,
+                host=tcp_address.host,
+                http_host=http_address.host,
                 tcp_port=tcp_address.port,
                 http_port=http_address.port,
-                broadcast_address=broadcast_address or reachable_host(host),
+                broadcast_address=broadcast_address,
                 lookupd_tcp_addresses=lookupd_tcp_address,
                 options=embedded.NsqdOptions(**{name: flags[name] for name in _NSQD_FLAGS}),
             )
@@ -157,13 +156,13 @@ def nsqlookupd(
     **flags: Any,
 ) -> None:
     """Run an nsqlookupd for development and tests, with the flags of the real one."""
-    host = _one_host(tcp_address, http_address)
     _note_without_effect(flags, _NSQLOOKUPD_WITHOUT_EFFECT)
 
     async def start(servers: AsyncExitStack) -> None:
         server = await servers.enter_async_context(
             embedded.nsqlookupd(
-                host=host,
+                host=tcp_address.host,
+                http_host=http_address.host,
                 tcp_port=tcp_address.port,
                 http_port=http_address.port,
                 broadcast_address=broadcast_address,
@@ -173,15 +172,6 @@ def nsqlookupd(
         _announce("nsqlookupd", server.tcp_address, server.http_url)
 
     run_servers(start, backend)
-
-
-def _one_host(tcp_address: ListenAddress, http_address: ListenAddress) -> str:
-    if tcp_address.host != http_address.host:
-        raise click.UsageError(
-            f"--tcp-address names {tcp_address.host} and --http-address {http_address.host}: "
-            "use the same host for both"
-        )
-    return tcp_address.host
 
 
 def _note_without_effect(flags: dict[str, Any], reasons: dict[str, str]) -> None:

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import embedded
-from ..embedded.listener import reachable_host
 from .run import backend_option, run_servers
 
 __all__ = ["up"]
@@ -40,7 +39,6 @@ def up(count: int, host: str, backend: str) -> None:
             await servers.enter_async_context(
                 embedded.nsqd(
                     host=host,
-                    broadcast_address=reachable_host(host),
                     lookupd_tcp_addresses=[nsqlookupd.tcp_address],
                 )
             )

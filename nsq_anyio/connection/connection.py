@@ -27,6 +27,7 @@ from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..transport.dial import dial
+from ..transport.half_close import half_close
 from .handshake import identify
 from .heartbeat import watch_silence
 from .reader import read
@@ -139,9 +140,10 @@ class Connection(Generic[SourceT, MessageT]):
         await self.outbox.flushed()
         if not self._ended.is_set():
             self._closing = True
+            self.outbox.close()  # nothing may follow the end, not even the answer to a heartbeat
             try:
-                await self._stream.send_eof()
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+                await half_close(self._stream)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 raise ConnectionLost(self.nsqd, f"broke while closing: {error!r}") from error
             await self._ended.wait()
         if self._failure is not None:

@@ -44,12 +44,13 @@ async def identify(
     try:
         with anyio.fail_after(options.handshake_timeout):
             await stream.send(MAGIC_V2 + commands.identify(identify_payload(options)))
-            frames: list[Frame] = []
-            while not frames:
+            reply: IdentifyReply | None = None
+            while reply is None:
                 messages, frames = decoder.feed(await stream.receive(CHUNK_SIZE), source)
                 if messages:
                     raise ProtocolError("a message came before the answer to IDENTIFY")
-        return _answer(session, frames, options)
+                reply = _answer(session, frames, options)
+            return reply
     except PermanentRefusal as error:
         error.nsqd = nsqd
         raise
@@ -67,7 +68,8 @@ async def identify(
 
 def _answer(
     session: ClientSession[Request], frames: list[Frame], options: ConnectionOptions
-) -> IdentifyReply:
+) -> IdentifyReply | None:
+    """What the frames answer to IDENTIFY, if they do."""
     reply: IdentifyReply | None = None
     for frame in frames:
         match session.received(frame):
@@ -81,6 +83,4 @@ def _answer(
                 pass  # the next command, which follows at once, answers it
             case failed:
                 raise ProtocolError(f"{failed.error} came in the handshake")
-    if reply is None:
-        raise ProtocolError("a heartbeat came instead of the answer to IDENTIFY")
     return reply

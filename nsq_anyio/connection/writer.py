@@ -27,15 +27,15 @@ class Outbox:
         self._closed = False
 
     def put(self, command: bytes) -> None:
-        """Queue one whole command; never blocks. After `close` it goes nowhere, like the connection."""
+        """Queue one whole command; never blocks. After `close` it goes nowhere."""
         self._items.append(command)
         if self._wake is not None:
             self._wake.set()
             self._wake = None
 
     async def take(self) -> bytes:
-        """Wait for commands, and take all that are queued."""
-        while not self._items:
+        """Wait for commands, and take all that are queued; nothing comes any more after `close`."""
+        while self._closed or not self._items:
             self._wake = anyio.Event()
             await self._wake.wait()
         items, self._items = self._items, []
@@ -56,7 +56,7 @@ class Outbox:
             await self._idle.wait()
 
     def close(self) -> None:
-        """Forget what is queued, and wake whoever waits: the connection has ended."""
+        """Forget what is queued, and wake whoever waits: nothing is sent any more."""
         self._closed = True
         self._items.clear()
         self._wake_idle()

@@ -19,6 +19,7 @@ from .discovery import Discovery
 from .handler import Handler, Workers
 from .inbox import Inbox
 from .message import Message
+from .subscription import SubscriptionStatistics
 from .supervisor import Supervisor
 
 __all__ = ["Consumer", "ConsumerStatistics", "GiveUp"]
@@ -205,9 +206,10 @@ class Consumer:
     def statistics(self) -> ConsumerStatistics:
         """A snapshot of the counters, over all connections since the block began."""
         supervisor = self._supervisor
-        total = supervisor.closed_statistics
+        total = SubscriptionStatistics()
+        total.add(supervisor.closed_statistics)
         for subscription in supervisor.subscriptions.values():
-            total = total + subscription.statistics
+            total.add(subscription.statistics)
         return ConsumerStatistics(
             connections=len(supervisor.subscriptions),
             in_flight=self.in_flight,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import cast
 
 import anyio
 
 from ..errors import Discard, Requeue
 from ..events import Emitter, HandlerFailed
 from .inbox import Inbox, Stop
-from .message import Message
+from .message import Message, signal_in
 
 __all__ = ["Handler", "Workers"]
 
@@ -83,15 +82,7 @@ class Workers:
                 message.answer_for(None)
 
     def _failed(self, message: Message, error: Exception) -> None:
-        signal = _signal(error)
+        signal = signal_in(error)
         if not isinstance(signal, Requeue | Discard):
             self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
         message.answer_for(signal)
-
-
-def _signal(error: Exception) -> Exception:
-    """A handler with a task group of its own raises its signal inside an exception group."""
-    if not isinstance(error, ExceptionGroup):
-        return error
-    group = cast("ExceptionGroup[Exception]", error)
-    return _signal(group.exceptions[0]) if len(group.exceptions) == 1 else group

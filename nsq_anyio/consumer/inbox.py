@@ -108,6 +108,7 @@ class Inbox:
             ):
                 await anyio.lowlevel.checkpoint()
                 self._rested()
+                continue  # `stop` may have been reached meanwhile, and would not wake this taker
             if not self._messages:
                 await self._wait()
                 continue

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
 
 if TYPE_CHECKING:
     from .subscription import Subscription
 
-__all__ = ["Delivery", "Message"]
+__all__ = ["Delivery", "Message", "signal_in"]
 
 
 class Delivery:
@@ -153,5 +153,14 @@ class Message:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self.answer_for(exc)
-        return isinstance(exc, Requeue | Discard)
+        signal = signal_in(exc)
+        self.answer_for(signal)
+        return isinstance(signal, Requeue | Discard)
+
+
+def signal_in(error: BaseException | None) -> BaseException | None:
+    """What ``error`` says of the message; a task group may have wrapped it in an exception group."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    group = cast("ExceptionGroup[Exception]", error)
+    return signal_in(group.exceptions[0]) if len(group.exceptions) == 1 else group

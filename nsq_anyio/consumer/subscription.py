@@ -53,13 +53,10 @@ class SubscriptionStatistics:
     late: int = 0
     refused: int = 0
 
-    def __add__(self, other: SubscriptionStatistics) -> SubscriptionStatistics:
-        return SubscriptionStatistics(
-            *(
-                getattr(self, field.name) + getattr(other, field.name)
-                for field in dataclasses.fields(SubscriptionStatistics)
-            )
-        )
+    def add(self, other: SubscriptionStatistics) -> None:
+        """Count what ``other`` has counted."""
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 class Subscription:
@@ -253,9 +250,10 @@ class Subscription:
         try:
             if connection is not None:
                 self.stop()
+                # Before the wait, so that they go back even if nsqd never answers CLS.
+                self.requeue_all(list(self.in_flight.values()))
                 if self._close_wait is not None:
                     await self._close_wait.wait()
-                self.requeue_all(list(self.in_flight.values()))
                 await connection.close()
                 confirmed = True
         except ConnectionFailed as error:

@@ -164,7 +164,8 @@ class Supervisor:
         subscription.detach()
         self._budget.give_back(subscription.slots)
         subscription.slots = []
-        self.closed_statistics = self.closed_statistics + subscription.statistics
+        self.closed_statistics.add(subscription.statistics)
+        subscription.statistics = self.closed_statistics  # counts the answers that come too late
         self.balance()
 
     # The budget
@@ -218,7 +219,7 @@ class Supervisor:
                 used += max(rdy - subscription.needed_slots, 0)
                 subscription.set_rdy(rdy, now)
         self._budget.return_spare()
-        if subscriptions and self.max_in_flight and not self._budget.held:
+        if subscriptions and self.max_in_flight and not (self._budget.held or used):
             self._starved.set()
 
     def _return_slots(self, subscription: Subscription) -> None:
@@ -230,9 +231,10 @@ class Supervisor:
     async def _queue_for_slots(self) -> None:
         while True:
             await self._starved.wait()
-            self._starved = anyio.Event()
             await self._budget.wait_for_one()
+            self._starved = anyio.Event()  # only now: each look at the distribution so far has set it again
             self.balance()
+            self._budget.return_spare()  # which it has not done when the consumer is stopping
 
     async def _tick(self) -> None:
         while True:

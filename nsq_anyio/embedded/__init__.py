@@ -1,0 +1,25 @@
+"""nsqd and nsqlookupd inside this process, for development and tests.
+
+::
+
+    async with nsq.embedded.nsqd() as nsqd:
+        async with nsq.produce(nsqd=nsqd.tcp_address) as producer:
+            await producer.publish("clicks", b"body")
+"""
+
+from __future__ import annotations
+
+from .listener import ListenFailed
+from .nsqd import EmbeddedNsqd, nsqd
+from .nsqd_options import NsqdOptions
+from .nsqlookupd import EmbeddedNsqlookupd, NsqlookupdOptions, nsqlookupd
+
+__all__ = [
+    "EmbeddedNsqd",
+    "EmbeddedNsqlookupd",
+    "ListenFailed",
+    "NsqdOptions",
+    "NsqlookupdOptions",
+    "nsqd",
+    "nsqlookupd",
+]

@@ -7,7 +7,6 @@ decides the error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..errors import ServerError
 from ..names import is_valid_name
@@ -30,27 +29,18 @@ from .client_commands import (
 )
 from .frames import MAGIC_V2, MESSAGE_ID_LENGTH
 from .go_text import int64, parse_uint64, quote
+from .mpub_bodies import Limits, read_bodies
 from .receive_buffer import EndOfInput, Reading, ReceiveBuffer
 from .server_session import ServerSession, ServerState
 from .session import Command
 
-__all__ = ["CommandDecoder", "Limits", "decode_bodies"]
+__all__ = ["CommandDecoder"]
 
 _MAX_LINE = 16 * 1024  # nsqd's read buffer: a line that does not fit, with its line feed, ends the connection
 _FIN = b"FIN "
 _FIN_ID = len(_FIN)
 _FIN_END = _FIN_ID + MESSAGE_ID_LENGTH
 _NANOSECONDS = 1_000_000  # in a millisecond
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What nsqd's configuration allows to clients: sizes in bytes, ``max_defer_ms`` in milliseconds."""
-
-    max_msg_size: int = 1024 * 1024
-    max_body_size: int = 5 * 1024 * 1024
-    max_rdy_count: int = 2500
-    max_defer_ms: int = 3_600_000
 
 
 class CommandDecoder:
@@ -128,7 +118,9 @@ class CommandDecoder:
                 if name in self._parsers:
                     self._commands.append(self._parsers[name](params))
                 elif name in self._readers:
-                    self._commands.append((yield from self._readers[name](params)))
+                    # Not in one expression: `feed` puts a new list in place while this waits.
+                    command = yield from self._readers[name](params)
+                    self._commands.append(command)
                 else:
                     raise ServerError("E_INVALID", f"invalid command {_text(name)}")
         except ServerError as error:
@@ -245,7 +237,7 @@ class CommandDecoder:
         topic = _topic("MPUB", params[1], "E_BAD_TOPIC MPUB")
         yield from self._size("MPUB", "body", "E_BAD_BODY", self._limits.max_body_size)
         # nsqd does not compare that size with what follows.
-        return Mpub(topic, (yield from _read_bodies(self._buffer, self._limits)))
+        return Mpub(topic, (yield from read_bodies(self._buffer, self._limits)))
 
     def _body(self, command: str) -> Reading[bytes]:
         return self._sized(command, "body", "E_BAD_BODY", self._limits.max_body_size)
@@ -270,48 +262,6 @@ class CommandDecoder:
         if size > limit:
             raise ServerError(code, f"{command} {what.split(maxsplit=1)[0]} too big {size} > {limit}")
         return size
-
-
-def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
-    """The messages of a binary ``/mpub``, which are those of ``MPUB``.
-
-    :raises ServerError: for what ``MPUB`` would refuse
-    """
-    buffer = ReceiveBuffer(payload)
-    buffer.end()
-    steps = _read_bodies(buffer, limits)
-    try:
-        # Nothing more will come, so it runs to its end.
-        next(steps)
-    except StopIteration as done:
-        bodies: list[bytes] = done.value
-        return bodies
-    raise AssertionError("a decoder waited for bytes after the end of the input")
-
-
-def _read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:
-    try:
-        count = yield from buffer.size()
-    except EndOfInput:
-        raise ServerError("E_BAD_BODY", "MPUB failed to read message count") from None
-    # The most that fit: 4 bytes hold the count, and each message has 4 bytes of size and 1 byte or more.
-    if not 0 < count <= (limits.max_body_size - 4) // 5:
-        raise ServerError("E_BAD_BODY", f"MPUB invalid message count {count}")
-    bodies: list[bytes] = []
-    for index in range(count):
-        try:
-            size = yield from buffer.size()
-        except EndOfInput:
-            raise ServerError("E_BAD_MESSAGE", f"MPUB failed to read message({index}) body size") from None
-        if size <= 0:
-            raise ServerError("E_BAD_MESSAGE", f"MPUB invalid message({index}) body size {size}")
-        if size > limits.max_msg_size:
-            raise ServerError("E_BAD_MESSAGE", f"MPUB message too big {size} > {limits.max_msg_size}")
-        try:
-            bodies.append((yield from buffer.exactly(size)))
-        except EndOfInput:
-            raise ServerError("E_BAD_MESSAGE", "MPUB failed to read message body") from None
-    return bodies
 
 
 def _invalid(detail: str) -> ServerError:

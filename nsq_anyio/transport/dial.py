@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import anyio
 from anyio.abc import ByteStream
 
@@ -26,7 +28,8 @@ async def dial(address: Address, *, timeout: float) -> ByteStream:
 
 
 def _reason(error: BaseException) -> str:
-    cause = error.__cause__
+    """What the system said; AnyIO wraps it, in a group when several addresses were tried."""
+    cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    return f"cannot connect: {cause or error}"
+        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
+    return f"cannot connect: {cause}"

@@ -1,5 +1,6 @@
-"""The command decoder, without a server; `tests/embedded/test_nsqd_like_real.py` compares the texts with nsqd's."""
+"""The command decoder; `tests/embedded/test_nsqd_like_real.py` compares the texts with the real nsqd's."""
 
+import itertools
 import time
 
 import pytest
@@ -25,8 +26,9 @@ from nsq_anyio.protocol.client_commands import (
     Sub,
     Touch,
 )
-from nsq_anyio.protocol.command_decoder import CommandDecoder, Limits, decode_bodies
+from nsq_anyio.protocol.command_decoder import CommandDecoder
 from nsq_anyio.protocol.frames import MAGIC_V2
+from nsq_anyio.protocol.mpub_bodies import Limits, decode_bodies
 from nsq_anyio.protocol.server_session import ServerState
 
 ID = b"0123456789abcdef"
@@ -84,7 +86,7 @@ def test_byte_by_byte() -> None:
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=20))
 def test_cut_anywhere(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]
-    pieces = [STREAM[start:stop] for start, stop in zip(edges, edges[1:], strict=False)]
+    pieces = [STREAM[start:stop] for start, stop in itertools.pairwise(edges)]
     assert decode(*pieces) == COMMANDS
 
 

@@ -20,8 +20,9 @@ from nsq_anyio.protocol.client_commands import (
     Sub,
     Touch,
 )
-from nsq_anyio.protocol.command_decoder import CommandDecoder, Limits, decode_bodies
+from nsq_anyio.protocol.command_decoder import CommandDecoder
 from nsq_anyio.protocol.frames import MAGIC_V2
+from nsq_anyio.protocol.mpub_bodies import Limits, decode_bodies
 
 ID = b"0123456789abcdef"
 

@@ -53,6 +53,6 @@ def test_the_numbers_are_those_of_the_statistics() -> None:
     ],
 )
 def test_errors_on_the_wire(error: ServerError, data: bytes) -> None:
-    decoder = FrameDecoder[None, None](lambda *_: None, max_frame_size=1000)
+    decoder = FrameDecoder[None, bytes](lambda _, __, ___, message_id, ____: message_id, max_frame_size=1000)
     assert decoder.feed(encode_error(error), None) == ([], [(FRAME_ERROR, data)])
     assert parse_error(data).code == error.code

@@ -1,0 +1,47 @@
+"""The channels that nsqlookupds know for a topic, which an nsqd makes together with the topic.
+
+Otherwise the first messages would miss the channels whose consumers have not connected to this nsqd yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import anyio
+
+from ..errors import NSQError
+from ..http import Nsqlookupd
+from ..names import is_ephemeral, is_valid_name
+from .topic import Topic
+
+__all__ = ["start_with_known_channels"]
+
+_logger = logging.getLogger(__name__)
+
+_TIMEOUT = 5.0
+
+
+async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) -> None:
+    """Ask all nsqlookupds (``host:port`` of their HTTP sides), make the channels, and start ``topic``.
+
+    One that does not answer is left out. Ephemeral channels are not made: they have no client here.
+    """
+    channels: set[str] = set()
+
+    async def ask(address: str) -> None:
+        try:
+            async with Nsqlookupd(address, timeout=_TIMEOUT) as nsqlookupd:
+                channels.update(await nsqlookupd.channels(topic.name))
+        except NSQError as error:
+            _logger.warning("the channels of topic %s are not known: %s", topic.name, error)
+
+    async with anyio.create_task_group() as tasks:
+        for address in nsqlookupds:
+            tasks.start_soon(ask, address)
+    if topic.is_deleted:  # meanwhile
+        return
+    for name in sorted(channels):
+        if is_valid_name(name) and not is_ephemeral(name):
+            topic.get_channel(name)
+    topic.start()

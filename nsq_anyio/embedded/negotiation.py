@@ -1,0 +1,194 @@
+"""nsqd's side of IDENTIFY: what a client says of itself, checked, and the answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+from ..errors import ServerError
+from .nsq_version import NSQ_VERSION
+from .nsqd_options import NsqdOptions
+
+__all__ = ["Negotiated", "identify_reply", "negotiate"]
+
+_DEFAULT_BUFFER_SIZE = 16 * 1024
+_MIN_BUFFER_SIZE = 64
+_MIN_INTERVAL_MS = 1000
+_DEFAULT_DEFLATE_LEVEL = 6
+_MAX_SAMPLE_RATE = 99
+_MAX_DIGITS = 20
+_MAX_INT64 = 2**63 - 1
+_MAX_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negotiated:
+    """What holds for one connection; durations in seconds.
+
+    :ivar heartbeat_interval: 0 when the client wants no heartbeats
+    :ivar wants_reply: whether IDENTIFY is answered with JSON instead of ``OK``
+    """
+
+    client_id: str
+    hostname: str
+    heartbeat_interval: float
+    msg_timeout: float
+    output_buffer_timeout: float
+    output_buffer_size: int = _DEFAULT_BUFFER_SIZE
+    user_agent: str = ""
+    sample_rate: int = 0
+    wants_reply: bool = False
+
+    @classmethod
+    def before_identify(cls, host: str, options: NsqdOptions) -> Negotiated:
+        """What holds until the client at ``host`` says otherwise."""
+        return cls(
+            client_id=host,
+            hostname=host,
+            heartbeat_interval=options.client_timeout / 2,
+            msg_timeout=options.msg_timeout,
+            output_buffer_timeout=options.output_buffer_timeout,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Identify:
+    """The fields that nsqd reads; a missing or null one is Go's zero value."""
+
+    client_id: str = ""
+    hostname: str = ""
+    heartbeat_interval: int = 0
+    output_buffer_size: int = 0
+    output_buffer_timeout: int = 0
+    feature_negotiation: bool = False
+    tls_v1: bool = False
+    deflate: bool = False
+    deflate_level: int = 0
+    snappy: bool = False
+    sample_rate: int = 0
+    user_agent: str = ""
+    msg_timeout: int = 0
+
+
+_ZEROS = asdict(_Identify())
+
+
+def negotiate(payload: bytes, current: Negotiated, options: NsqdOptions) -> Negotiated:
+    """What holds after an IDENTIFY with this JSON; a setting that it leaves out stays as it is.
+
+    :raises ServerError: ``E_BAD_BODY`` if it is no such JSON, or a value is out of range
+    """
+    asked = _parse(payload)
+    heartbeat_interval = _interval(
+        "heartbeat interval",
+        asked.heartbeat_interval,
+        current.heartbeat_interval,
+        (_MIN_INTERVAL_MS, options.max_heartbeat_interval * 1000),
+        can_disable=True,
+    )
+    output_buffer_timeout = _interval(
+        "output buffer timeout",
+        asked.output_buffer_timeout,
+        current.output_buffer_timeout,
+        (options.min_output_buffer_timeout * 1000, options.max_output_buffer_timeout * 1000),
+        can_disable=True,
+    )
+    output_buffer_size = asked.output_buffer_size
+    if output_buffer_size == -1:
+        output_buffer_size = 1
+        output_buffer_timeout = 0.0
+    elif output_buffer_size == 0:
+        output_buffer_size = current.output_buffer_size
+    elif not _MIN_BUFFER_SIZE <= output_buffer_size <= options.max_output_buffer_size:
+        raise _refused("output buffer size", output_buffer_size)
+    if not 0 <= asked.sample_rate <= _MAX_SAMPLE_RATE:
+        raise _refused("sample rate", asked.sample_rate)
+    msg_timeout = _interval(
+        "msg timeout",
+        asked.msg_timeout,
+        current.msg_timeout,
+        (_MIN_INTERVAL_MS, options.max_msg_timeout * 1000),
+        can_disable=False,
+    )
+    return replace(
+        current,
+        client_id=asked.client_id,
+        hostname=asked.hostname,
+        user_agent=asked.user_agent,
+        wants_reply=asked.feature_negotiation,
+        heartbeat_interval=heartbeat_interval,
+        output_buffer_timeout=output_buffer_timeout,
+        output_buffer_size=output_buffer_size,
+        sample_rate=asked.sample_rate,
+        msg_timeout=msg_timeout,
+    )
+
+
+def identify_reply(negotiated: Negotiated, options: NsqdOptions) -> bytes:
+    """The answer to IDENTIFY. TLS, compression and AUTH are not offered, as by an nsqd that has them off."""
+    if not negotiated.wants_reply:
+        return b"OK"
+    reply = {
+        "max_rdy_count": options.max_rdy_count,
+        "version": NSQ_VERSION,
+        "max_msg_timeout": int(options.max_msg_timeout * 1000),
+        "msg_timeout": int(negotiated.msg_timeout * 1000),
+        "tls_v1": False,
+        "deflate": False,
+        "deflate_level": min(_DEFAULT_DEFLATE_LEVEL, options.max_deflate_level),
+        "max_deflate_level": options.max_deflate_level,
+        "snappy": False,
+        "sample_rate": negotiated.sample_rate,
+        "auth_required": False,
+        "output_buffer_size": negotiated.output_buffer_size,
+        "output_buffer_timeout": int(negotiated.output_buffer_timeout * 1000),
+    }
+    return json.dumps(reply, separators=(",", ":")).encode("ascii")
+
+
+def _interval(
+    name: str, asked: int, current: float, allowed: tuple[float, float], *, can_disable: bool
+) -> float:
+    if asked == 0:
+        return current
+    if asked == -1 and can_disable:
+        return 0.0
+    if not allowed[0] <= asked <= allowed[1]:
+        raise _refused(name, asked)
+    return asked / 1000
+
+
+def _refused(name: str, value: int) -> ServerError:
+    return ServerError("E_BAD_BODY", f"IDENTIFY {name} ({value}) is invalid")
+
+
+def _parse(payload: bytes) -> _Identify:
+    try:
+        parsed: Any = json.loads(
+            payload.decode("utf-8", "replace"), parse_int=_integer, parse_constant=_no_constant
+        )
+        if parsed is not None and not isinstance(parsed, dict):
+            raise ValueError("not an object")
+        # Go finds the fields of a struct whatever the case of their names.
+        fields = {name.lower(): value for name, value in cast("dict[str, Any]", parsed or {}).items()}
+        known = {name: fields[name] for name in _ZEROS if fields.get(name) is not None}
+        for name, value in known.items():
+            if type(value) is not type(_ZEROS[name]):  # an exact match, as a boolean is an int in Python
+                raise ValueError(f"{name} is of the wrong type")
+            limit = _MAX_INT32 if name == "sample_rate" else _MAX_INT64
+            if isinstance(value, int) and not -limit - 1 <= value <= limit:
+                raise ValueError(f"{name} is too large")
+        return _Identify(**known)
+    except (ValueError, RecursionError):
+        raise ServerError("E_BAD_BODY", "IDENTIFY failed to decode JSON body") from None
+
+
+def _integer(digits: str) -> float:
+    # Beyond any of Go's types, and slow to convert: refused in a field that nsqd knows, ignored elsewhere.
+    return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")

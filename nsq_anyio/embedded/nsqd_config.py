@@ -1,0 +1,142 @@
+"""``/config/:opt`` of the embedded nsqd: every flag of nsqd 1.3.0, two of which can be changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from ..errors import InvalidAddress
+from .http_messages import Refusal
+from .nsqd_options import NsqdOptions
+
+__all__ = ["NsqdConfig"]
+
+_NANOSECONDS = 1_000_000_000
+_LOG_LEVELS = {"debug": 1, "info": 2, "warn": 3, "error": 4, "fatal": 5}
+
+
+class NsqdConfig:
+    """The options by the names that nsqd has for them; durations are nanoseconds there.
+
+    Those about disk, TLS, statsd and latency have nsqd's defaults, or say that it is off; none of them has an
+    effect. Neither has ``log_level``: what is logged is the application's business.
+
+    :param set_lookupds: called with the new TCP addresses of nsqlookupds
+    """
+
+    def __init__(
+        self,
+        options: NsqdOptions,
+        *,
+        tcp_address: str,
+        http_address: str,
+        broadcast_address: str,
+        node: int,
+        lookupd_tcp_addresses: Sequence[str],
+        set_lookupds: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._set_lookupds = set_lookupds
+        self._values: dict[str, object] = {
+            "id": node,
+            "log_level": _LOG_LEVELS["info"],
+            "log_prefix": "[nsqd] ",
+            "tcp_address": tcp_address,
+            "http_address": http_address,
+            "https_address": "",
+            "broadcast_address": broadcast_address,
+            "broadcast_tcp_port": int(tcp_address.rpartition(":")[2]),
+            "broadcast_http_port": int(http_address.rpartition(":")[2]),
+            "nsqlookupd_tcp_addresses": list(lookupd_tcp_addresses),
+            "auth_http_addresses": [],
+            "http_client_connect_timeout": 2 * _NANOSECONDS,
+            "http_client_request_timeout": 5 * _NANOSECONDS,
+            "data_path": "",
+            "mem_queue_size": options.mem_queue_size,
+            "max_bytes_per_file": 100 * 1024 * 1024,
+            "sync_every": 2500,
+            "sync_timeout": 2 * _NANOSECONDS,
+            "queue_scan_selection_count": 20,
+            "queue_scan_worker_pool_max": 4,
+            "msg_timeout": _nanoseconds(options.msg_timeout),
+            "max_msg_timeout": _nanoseconds(options.max_msg_timeout),
+            "max_msg_size": options.max_msg_size,
+            "max_body_size": options.max_body_size,
+            "max_req_timeout": _nanoseconds(options.max_req_timeout),
+            "max_heartbeat_interval": _nanoseconds(options.max_heartbeat_interval),
+            "max_rdy_count": options.max_rdy_count,
+            "max_output_buffer_size": options.max_output_buffer_size,
+            "max_output_buffer_timeout": _nanoseconds(options.max_output_buffer_timeout),
+            "min_output_buffer_timeout": _nanoseconds(options.min_output_buffer_timeout),
+            "output_buffer_timeout": _nanoseconds(options.output_buffer_timeout),
+            "max_channel_consumers": options.max_channel_consumers,
+            "statsd_address": "",
+            "statsd_prefix": _statsd_prefix(broadcast_address, http_address),
+            "statsd_interval": 60 * _NANOSECONDS,
+            "statsd_mem_stats": True,
+            "statsd_udp_packet_size": 508,
+            "statsd_exclude_ephemeral": False,
+            "e2e_processing_latency_window_time": 600 * _NANOSECONDS,
+            "e2e_processing_latency_percentiles": [],
+            "tls_cert": "",
+            "tls_key": "",
+            "tls_client_auth_policy": "",
+            "tls_root_ca_file": "",
+            "tls_required": 0,
+            "tls_min_version": 0x0301,
+            "deflate": False,
+            "max_deflate_level": options.max_deflate_level,
+            "snappy": False,
+        }
+
+    def get(self, name: str) -> object:
+        """The value of an option.
+
+        :raises Refusal: 400 ``INVALID_OPTION`` if nsqd has none of this name
+        """
+        if name not in self._values:
+            raise Refusal(400, "INVALID_OPTION")
+        return self._values[name]
+
+    def put(self, name: str, body: bytes) -> None:
+        """Change an option.
+
+        :raises Refusal: 400 ``INVALID_OPTION`` unless it is one of the two that nsqd can change, or
+            ``INVALID_VALUE``
+        """
+        if name == "log_level":
+            level = _LOG_LEVELS.get(body.decode("utf-8", "replace").lower())
+            if level is None:
+                raise Refusal(400, "INVALID_VALUE")
+            self._values[name] = level
+        elif name == "nsqlookupd_tcp_addresses":
+            addresses = _addresses(body)
+            try:
+                self._set_lookupds(addresses)
+            except InvalidAddress:
+                raise Refusal(400, "INVALID_VALUE") from None
+            self._values[name] = addresses
+        else:
+            raise Refusal(400, "INVALID_OPTION")
+
+
+def _addresses(body: bytes) -> list[str]:
+    try:
+        value: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refusal(400, "INVALID_VALUE") from None
+    if not isinstance(value, list) or not all(
+        isinstance(element, str) for element in cast("list[object]", value)
+    ):
+        raise Refusal(400, "INVALID_VALUE")
+    return cast("list[str]", value)
+
+
+def _statsd_prefix(broadcast_address: str, http_address: str) -> str:
+    port = http_address.rpartition(":")[2]
+    host = broadcast_address.replace(".", "_")
+    return f"nsq.{host}_{port}."
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * _NANOSECONDS)

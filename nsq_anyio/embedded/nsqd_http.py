@@ -1,0 +1,269 @@
+"""The HTTP side of the embedded nsqd, with the statuses, codes and JSON of nsqd 1.3.0.
+
+``/debug/...``, which shows the insides of a Go program, is answered with 404.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from ..errors import ServerError
+from ..names import is_valid_name
+from ..protocol.mpub_bodies import decode_bodies
+from .broker import Broker
+from .channel import Channel
+from .http_messages import Refusal, Request, Response, Router, json_response, text_response
+from .nsq_version import NSQ_VERSION
+from .nsqd_client import NsqdClient
+from .nsqd_config import NsqdConfig
+from .nsqd_stats import MEMORY_FIELDS, StatsQuery, collect_stats
+from .nsqd_stats_text import stats_text
+from .topic import Topic
+
+__all__ = ["TOO_LARGE_CODES", "NsqdIdentity", "nsqd_routes"]
+
+TOO_LARGE_CODES = {"/pub": "MSG_TOO_BIG"}
+"""What a body beyond all limits is answered with; other paths have ``BODY_TOO_BIG``."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_NANOSECONDS = 1_000_000_000
+_MILLISECONDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NsqdIdentity:
+    """What an nsqd says of itself; ``started_at`` in Unix seconds."""
+
+    broadcast_address: str
+    tcp_port: int
+    http_port: int
+    started_at: float
+    hostname: str = field(default_factory=socket.gethostname)
+
+    def registration(self) -> dict[str, object]:
+        """What it tells nsqlookupd."""
+        return {
+            "version": NSQ_VERSION,
+            "hostname": self.hostname,
+            "broadcast_address": self.broadcast_address,
+            "tcp_port": self.tcp_port,
+            "http_port": self.http_port,
+        }
+
+
+def nsqd_routes(
+    broker: Broker, clients: Collection[NsqdClient], identity: NsqdIdentity, config: NsqdConfig
+) -> Router:
+    """The handler of all requests."""
+    api = _Api(broker, clients, identity, config)
+    return Router(
+        {
+            ("GET", "/ping"): api.ping,
+            ("GET", "/info"): api.info,
+            ("POST", "/pub"): api.pub,
+            ("POST", "/mpub"): api.mpub,
+            ("GET", "/stats"): api.stats,
+            ("POST", "/topic/create"): api.create_topic,
+            ("POST", "/topic/delete"): api.delete_topic,
+            ("POST", "/topic/empty"): api.empty_topic,
+            ("POST", "/topic/pause"): api.pause_topic,
+            ("POST", "/topic/unpause"): api.unpause_topic,
+            ("POST", "/channel/create"): api.create_channel,
+            ("POST", "/channel/delete"): api.delete_channel,
+            ("POST", "/channel/empty"): api.empty_channel,
+            ("POST", "/channel/pause"): api.pause_channel,
+            ("POST", "/channel/unpause"): api.unpause_channel,
+            ("GET", "/config/:opt"): api.get_config,
+            ("PUT", "/config/:opt"): api.put_config,
+        }
+    )
+
+
+class _Api:
+    def __init__(
+        self, broker: Broker, clients: Collection[NsqdClient], identity: NsqdIdentity, config: NsqdConfig
+    ) -> None:
+        self._broker = broker
+        self._clients = clients
+        self._identity = identity
+        self._config = config
+
+    async def ping(self, _: Request) -> Response:
+        return Response(200, b"OK", (("Content-Type", "text/plain; charset=utf-8"),))
+
+    async def info(self, _: Request) -> Response:
+        identity = self._identity
+        options = self._broker.options
+        return json_response(
+            {
+                **identity.registration(),
+                "start_time": int(identity.started_at),
+                "max_heartbeat_interval": round(options.max_heartbeat_interval * _NANOSECONDS),
+                "max_output_buffer_size": options.max_output_buffer_size,
+                "max_output_buffer_timeout": round(options.max_output_buffer_timeout * _NANOSECONDS),
+                "max_deflate_level": options.max_deflate_level,
+            }
+        )
+
+    # Publishing. The order of the checks is nsqd's: some make the topic before they refuse the rest.
+
+    async def pub(self, request: Request) -> Response:
+        if len(request.body) > self._broker.options.max_msg_size:
+            raise Refusal(413, "MSG_TOO_BIG")
+        if not request.body:
+            raise Refusal(400, "MSG_EMPTY")
+        topic = self._get_or_make_topic(request)
+        topic.publish([request.body], self._defer(request))
+        return text_response("OK")
+
+    def _defer(self, request: Request) -> float:
+        text = request.optional("defer", "0")
+        if not _INTEGER.fullmatch(text):
+            raise Refusal(400, "INVALID_DEFER")
+        seconds = int(text) / _MILLISECONDS
+        if not 0 <= seconds <= self._broker.options.max_req_timeout:
+            raise Refusal(400, "INVALID_DEFER")
+        return seconds
+
+    async def mpub(self, request: Request) -> Response:
+        options = self._broker.options
+        if len(request.body) > options.max_body_size:
+            raise Refusal(413, "BODY_TOO_BIG")
+        topic = self._get_or_make_topic(request)
+        if _BOOLEANS.get(request.optional("binary", "false"), True):
+            try:
+                bodies = decode_bodies(request.body, options.limits)
+            except ServerError as error:
+                raise Refusal(413, error.code.removeprefix("E_")) from None
+        else:
+            bodies = [line for line in request.body.split(b"\n") if line]
+            if any(len(body) > options.max_msg_size for body in bodies):
+                raise Refusal(413, "MSG_TOO_BIG")
+        topic.publish(bodies)
+        return text_response("OK")
+
+    # Statistics.
+
+    async def stats(self, request: Request) -> Response:
+        include_memory = _BOOLEANS.get(request.optional("include_mem"), True)
+        query = StatsQuery(
+            topic=request.optional("topic"),
+            channel=request.optional("channel"),
+            include_clients=_BOOLEANS.get(request.optional("include_clients"), True),
+        )
+        stats = collect_stats(self._broker, self._clients, query)
+        started_at = self._identity.started_at
+        if request.optional("format") != "json":
+            return text_response(stats_text(stats, started_at=started_at, include_memory=include_memory))
+        return json_response(
+            {
+                "version": NSQ_VERSION,
+                "health": "OK",
+                "start_time": int(started_at),
+                "topics": stats["topics"],
+                **({"memory": dict.fromkeys(MEMORY_FIELDS, 0)} if include_memory else {}),
+                "producers": stats["producers"],
+            }
+        )
+
+    # Topics.
+
+    async def create_topic(self, request: Request) -> Response:
+        self._get_or_make_topic(request)
+        return text_response()
+
+    async def delete_topic(self, request: Request) -> Response:
+        self._broker.delete_topic(self._existing_topic(request.argument("topic")).name)
+        return text_response()
+
+    async def empty_topic(self, request: Request) -> Response:
+        name = request.argument("topic")
+        if not is_valid_name(name):
+            raise Refusal(400, "INVALID_TOPIC")
+        self._existing_topic(name).empty()
+        return text_response()
+
+    async def pause_topic(self, request: Request) -> Response:
+        self._existing_topic(request.argument("topic")).pause()
+        return text_response()
+
+    async def unpause_topic(self, request: Request) -> Response:
+        self._existing_topic(request.argument("topic")).unpause()
+        return text_response()
+
+    # Channels.
+
+    async def create_channel(self, request: Request) -> Response:
+        topic, channel_name = self._topic_and_channel_name(request)
+        topic.get_channel(channel_name)
+        return text_response()
+
+    async def delete_channel(self, request: Request) -> Response:
+        topic, channel = self._existing_channel(request)
+        topic.delete_channel(channel.name)
+        return text_response()
+
+    async def empty_channel(self, request: Request) -> Response:
+        _, channel = self._existing_channel(request)
+        channel.empty()
+        return text_response()
+
+    async def pause_channel(self, request: Request) -> Response:
+        _, channel = self._existing_channel(request)
+        channel.pause()
+        return text_response()
+
+    async def unpause_channel(self, request: Request) -> Response:
+        _, channel = self._existing_channel(request)
+        channel.unpause()
+        return text_response()
+
+    # Configuration.
+
+    async def get_config(self, request: Request) -> Response:
+        value = self._config.get(_option(request))
+        return text_response(value) if isinstance(value, str) else json_response(value)
+
+    async def put_config(self, request: Request) -> Response:
+        if not 0 < len(request.body) <= self._broker.options.max_msg_size:
+            raise Refusal(413, "INVALID_VALUE")
+        self._config.put(_option(request), request.body)
+        return await self.get_config(request)
+
+    # Arguments.
+
+    def _get_or_make_topic(self, request: Request) -> Topic:
+        name = request.argument("topic")
+        if not is_valid_name(name):
+            raise Refusal(400, "INVALID_TOPIC")
+        return self._broker.get_topic(name)
+
+    def _existing_topic(self, name: str) -> Topic:
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            raise Refusal(404, "TOPIC_NOT_FOUND")
+        return topic
+
+    def _topic_and_channel_name(self, request: Request) -> tuple[Topic, str]:
+        topic_name = request.argument("topic")
+        if not is_valid_name(topic_name):
+            raise Refusal(400, "INVALID_ARG_TOPIC")
+        channel_name = request.argument("channel")
+        if not is_valid_name(channel_name):
+            raise Refusal(400, "INVALID_ARG_CHANNEL")
+        return self._existing_topic(topic_name), channel_name
+
+    def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
+        topic, channel_name = self._topic_and_channel_name(request)
+        channel = topic.channels.get(channel_name)
+        if channel is None:
+            raise Refusal(404, "CHANNEL_NOT_FOUND")
+        return topic, channel
+
+
+def _option(request: Request) -> str:
+    return request.path.rpartition("/")[2]

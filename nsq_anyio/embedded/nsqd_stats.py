@@ -1,0 +1,138 @@
+"""The statistics of the embedded nsqd, field by field those of nsqd 1.3.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .broker import Broker
+from .channel import Channel
+from .nsqd_client import NsqdClient
+from .topic import Topic
+
+__all__ = ["MEMORY_FIELDS", "StatsQuery", "collect_stats"]
+
+MEMORY_FIELDS = (
+    "heap_objects",
+    "heap_idle_bytes",
+    "heap_in_use_bytes",
+    "heap_released_bytes",
+    "gc_pause_usec_100",
+    "gc_pause_usec_99",
+    "gc_pause_usec_95",
+    "next_gc_bytes",
+    "gc_total_runs",
+)
+"""What nsqd tells of Go's memory. There is none here: all are 0."""
+
+_Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsQuery:
+    """What to tell; an empty ``topic`` or ``channel`` is all of them."""
+
+    topic: str = ""
+    channel: str = ""
+    include_clients: bool = True
+
+
+def collect_stats(broker: Broker, clients: Iterable[NsqdClient], query: StatsQuery) -> _Json:
+    """The ``topics`` and ``producers`` of ``/stats?format=json``.
+
+    A list is None, JSON's null, exactly where nsqd leaves it nil.
+    """
+    if query.topic and query.topic not in broker.topics:
+        return {"topics": None, "producers": None}
+    clients = list(clients)
+    consumers: dict[Channel, list[NsqdClient]] = {}
+    for client in clients:
+        if client.channel is not None and client.subscription in client.channel.subscriptions:
+            consumers.setdefault(client.channel, []).append(client)
+    topics = [
+        _topic_stats(topic, consumers, query)
+        for name, topic in sorted(broker.topics.items())
+        if query.topic in ("", name) and (not query.channel or query.channel in topic.channels)
+    ]
+    producers = [client for client in clients if client.publish_counts] if query.include_clients else []
+    return {
+        "topics": topics,
+        "producers": [_client_stats(client, query.topic) for client in producers] or None,
+    }
+
+
+def _topic_stats(topic: Topic, consumers: dict[Channel, list[NsqdClient]], query: StatsQuery) -> _Json:
+    return {
+        "topic_name": topic.name,
+        "channels": [
+            _channel_stats(channel, consumers.get(channel, ()), query)
+            for name, channel in sorted(topic.channels.items())
+            if query.channel in ("", name)
+        ],
+        "depth": topic.depth,
+        "backend_depth": topic.backend_depth,
+        "message_count": topic.message_count,
+        "message_bytes": topic.message_bytes,
+        "paused": topic.is_paused,
+        "e2e_processing_latency": _no_latency(),
+    }
+
+
+def _channel_stats(channel: Channel, clients: Sequence[NsqdClient], query: StatsQuery) -> _Json:
+    return {
+        "channel_name": channel.name,
+        "depth": channel.depth,
+        "backend_depth": channel.backend_depth,
+        "in_flight_count": len(channel.in_flight),
+        "deferred_count": len(channel.deferred),
+        "message_count": channel.message_count,
+        "requeue_count": channel.requeue_count,
+        "timeout_count": channel.timeout_count,
+        "client_count": len(channel.subscriptions),
+        "clients": [_client_stats(client, query.topic) for client in clients]
+        if query.include_clients
+        else None,
+        "paused": channel.is_paused,
+        "e2e_processing_latency": _no_latency(),
+    }
+
+
+def _no_latency() -> _Json:
+    # As of an nsqd without --e2e-processing-latency-percentile.
+    return {"count": 0, "percentiles": None}
+
+
+def _client_stats(client: NsqdClient, topic: str) -> _Json:
+    subscription = client.subscription
+    stats: _Json = {
+        "client_id": client.negotiated.client_id,
+        "hostname": client.negotiated.hostname,
+        "version": "V2",
+        "remote_address": client.remote_address,
+        "state": int(client.state),
+        "ready_count": subscription.rdy if subscription else 0,
+        "in_flight_count": subscription.in_flight if subscription else 0,
+        "message_count": subscription.message_count if subscription else 0,
+        "finish_count": subscription.finish_count if subscription else 0,
+        "requeue_count": subscription.requeue_count if subscription else 0,
+        "connect_ts": int(client.connected_at),
+        "sample_rate": client.negotiated.sample_rate,
+        "deflate": False,
+        "snappy": False,
+        "user_agent": client.negotiated.user_agent,
+        "tls": False,
+        "tls_cipher_suite": "",
+        "tls_version": "",
+        "tls_negotiated_protocol": "",
+        "tls_negotiated_protocol_is_mutual": False,
+    }
+    # nsqd tells of one topic alone, even of a client that published to several, and omits an empty list.
+    counts = [
+        {"topic": name, "count": count}
+        for name, count in client.publish_counts.items()
+        if topic in ("", name)
+    ]
+    if counts:
+        stats["pub_counts"] = counts[:1]
+    return stats

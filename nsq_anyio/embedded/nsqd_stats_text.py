@@ -1,0 +1,92 @@
+"""The statistics of the embedded nsqd as text, laid out as by nsqd 1.3.0."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from .nsq_version import NSQ_VERSION
+from .nsqd_stats import MEMORY_FIELDS
+
+__all__ = ["stats_text"]
+
+_Json = dict[str, Any]
+
+
+def stats_text(stats: _Json, *, started_at: float, include_memory: bool) -> str:
+    """``/stats`` without ``format=json``.
+
+    :param stats: from `collect_stats`
+    :param started_at: Unix seconds
+    """
+    return "".join(f"{line}\n" for line in _lines(stats, started_at, include_memory))
+
+
+def _lines(stats: _Json, started_at: float, include_memory: bool) -> Iterator[str]:
+    started = datetime.fromtimestamp(int(started_at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    yield f"nsqd v{NSQ_VERSION} (built w/nsq-anyio)"
+    yield f"start_time {started}"
+    yield f"uptime {_duration(time.time() - started_at, digits=9)}"
+    yield ""
+    yield "Health: OK"
+    if include_memory:
+        yield ""
+        yield "Memory:"
+        yield from (f"   {field:<25}\t0" for field in MEMORY_FIELDS)
+    yield ""
+    yield "Topics:" if stats["topics"] else "Topics: None"
+    for index, topic in enumerate(stats["topics"] or ()):
+        if index:
+            yield ""
+        yield from _topic_lines(topic)
+    yield ""
+    if stats["producers"]:
+        yield "Producers:"
+        yield from (f"   {_client_line(producer)}" for producer in stats["producers"])
+    else:
+        yield "Producers: None"
+
+
+def _topic_lines(topic: _Json) -> Iterator[str]:
+    paused = "*P " if topic["paused"] else "   "
+    yield (
+        f"{paused}[{topic['topic_name']:<15}] depth: {topic['depth']:<5} "
+        f"be-depth: {topic['backend_depth']:<5} msgs: {topic['message_count']:<8} e2e%: "
+    )
+    for channel in topic["channels"]:
+        paused = "   *P " if channel["paused"] else "      "
+        yield (
+            f"{paused}[{channel['channel_name']:<25}] depth: {channel['depth']:<5} "
+            f"be-depth: {channel['backend_depth']:<5} inflt: {channel['in_flight_count']:<4} "
+            f"def: {channel['deferred_count']:<4} re-q: {channel['requeue_count']:<5} "
+            f"timeout: {channel['timeout_count']:<5} msgs: {channel['message_count']:<8} e2e%: "
+        )
+        yield from (f"        {_client_line(client)}" for client in channel["clients"] or ())
+
+
+def _client_line(client: _Json) -> str:
+    port = client["remote_address"].rpartition(":")[2]
+    name = f"{client['hostname']}:{port} {client['user_agent']}"
+    connected = _duration(max(0.0, time.time() - client["connect_ts"]), digits=0)
+    if "pub_counts" in client:
+        total = sum(count["count"] for count in client["pub_counts"])
+        topics = ",".join(f"{count['topic']}={count['count']}" for count in client["pub_counts"])
+        return f"[V2 {name:<21}] msgs: {total:<8} topics: {topics} connected: {connected}"
+    return (
+        f"[V2 {name:<21}] state: {client['state']} inflt: {client['in_flight_count']:<4} "
+        f"rdy: {client['ready_count']:<4} fin: {client['finish_count']:<8} "
+        f"re-q: {client['requeue_count']:<8} msgs: {client['message_count']:<8} connected: {connected}"
+    )
+
+
+def _duration(seconds: float, *, digits: int) -> str:
+    """As Go writes one of a second or more: ``1h2m3.5s``; without fraction when ``digits`` is 0."""
+    minutes, rest = divmod(seconds if digits else int(seconds), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{rest:.{digits}f}"
+    if digits:
+        text = text.rstrip("0").rstrip(".")
+    prefix = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{prefix}{text}s"

@@ -1,0 +1,157 @@
+"""An nsqlookupd inside this process, for development and tests."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+from anyio.abc import SocketStream
+
+from ..address import Address
+from ..checks import check_seconds
+from .background import background_tasks
+from .http_server import serve_http
+from .listener import (
+    PEER_GONE,
+    linger,
+    local_port,
+    open_listener,
+    reachable_host,
+    remote_address,
+    serve_connections,
+)
+from .nsq_version import NSQ_VERSION
+from .nsqlookupd_http import nsqlookupd_routes
+from .nsqlookupd_session import LookupSession
+from .registry import Registry
+
+__all__ = ["EmbeddedNsqlookupd", "NsqlookupdOptions", "nsqlookupd"]
+
+_logger = logging.getLogger(__name__)
+
+# No request of nsqlookupd has a body that means anything.
+_MAX_BODY_SIZE = 1024 * 1024
+_WRITE_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NsqlookupdOptions:
+    """How long nsqlookupd believes what it was told; the names are those of its flags.
+
+    :param inactive_producer_timeout: seconds, 0 or more, since its last PING after which an nsqd is not
+        listed any more; default 300
+    :param tombstone_lifetime: seconds, 0 or more, for which a tombstoned nsqd is not listed; default 45
+    :raises InvalidOption: for a value outside its range
+    """
+
+    inactive_producer_timeout: float = 300.0
+    tombstone_lifetime: float = 45.0
+
+    def __post_init__(self) -> None:
+        check_seconds("inactive_producer_timeout", self.inactive_producer_timeout, 0)
+        check_seconds("tombstone_lifetime", self.tombstone_lifetime, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedNsqlookupd:
+    """A running nsqlookupd.
+
+    :ivar tcp_address: where nsqds register, ``host:port``
+    :ivar http_url: where clients look topics up, ``http://host:port``
+    :ivar registry: what it knows
+    """
+
+    tcp_address: str
+    http_url: str
+    registry: Registry
+
+
+@asynccontextmanager
+async def nsqlookupd(
+    *,
+    host: str = "127.0.0.1",
+    http_host: str | None = None,
+    tcp_port: int = 0,
+    http_port: int = 0,
+    broadcast_address: str | None = None,
+    options: NsqlookupdOptions | None = None,
+) -> AsyncGenerator[EmbeddedNsqlookupd]:
+    """Run an nsqlookupd for the length of the block; all it knows is lost at the end.
+
+    It speaks to real nsqds and tools, but is meant for development and tests.
+
+    :param host: of the network interface to listen on
+    :param http_host: the same for HTTP; default: ``host``
+    :param tcp_port: for nsqds; 0 takes a free one
+    :param http_port: for clients; 0 takes a free one
+    :param broadcast_address: under which it tells nsqds it is reachable; default: ``host``, or the name of
+        this host when that stands for all interfaces
+    :raises ListenFailed: if a port cannot be opened
+    :raises InvalidOption: if a port is not 0 to 65535
+    """
+    options = options or NsqlookupdOptions()
+    registry = Registry(
+        inactive_producer_timeout=options.inactive_producer_timeout,
+        tombstone_lifetime=options.tombstone_lifetime,
+    )
+    async with (
+        await open_listener(host, tcp_port) as tcp_listener,
+        await open_listener(http_host or host, http_port) as http_listener,
+        background_tasks() as tasks,
+    ):
+        tcp_port, http_port = local_port(tcp_listener), local_port(http_listener)
+        identity = {
+            "broadcast_address": broadcast_address or reachable_host(host),
+            "hostname": socket.gethostname(),
+            "http_port": http_port,
+            "tcp_port": tcp_port,
+            "version": NSQ_VERSION,
+        }
+        serve_peer = partial(_serve_peer, registry=registry, identity=json.dumps(identity).encode())
+        tasks.start_soon(serve_connections, tcp_listener, serve_peer)
+        routes = nsqlookupd_routes(registry, time.time)
+        tasks.start_soon(partial(serve_http, http_listener, routes, max_body_size=_MAX_BODY_SIZE))
+        tcp_address, http_address = str(Address(host, tcp_port)), str(Address(http_host or host, http_port))
+        _logger.info(
+            "embedded nsqlookupd %s for development and tests: TCP %s, HTTP %s",
+            NSQ_VERSION,
+            tcp_address,
+            http_address,
+        )
+        yield EmbeddedNsqlookupd(tcp_address, f"http://{http_address}", registry)
+
+
+async def _serve_peer(stream: SocketStream, registry: Registry, identity: bytes) -> None:
+    try:
+        async with stream:
+            remote = remote_address(stream)
+            if remote is None:
+                return  # it vanished before it said anything
+            session = LookupSession(registry, str(remote), identity)
+            try:
+                await _converse(stream, session)
+            finally:
+                session.close()
+            await linger(stream)
+    except TimeoutError:
+        _logger.debug("an nsqd did not take nsqlookupd's reply in %s s", _WRITE_TIMEOUT)
+    except PEER_GONE as error:
+        _logger.debug("an nsqd vanished from nsqlookupd: %r", error)
+
+
+async def _converse(stream: SocketStream, session: LookupSession) -> None:
+    while not session.is_over:
+        try:
+            reply = session.receive(await stream.receive(), time.time())
+        except anyio.EndOfStream:
+            reply = session.receive_end()
+        if reply:
+            with anyio.fail_after(_WRITE_TIMEOUT):
+                await stream.send(reply)

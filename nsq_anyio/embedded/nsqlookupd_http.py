@@ -1,0 +1,148 @@
+"""The HTTP side of nsqlookupd: its routes, with nsqlookupd 1.3.0's statuses, codes and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..names import is_valid_name
+from .http_messages import Refusal, Request, Response, Router, json_response, text_response
+from .nsq_version import NSQ_VERSION
+from .registry import Peer, Producer, Registry
+
+__all__ = ["nsqlookupd_routes"]
+
+_NANOSECONDS = 1_000_000_000
+
+
+def nsqlookupd_routes(registry: Registry, clock: Callable[[], float]) -> Router:
+    """The handler of all requests.
+
+    :param clock: seconds since the epoch; it gives the registry its ``now``
+    """
+    api = _Api(registry, clock)
+    return Router(
+        {
+            ("GET", "/ping"): api.ping,
+            ("GET", "/info"): api.info,
+            ("GET", "/debug"): api.debug,
+            ("GET", "/lookup"): api.lookup,
+            ("GET", "/topics"): api.topics,
+            ("GET", "/channels"): api.channels,
+            ("GET", "/nodes"): api.nodes,
+            ("POST", "/topic/create"): api.create_topic,
+            ("POST", "/topic/delete"): api.delete_topic,
+            ("POST", "/topic/tombstone"): api.tombstone,
+            ("POST", "/channel/create"): api.create_channel,
+            ("POST", "/channel/delete"): api.delete_channel,
+        }
+    )
+
+
+class _Api:
+    def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
+        self._registry = registry
+        self._clock = clock
+
+    async def ping(self, _: Request) -> Response:
+        return text_response("OK")
+
+    async def info(self, _: Request) -> Response:
+        return json_response({"version": NSQ_VERSION})
+
+    async def lookup(self, request: Request) -> Response:
+        topic = request.argument("topic")
+        if not self._registry.has_topic(topic):
+            raise Refusal(404, "TOPIC_NOT_FOUND")
+        producers = self._registry.producers(topic, self._clock())
+        return json_response(
+            {
+                "channels": self._registry.channels(topic),
+                "producers": [_describe(peer) for peer in producers],
+            }
+        )
+
+    async def topics(self, _: Request) -> Response:
+        return json_response({"topics": self._registry.topics()})
+
+    async def channels(self, request: Request) -> Response:
+        return json_response({"channels": self._registry.channels(request.argument("topic"))})
+
+    async def nodes(self, _: Request) -> Response:
+        nodes = [
+            {**_describe(node.peer), "tombstones": node.tombstones, "topics": node.topics}
+            for node in self._registry.nodes(self._clock())
+        ]
+        return json_response({"producers": nodes})
+
+    async def debug(self, _: Request) -> Response:
+        return json_response(
+            {
+                f"{registration.category}:{registration.key}:{registration.subkey}": [
+                    _describe_fully(producer) for producer in producers
+                ]
+                for registration, producers in self._registry.items()
+                if producers
+            }
+        )
+
+    async def create_topic(self, request: Request) -> Response:
+        self._registry.create_topic(_topic(request))
+        return text_response()
+
+    async def delete_topic(self, request: Request) -> Response:
+        self._registry.delete_topic(request.argument("topic"))
+        return text_response()
+
+    async def tombstone(self, request: Request) -> Response:
+        self._registry.tombstone(request.argument("topic"), request.argument("node"), self._clock())
+        return text_response()
+
+    async def create_channel(self, request: Request) -> Response:
+        self._registry.create_channel(_topic(request), _channel(request))
+        return text_response()
+
+    async def delete_channel(self, request: Request) -> Response:
+        if not self._registry.delete_channel(_topic(request), _channel(request)):
+            raise Refusal(404, "CHANNEL_NOT_FOUND")
+        return text_response()
+
+
+def _topic(request: Request) -> str:
+    return _name(request, "topic")
+
+
+def _channel(request: Request) -> str:
+    return _name(request, "channel")
+
+
+def _name(request: Request, kind: str) -> str:
+    name = request.argument(kind)
+    if not is_valid_name(name):
+        raise Refusal(400, f"INVALID_ARG_{kind.upper()}")
+    return name
+
+
+def _describe(peer: Peer) -> dict[str, object]:
+    return {
+        "remote_address": peer.remote_address,
+        "hostname": peer.hostname,
+        "broadcast_address": peer.broadcast_address,
+        "tcp_port": peer.tcp_port,
+        "http_port": peer.http_port,
+        "version": peer.version,
+    }
+
+
+def _describe_fully(producer: Producer) -> dict[str, object]:
+    peer = producer.peer
+    return {
+        "id": peer.id,
+        "hostname": peer.hostname,
+        "broadcast_address": peer.broadcast_address,
+        "tcp_port": peer.tcp_port,
+        "http_port": peer.http_port,
+        "version": peer.version,
+        "last_update": int(peer.last_update * _NANOSECONDS),
+        "tombstoned": producer.tombstoned_at is not None,
+        "tombstoned_at": int((producer.tombstoned_at or 0) * _NANOSECONDS),
+    }

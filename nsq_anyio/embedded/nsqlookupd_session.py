@@ -1,0 +1,209 @@
+"""One connection of an nsqd to nsqlookupd, protocol V1: bytes in, bytes out, no I/O.
+
+The peer sends ``"  V1"`` and then lines: ``IDENTIFY`` (followed by a size and JSON), ``REGISTER topic
+[channel]``, ``UNREGISTER topic [channel]``, ``PING``. Each is answered with a size and a text, without
+the frame type of protocol V2. Every error is fatal. The texts are nsqlookupd 1.3.0's.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import cast
+
+from ..names import is_valid_name
+from .registry import Peer, Registry
+
+__all__ = ["MAGIC_V1", "LookupSession", "frame"]
+
+MAGIC_V1 = b"  V1"
+
+# nsqlookupd sets no bounds; nsqd's longest line has 141 bytes and its IDENTIFY a few hundred.
+_MAX_LINE = 4096
+_MAX_BODY = 1024 * 1024
+
+_SIZE = struct.Struct(">i")
+_INT64 = range(-(2**63), 2**63)
+
+
+def frame(body: bytes) -> bytes:
+    """``body`` behind its size, as protocol V1 frames replies and the body of IDENTIFY."""
+    return _SIZE.pack(len(body)) + body
+
+
+class _Fatal(Exception):
+    """The reply after which the connection ends."""
+
+
+class LookupSession:
+    """What one connection means for the registry.
+
+    :param remote_address: of the peer, ``host:port``; it identifies its registrations
+    :param identity: the JSON that answers IDENTIFY
+    """
+
+    def __init__(self, registry: Registry, remote_address: str, identity: bytes) -> None:
+        self._registry = registry
+        self._remote_address = remote_address
+        self._identity = identity
+        self._buffer = bytearray()
+        self._magic_seen = False
+        self._identifying = False
+        self._peer: Peer | None = None
+        self.is_over = False
+
+    def receive(self, data: bytes, now: float) -> bytes:
+        """Take bytes of the peer and return the replies; sets ``is_over`` when the connection has to end."""
+        self._buffer += data
+        replies = bytearray()
+        try:
+            while (reply := self._step(now)) is not None:
+                replies += reply
+        except _Fatal as error:
+            self.is_over = True
+            replies += frame(error.args[0])
+        return bytes(replies)
+
+    def receive_end(self) -> bytes:
+        """The peer ended its side: return the last reply, if any."""
+        self.is_over = True
+        if not self._identifying:
+            return b""
+        part = b"body" if len(self._buffer) >= _SIZE.size else b"body size"
+        return frame(b"E_BAD_BODY IDENTIFY failed to read " + part)
+
+    def close(self) -> None:
+        """The connection ended: drop the peer's registrations."""
+        if self._peer is not None:
+            self._registry.disconnect(self._peer)
+
+    def _step(self, now: float) -> bytes | None:
+        """Execute what is complete; None when more bytes are needed."""
+        if not self._magic_seen:
+            return self._read_magic()
+        if self._identifying:
+            body = self._read_body()
+            return None if body is None else self._identify(body, now)
+        line = self._read_line()
+        return None if line is None else self._execute(line, now)
+
+    def _read_magic(self) -> bytes | None:
+        if len(self._buffer) < len(MAGIC_V1):
+            return None
+        if not self._buffer.startswith(MAGIC_V1):
+            raise _Fatal(b"E_BAD_PROTOCOL")
+        del self._buffer[: len(MAGIC_V1)]
+        self._magic_seen = True
+        return b""
+
+    def _read_line(self) -> bytes | None:
+        end = self._buffer.find(b"\n", 0, _MAX_LINE)
+        if end < 0:
+            if len(self._buffer) >= _MAX_LINE:
+                raise _Fatal(b"E_INVALID command is too long")
+            return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line.strip()
+
+    def _read_body(self) -> bytes | None:
+        if len(self._buffer) < _SIZE.size:
+            return None
+        (size,) = _SIZE.unpack_from(self._buffer)
+        if not 0 <= size <= _MAX_BODY:
+            raise _Fatal(b"E_BAD_BODY IDENTIFY failed to read body")
+        end = _SIZE.size + size
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[_SIZE.size : end])
+        del self._buffer[:end]
+        return body
+
+    def _execute(self, line: bytes, now: float) -> bytes:
+        command, *arguments = line.split(b" ")
+        match command:
+            case b"PING":
+                if self._peer is not None:  # it may come before IDENTIFY
+                    self._registry.ping(self._peer, now)
+                return frame(b"OK")
+            case b"IDENTIFY":
+                if self._peer is not None:
+                    raise _Fatal(b"E_INVALID cannot IDENTIFY again")
+                self._identifying = True
+                return b""
+            case b"REGISTER":
+                self._registry.register(self._identified(), *_names(command, arguments))
+                return frame(b"OK")
+            case b"UNREGISTER":
+                self._registry.unregister(self._identified(), *_names(command, arguments))
+                return frame(b"OK")
+            case _:
+                raise _Fatal(b"E_INVALID invalid command " + command)
+
+    def _identified(self) -> Peer:
+        if self._peer is None:
+            raise _Fatal(b"E_INVALID client must IDENTIFY")
+        return self._peer
+
+    def _identify(self, body: bytes, now: float) -> bytes:
+        self._identifying = False
+        self._peer = _peer(body, self._remote_address, now)
+        self._registry.identify(self._peer)
+        return frame(self._identity)
+
+
+def _names(command: bytes, arguments: list[bytes]) -> tuple[str, str]:
+    if not arguments:
+        raise _Fatal(b"E_INVALID %b insufficient number of params" % command)
+    topic = arguments[0]
+    channel = arguments[1] if len(arguments) > 1 else b""
+    if not _is_valid(topic):
+        raise _Fatal(b"E_BAD_TOPIC %b topic name '%b' is not valid" % (command, topic))
+    if channel and not _is_valid(channel):
+        raise _Fatal(b"E_BAD_CHANNEL %b channel name '%b' is not valid" % (command, channel))
+    return topic.decode("ascii"), channel.decode("ascii")
+
+
+def _is_valid(name: bytes) -> bool:
+    return is_valid_name(name.decode("latin-1"))
+
+
+def _peer(body: bytes, remote_address: str, now: float) -> Peer:
+    try:
+        value: object = json.loads(body)
+        fields = cast("dict[str, object]", {} if value is None else value)
+        if not isinstance(fields, dict):
+            raise TypeError(body)
+        peer = Peer(
+            id=remote_address,
+            remote_address=remote_address,
+            hostname=_text(fields, "hostname"),
+            broadcast_address=_text(fields, "broadcast_address"),
+            tcp_port=_number(fields, "tcp_port"),
+            http_port=_number(fields, "http_port"),
+            version=_text(fields, "version"),
+            last_update=now,
+        )
+    except (ValueError, TypeError, RecursionError):
+        raise _Fatal(b"E_BAD_BODY IDENTIFY failed to decode JSON body") from None
+    if not (peer.broadcast_address and peer.tcp_port and peer.http_port and peer.version):
+        raise _Fatal(b"E_BAD_BODY IDENTIFY missing fields")
+    return peer
+
+
+def _text(fields: dict[str, object], name: str) -> str:
+    value = fields.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise TypeError(name)
+    return value
+
+
+def _number(fields: dict[str, object], name: str) -> int:
+    value = fields.get(name)
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
+        raise TypeError(name)
+    return value

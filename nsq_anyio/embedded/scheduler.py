@@ -1,0 +1,65 @@
+"""The one task of an nsqd that hands out messages and fires timers."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import anyio
+
+from .timers import Timer, Timers
+
+__all__ = ["Dispatcher", "Scheduler"]
+
+
+class Dispatcher(Protocol):
+    """A channel, as the scheduler sees it."""
+
+    def dispatch(self, now: float) -> None:
+        """Send as many messages as there are, and as the clients are ready for."""
+        ...
+
+
+class Scheduler:
+    """Collects the channels that have something to do and runs each once a turn, however often it was woken.
+
+    So a chunk of a thousand FINs, or a publish of a thousand messages, costs one dispatch.
+    """
+
+    def __init__(self) -> None:
+        self._timers = Timers()
+        self._woken: dict[Dispatcher, None] = {}
+        self._event = anyio.Event()
+        self._sleeping_until = -math.inf
+
+    def wake(self, channel: Dispatcher) -> None:
+        """Dispatch ``channel`` in the next turn."""
+        if not self._woken:
+            self._event.set()
+        self._woken[channel] = None
+
+    def set_timer(self, timer: Timer, deadline: float) -> None:
+        """Let ``timer`` fire at ``deadline``, on the clock of `anyio.current_time`."""
+        self._timers.set(timer, deadline)
+        if deadline < self._sleeping_until:
+            self._event.set()
+
+    def cancel_timer(self, timer: Timer) -> None:
+        """Let ``timer`` not fire."""
+        self._timers.cancel(timer)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            now = anyio.current_time()
+            self._timers.fire_due(now)
+            woken, self._woken = self._woken, {}
+            for channel in woken:
+                channel.dispatch(now)
+            self._event = anyio.Event()
+            self._sleeping_until = self._timers.next_deadline
+            if self._woken:
+                self._event.set()
+            with anyio.CancelScope(deadline=self._sleeping_until):
+                await self._event.wait()
+            self._sleeping_until = -math.inf

@@ -1,0 +1,54 @@
+"""What a channel knows of one of its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .output import Output
+
+__all__ = ["Subscription"]
+
+
+class Subscription:
+    """One client of a channel: what it is ready for, and what it did.
+
+    :param output: where its messages go
+    :param disconnect: called when the channel is deleted
+    :param msg_timeout: seconds
+    :param sample_rate: percentage of the messages it gets, the others are discarded; 0 is all
+    :ivar rdy: how many messages it may have unanswered
+    :ivar in_flight: how many it has
+    :ivar is_queued: whether it is in the channel's queue of ready clients
+    """
+
+    __slots__ = (
+        "disconnect",
+        "finish_count",
+        "in_flight",
+        "is_queued",
+        "message_count",
+        "msg_timeout",
+        "output",
+        "rdy",
+        "requeue_count",
+        "sample_rate",
+    )
+
+    def __init__(
+        self, output: Output, disconnect: Callable[[], None], *, msg_timeout: float, sample_rate: int
+    ) -> None:
+        self.output = output
+        self.disconnect = disconnect
+        self.msg_timeout = msg_timeout
+        self.sample_rate = sample_rate
+        self.rdy = 0
+        self.in_flight = 0
+        self.message_count = 0
+        self.finish_count = 0
+        self.requeue_count = 0
+        self.is_queued = False
+
+    @property
+    def can_take(self) -> bool:
+        """Whether it may get another message now."""
+        return self.in_flight < self.rdy and not self.output.is_full

@@ -1,0 +1,66 @@
+"""The body of ``MPUB`` and of ``/mpub?binary=true``, and what nsqd's configuration allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import ServerError
+from .receive_buffer import EndOfInput, Reading, ReceiveBuffer
+
+__all__ = ["Limits", "decode_bodies", "read_bodies"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What nsqd's configuration allows to clients: sizes in bytes, ``max_defer_ms`` in milliseconds."""
+
+    max_msg_size: int = 1024 * 1024
+    max_body_size: int = 5 * 1024 * 1024
+    max_rdy_count: int = 2500
+    max_defer_ms: int = 3_600_000
+
+
+def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
+    """The messages of a binary ``/mpub``, which are those of ``MPUB``.
+
+    :raises ServerError: for what ``MPUB`` would refuse
+    """
+    buffer = ReceiveBuffer(payload)
+    buffer.end()
+    steps = read_bodies(buffer, limits)
+    try:
+        # Nothing more will come, so it runs to its end.
+        next(steps)
+    except StopIteration as done:
+        bodies: list[bytes] = done.value
+        return bodies
+    raise AssertionError("a decoder waited for bytes after the end of the input")
+
+
+def read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:
+    """Read the messages one by one, each checked as soon as its size is there.
+
+    :raises ServerError: in nsqd's words, for what it refuses
+    """
+    try:
+        count = yield from buffer.size()
+    except EndOfInput:
+        raise ServerError("E_BAD_BODY", "MPUB failed to read message count") from None
+    # The most that fit: 4 bytes hold the count, and each message has 4 bytes of size and 1 byte or more.
+    if not 0 < count <= (limits.max_body_size - 4) // 5:
+        raise ServerError("E_BAD_BODY", f"MPUB invalid message count {count}")
+    bodies: list[bytes] = []
+    for index in range(count):
+        try:
+            size = yield from buffer.size()
+        except EndOfInput:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB failed to read message({index}) body size") from None
+        if size <= 0:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB invalid message({index}) body size {size}")
+        if size > limits.max_msg_size:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB message too big {size} > {limits.max_msg_size}")
+        try:
+            bodies.append((yield from buffer.exactly(size)))
+        except EndOfInput:
+            raise ServerError("E_BAD_MESSAGE", "MPUB failed to read message body") from None
+    return bodies

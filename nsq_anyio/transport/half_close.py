@@ -1,0 +1,21 @@
+"""Ending the outgoing side of a stream."""
+
+from __future__ import annotations
+
+import anyio
+from anyio.abc import ByteStream
+
+__all__ = ["half_close"]
+
+
+async def half_close(stream: ByteStream) -> None:
+    """Tell the peer that nothing more will be sent; what it sends can still be received.
+
+    :raises anyio.BrokenResourceError: if the peer has vanished
+    :raises anyio.ClosedResourceError: if the stream was closed on this side
+    """
+    try:
+        await stream.send_eof()
+    except (OSError, RuntimeError) as error:
+        # AnyIO passes on what the system says on Trio, and on uvloop that its transport is closed already.
+        raise anyio.BrokenResourceError from error

@@ -1,0 +1,297 @@
+"""The HTTP server of the embedded daemons: what it answers, and that no peer ends it."""
+
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import SocketStream
+
+from nsq_anyio.embedded.background import background_tasks
+from nsq_anyio.embedded.http_messages import (
+    Refusal,
+    Request,
+    Response,
+    Router,
+    error_response,
+    json_response,
+    parse_target,
+    text_response,
+)
+from nsq_anyio.embedded.http_server import MAX_HEADER_SIZE, serve_http
+from nsq_anyio.embedded.listener import local_port, open_listener
+
+pytestmark = pytest.mark.anyio
+
+MAX_BODY = 100_000
+LIMIT = 10.0
+
+
+async def ping(_: Request) -> Response:
+    return text_response("OK")
+
+
+async def echo(request: Request) -> Response:
+    return json_response(
+        {"topic": request.argument("topic"), "size": len(request.body), "path": request.path}
+    )
+
+
+async def refuse(_: Request) -> Response:
+    raise Refusal(404, "TOPIC_NOT_FOUND")
+
+
+async def fail(_: Request) -> Response:
+    raise ZeroDivisionError("a bug in a handler")
+
+
+ROUTES = Router(
+    {
+        ("GET", "/ping"): ping,
+        ("POST", "/echo"): echo,
+        ("PUT", "/echo"): echo,
+        ("GET", "/refuse"): refuse,
+        ("GET", "/fail"): fail,
+        ("PUT", "/config/:opt"): echo,
+    }
+)
+
+
+@asynccontextmanager
+async def server(*, request_timeout: float = 30.0) -> AsyncGenerator[int]:
+    """Serve ROUTES; yields the port."""
+    async with await open_listener("127.0.0.1", 0) as listener, background_tasks() as tasks:
+        serve = partial(
+            serve_http,
+            max_body_size=MAX_BODY,
+            too_large_codes={"/echo": "MSG_TOO_BIG"},
+            request_timeout=request_timeout,
+        )
+        tasks.start_soon(serve, listener, ROUTES)
+        yield local_port(listener)
+
+
+@asynccontextmanager
+async def client(port: int) -> AsyncGenerator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}") as http:
+        yield http
+
+
+async def read_to_end(stream: SocketStream) -> bytes:
+    """Everything until the server closes the connection."""
+    received = b""
+    with anyio.fail_after(LIMIT):
+        try:
+            while True:
+                received += await stream.receive()
+        except anyio.EndOfStream:
+            return received
+
+
+async def read_until(stream: SocketStream, mark: bytes) -> bytes:
+    received = b""
+    with anyio.fail_after(LIMIT):
+        while mark not in received:
+            received += await stream.receive()
+    return received
+
+
+async def exchange(port: int, data: bytes) -> bytes:
+    """Send bytes on a connection of their own; return all that comes until the server closes it."""
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(data)
+        return await read_to_end(stream)
+
+
+async def assert_alive(port: int) -> None:
+    async with client(port) as http:
+        assert (await http.get("/ping")).text == "OK"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status", "body"),
+    [
+        ("GET", "/ping", 200, "OK"),
+        ("POST", "/echo?topic=a%2Bb", 200, '{"topic":"a+b","size":0,"path":"/echo"}'),
+        ("PUT", "/echo?topic=", 200, '{"topic":"","size":0,"path":"/echo"}'),
+        ("POST", "/echo?topic=1&topic=2", 200, '{"topic":"1","size":0,"path":"/echo"}'),
+        ("PUT", "/config/log_level?topic=x", 200, '{"topic":"x","size":0,"path":"/config/log_level"}'),
+        ("POST", "/echo", 400, '{"message":"MISSING_ARG_TOPIC"}'),
+        ("POST", "/echo?topic=%zz", 400, '{"message":"INVALID_REQUEST"}'),
+        ("POST", "/echo?topic=a;b=c", 400, '{"message":"INVALID_REQUEST"}'),
+        ("GET", "/refuse", 404, '{"message":"TOPIC_NOT_FOUND"}'),
+        ("GET", "/nope", 404, '{"message":"NOT_FOUND"}'),
+        ("PUT", "/config/", 404, '{"message":"NOT_FOUND"}'),
+        ("GET", "/echo", 405, '{"message":"METHOD_NOT_ALLOWED"}'),
+        ("HEAD", "/ping", 405, ""),
+        ("OPTIONS", "/ping", 200, ""),
+    ],
+)
+async def test_answers(method: str, target: str, status: int, body: str) -> None:
+    async with server() as port, client(port) as http:
+        reply = await http.request(method, httpx.URL(f"http://127.0.0.1:{port}").join(target))
+        assert (reply.status_code, reply.text) == (status, body)
+
+
+async def test_headers_are_those_of_nsqd() -> None:
+    async with server() as port, client(port) as http:
+        refused = await http.get("/echo")
+        assert refused.headers["X-NSQ-Content-Type"] == "nsq; version=1.0"
+        assert refused.headers["Content-Type"] == "application/json; charset=utf-8"
+        assert refused.headers["Allow"] == "OPTIONS, POST, PUT"
+        assert "Date" in refused.headers
+        assert (await http.get("/ping")).headers["Content-Type"] == "text/plain; charset=utf-8"
+
+
+async def test_requests_of_one_connection_are_answered_in_order() -> None:
+    async with server() as port, await anyio.connect_tcp("127.0.0.1", port) as stream:
+        requests = [f"PUT /config/{n}?topic=t HTTP/1.1\r\nHost: x\r\n\r\n".encode() for n in range(3)]
+        await stream.send(b"".join(requests))
+        replies = await read_until(stream, b"/config/2")
+        assert replies.index(b"/config/0") < replies.index(b"/config/1") < replies.index(b"/config/2")
+
+
+async def test_bodies_arrive_whole_in_both_framings() -> None:
+    async with server() as port, client(port) as http:
+
+        async def chunks() -> AsyncGenerator[bytes]:
+            for _ in range(100):
+                yield b"x" * (MAX_BODY // 100)
+
+        body = b"x" * MAX_BODY
+        assert (await http.post("/echo?topic=t", content=body)).json()["size"] == MAX_BODY
+        assert (await http.post("/echo?topic=t", content=chunks())).json()["size"] == MAX_BODY
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("/echo?topic=t", "MSG_TOO_BIG"), ("/config/x?topic=t", "BODY_TOO_BIG")]
+)
+async def test_a_body_that_is_too_large_is_refused_and_the_answer_can_be_read(path: str, code: str) -> None:
+    async def chunks() -> AsyncGenerator[bytes]:
+        for _ in range(64):
+            yield b"x" * MAX_BODY
+
+    async with server() as port, client(port) as http:
+        for content in (b"x" * (MAX_BODY + 1), b"x" * (64 * MAX_BODY), chunks()):
+            reply = await http.put(path, content=content)
+            assert (reply.status_code, reply.json()) == (413, {"message": code})
+            assert reply.headers["Connection"] == "close"
+
+
+async def test_expect_100_continue() -> None:
+    head = "POST /echo?topic=t HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n"
+    async with server() as port:
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(head.format(5).encode())
+            assert (await read_until(stream, b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+            await stream.send(b"hello")
+            assert b'"size":5' in await read_until(stream, b"}")
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(head.format(MAX_BODY + 1).encode())
+            assert (await read_until(stream, b"}")).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", 400),
+        (b"  V2PUB x\n\r\n", 400),
+        (b"GET /ping\r\n\r\n", 400),
+        (b"GET /ping HTTP/1.1\r\n\r\n", 400),
+        (b"GET http://[/ping HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"GET /ping HTTP/1.1\r\nHost: x\r\nX: " + b"y" * MAX_HEADER_SIZE, 431),
+        (b"GET /ping HTTP/1.0\r\n\r\n", 200),
+        (b"GET http://x/ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
+        (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    ],
+)
+async def test_bad_and_last_requests_are_answered_and_the_connection_closed(data: bytes, status: int) -> None:
+    async with server() as port:
+        assert (await exchange(port, data)).startswith(f"HTTP/1.1 {status} ".encode())
+        await assert_alive(port)
+
+
+async def test_random_bytes_never_end_the_server() -> None:
+    chance = random.Random(20)
+    valid = (
+        b"POST /echo?topic=t HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    )
+    async with server(request_timeout=5) as port:
+        for _ in range(40):
+            data = bytearray(valid)
+            for _ in range(chance.randrange(8)):
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                await stream.send(bytes(data[: chance.randrange(1, len(data) + 1)]))
+        await assert_alive(port)
+
+
+async def test_a_peer_that_vanishes_does_not_disturb_the_others() -> None:
+    async with server() as port:
+        for cut in (
+            b"",
+            b"GET /pi",
+            b"POST /echo?topic=t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
+        ):
+            stream = await anyio.connect_tcp("127.0.0.1", port)
+            if cut:
+                await stream.send(cut)
+            await anyio.aclose_forcefully(stream)
+        await assert_alive(port)
+
+
+async def test_a_failing_handler_is_answered_with_500(caplog: pytest.LogCaptureFixture) -> None:
+    async with server() as port, client(port) as http:
+        reply = await http.get("/fail")
+        assert (reply.status_code, reply.json()) == (500, {"message": "INTERNAL_ERROR"})
+        assert "a bug in a handler" in caplog.text
+        assert (await http.get("/ping")).status_code == 200
+
+
+async def test_a_request_that_stays_unfinished_is_given_up() -> None:
+    async with server(request_timeout=0.1) as port:
+        for data in (b"GET /pi", b"POST /echo?topic=t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc"):
+            assert (await exchange(port, data)).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_an_idle_connection_stays_usable() -> None:
+    async with server(request_timeout=0.1) as port, await anyio.connect_tcp("127.0.0.1", port) as stream:
+        for _ in range(2):
+            await anyio.sleep(0.2)
+            await stream.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await read_until(stream, b"OK")).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_shutdown_closes_idle_connections() -> None:
+    async with server() as port:
+        stream = await anyio.connect_tcp("127.0.0.1", port)
+        await stream.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        await read_until(stream, b"OK")
+    async with stream:
+        with anyio.fail_after(LIMIT), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await stream.receive()
+
+
+async def test_the_block_raises_its_own_error() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with server():
+            raise KeyError("mine")
+
+
+def test_parse_target() -> None:
+    assert parse_target("/a%20b?x=1&y&x=2") == ("/a b", {"x": ["1", "2"], "y": [""]})
+    assert parse_target("//double?x") == ("//double", {"x": [""]})
+    for bad in ("/%", "/?a=%4", "/?a;b", "http://[x"):
+        with pytest.raises(Refusal, match="INVALID_REQUEST"):
+            parse_target(bad)
+
+
+def test_responses() -> None:
+    assert error_response(400, "X").body == b'{"message":"X"}'
+    assert json_response({"a": ["\u00e9", 1]}).body == '{"a":["\u00e9",1]}'.encode()
+    assert text_response().headers == (("X-NSQ-Content-Type", "nsq; version=1.0"),)
+    assert Request("GET", "/").optional("topic", "none") == "none"
