@@ -52,6 +52,9 @@ class Discovery:
                 async with anyio.create_task_group() as tasks:
                     for lookupd in self._lookupds:
                         tasks.start_soon(self._poll, lookupd, changed)
+                # Once more: where all nsqlookupds failed, their last answers stay in force, and a connection
+                # that was lost is among them.
+                changed()
                 # Spread over the jitter, so that consumers started together do not poll together.
                 spread = 1 + options.lookupd_poll_jitter * self._rng.uniform(-1, 1)
                 interval = options.lookupd_poll_interval * max(spread, 0.01)

@@ -48,12 +48,15 @@ class Workers:
     async def run(self, concurrency: int) -> None:
         """Handle messages, ``concurrency`` at a time, until the inbox stops."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._watch)
-            with self._handling:
-                async with anyio.create_task_group() as workers:
-                    for _ in range(concurrency):
-                        workers.start_soon(self._work)
-            group.cancel_scope.cancel()
+            # In a task of its own: no shield stops asyncio's `Task.cancel`, which comes to the calling task.
+            group.start_soon(self._handle, concurrency)
+            await self._watch()
+
+    async def _handle(self, concurrency: int) -> None:
+        with self._handling:
+            async with anyio.create_task_group() as workers:
+                for _ in range(concurrency):
+                    workers.start_soon(self._work)
 
     async def _watch(self) -> None:
         """Start the clock for running handlers, when messages stop or this task is cancelled."""

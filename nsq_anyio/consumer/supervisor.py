@@ -142,13 +142,11 @@ class Supervisor:
             self._emit(ConnectFailed(str(address), error, None))
             self._fail(error)
         except ConnectionFailed as error:
-            if self._stopping:
-                return subscribed_at is not None
-            if subscribed_at is None:
-                self._emit(ConnectFailed(str(address), error, retry_after(0.0)))
-            else:
-                lasted = anyio.current_time() - subscribed_at
-                self._emit(Disconnected(str(address), error, retry_after(lasted)))
+            if subscription.released.is_set():
+                return True  # its drain has told already
+            happened = ConnectFailed if subscribed_at is None else Disconnected
+            lasted = 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at
+            self._emit(happened(str(address), error, None if self._stopping else retry_after(lasted)))
         return subscribed_at is not None
 
     def _add(self, subscription: Subscription) -> None:

@@ -1,0 +1,342 @@
+"""Finding nsqds by nsqlookupds that agree, disagree, fail and lie."""
+
+import random
+from typing import Any
+
+import anyio
+import pytest
+
+import nsq_anyio as nsq
+from nsq_anyio.consumer import discovery
+from nsq_anyio.events import ConnectFailed, Disconnected, LookupDone, LookupFailed
+
+from ..fake_nsqd import LIMIT, Events, FakeNsqd, client_tasks, fake_nsqd, fake_nsqds, serve, until
+from .fake_lookupd import FakeLookupd, fake_lookupd, producer
+
+pytestmark = pytest.mark.anyio
+
+POLLING = nsq.ConsumerOptions(lookupd_poll_interval=0.02, lookupd_poll_timeout=1)
+NOT_AGAIN = nsq.ConsumerOptions(lookupd_poll_interval=60)
+UNKNOWN_TOPIC = {"message": "TOPIC_NOT_FOUND"}
+
+
+def at(*lookupds: FakeLookupd) -> list[str]:
+    return [lookupd.url for lookupd in lookupds]
+
+
+def addresses(*nsqds: FakeNsqd) -> list[str]:
+    return sorted(nsqd.address for nsqd in nsqds)
+
+
+async def connected(consumer: nsq.Consumer, *nsqds: FakeNsqd) -> None:
+    """The consumer is subscribed to exactly these."""
+    try:
+        await until(lambda: sorted(consumer.connections) == addresses(*nsqds))
+    except TimeoutError:
+        raise AssertionError(f"{consumer.connections} instead of {addresses(*nsqds)}") from None
+
+
+async def polled(lookupd: FakeLookupd, times: int) -> None:
+    """It is asked so many times more."""
+    target = len(lookupd.requests) + times
+    await until(lambda: len(lookupd.requests) >= target)
+
+
+# What they say.
+
+
+async def test_it_asks_for_the_topic_and_connects_where_it_is_told() -> None:
+    events = Events()
+    async with fake_nsqd(serve) as nsqd, fake_lookupd(nsqd) as lookupd:
+        async with nsq.consume("t", "c", nsqlookupd=lookupd.url, on_event=events) as consumer:
+            await connected(consumer, nsqd)
+            id = await nsqd.connections[0].message()
+            (await anext(consumer)).finish()
+            await nsqd.connections[0].saw(b"FIN " + id)
+        assert lookupd.requests == ["GET /lookup?topic=t HTTP/1.1"]
+        assert [event.nsqds for event in events.of(LookupDone)] == [(nsqd.address,)]
+        assert client_tasks() == []
+
+
+async def test_the_answers_are_united_by_address() -> None:
+    async with (
+        fake_nsqds(3) as (one, two, three),
+        fake_lookupd(one, two) as first,
+        fake_lookupd(two, three) as second,
+        nsq.consume("t", "c", nsqlookupd=at(first, second), options=POLLING) as consumer,
+    ):
+        await connected(consumer, one, two, three)
+        await polled(first, 3)
+        assert [len(nsqd.connections) for nsqd in (one, two, three)] == [1, 1, 1]
+
+
+async def test_they_are_asked_in_parallel_and_none_waits_for_a_slow_one() -> None:
+    async with fake_nsqds(2) as (one, two), fake_lookupd(one) as slow, fake_lookupd(two) as quick:
+        slow.gate = anyio.Event()
+        async with nsq.consume("t", "c", nsqlookupd=at(slow, quick), options=NOT_AGAIN) as consumer:
+            await connected(consumer, two)
+            assert len(slow.requests) == 1
+            slow.gate.set()
+            await connected(consumer, one, two)
+
+
+async def test_one_that_dies_keeps_its_last_answer() -> None:
+    events = Events()
+    async with (
+        fake_nsqds(2) as (one, two),
+        fake_lookupd(one) as dying,
+        fake_lookupd(two) as living,
+        nsq.consume("t", "c", nsqlookupd=at(dying, living), options=POLLING, on_event=events) as consumer,
+    ):
+        await connected(consumer, one, two)
+        dying.says({}, status=500)
+        await polled(dying, 2)
+        assert sorted(consumer.connections) == addresses(one, two)
+        assert events.of(LookupFailed)
+        # Should the connection break now, its last answer is still good to reconnect.
+        await one.connections[0].close()
+        await one.subscribed(1)
+        await connected(consumer, one, two)
+
+
+async def test_an_nsqd_that_is_found_later_is_connected_then() -> None:
+    async with (
+        fake_nsqds(2) as (one, two),
+        fake_lookupd(one) as lookupd,
+        nsq.consume("t", "c", nsqlookupd=lookupd.url, options=POLLING) as consumer,
+    ):
+        await connected(consumer, one)
+        lookupd.names(one, two)
+        await connected(consumer, one, two)
+
+
+async def test_an_nsqd_that_is_not_listed_any_more_keeps_its_connection() -> None:
+    async with (
+        fake_nsqd(serve) as nsqd,
+        fake_lookupd(nsqd) as lookupd,
+        nsq.consume("t", "c", nsqlookupd=lookupd.url, options=POLLING) as consumer,
+    ):
+        await connected(consumer, nsqd)
+        lookupd.names()
+        await polled(lookupd, 3)
+        await connected(consumer, nsqd)
+
+
+async def test_a_topic_that_is_not_known_yet_is_no_failure() -> None:
+    events = Events()
+    async with fake_nsqd(serve) as nsqd, fake_lookupd() as lookupd:
+        lookupd.says(UNKNOWN_TOPIC, status=404)
+        async with nsq.consume(
+            "t", "c", nsqlookupd=lookupd.url, options=POLLING, on_event=events
+        ) as consumer:
+            await polled(lookupd, 2)
+            await until(lambda: events)
+            assert {(type(event), event.nsqds) for event in events.of(LookupDone)} == {(LookupDone, ())}
+            assert events.of(LookupFailed) == []
+            lookupd.names(nsqd)
+            await connected(consumer, nsqd)
+
+
+# Garbage.
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b""),
+        (200, b"<html>"),
+        (200, b"[]"),
+        (200, b"null"),
+        (200, b'{"producers": 7}'),
+        (200, b'{"channels": []}'),
+        (200, b"[" * 5000),
+        (200, b'{"producers": [], "channels": [1' + b"0" * 5000 + b"]}"),
+        (404, b"not found"),
+        (500, b'{"message": "INTERNAL_ERROR"}'),
+        (302, b""),
+    ],
+)
+async def test_an_answer_that_makes_no_sense_is_an_event_and_disturbs_nothing_else(
+    status: int, body: bytes
+) -> None:
+    events = Events()
+    async with fake_nsqd(serve) as nsqd, fake_lookupd() as bad, fake_lookupd(nsqd) as good:
+        bad.status, bad.body = status, body
+        async with nsq.consume(
+            "t", "c", nsqlookupd=at(bad, good), options=POLLING, on_event=events
+        ) as consumer:
+            await connected(consumer, nsqd)
+            await polled(bad, 2)
+            await until(lambda: events.of(LookupFailed))
+            assert {event.nsqlookupd for event in events.of(LookupFailed)} == {bad.url}
+            await connected(consumer, nsqd)
+
+
+async def test_nobody_listens_at_one_of_the_urls() -> None:
+    events = Events()
+    async with fake_nsqd(serve) as nsqd, fake_lookupd(nsqd) as lookupd:
+        urls = ["http://127.0.0.1:1", lookupd.url]
+        async with nsq.consume("t", "c", nsqlookupd=urls, options=NOT_AGAIN, on_event=events) as consumer:
+            await connected(consumer, nsqd)
+            await until(lambda: events.of(LookupFailed))
+    assert isinstance(events.of(LookupFailed)[0].error, nsq.HTTPUnavailable)
+
+
+async def test_one_that_does_not_answer_in_time_is_a_failure() -> None:
+    events = Events()
+    options = nsq.ConsumerOptions(lookupd_poll_timeout=0.03)
+    async with fake_lookupd() as lookupd:
+        lookupd.gate = anyio.Event()
+        async with nsq.consume("t", "c", nsqlookupd=lookupd.url, options=options, on_event=events):
+            await until(lambda: events.of(LookupFailed))
+    assert isinstance(events.of(LookupFailed)[0].error, nsq.HTTPUnavailable)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"broadcast_address": "127.0.0.1", "tcp_port": 0},
+        {"broadcast_address": "127.0.0.1", "tcp_port": -1},
+        {"broadcast_address": "127.0.0.1", "tcp_port": 65536},
+        {"broadcast_address": "127.0.0.1", "tcp_port": "4150"},
+        {"broadcast_address": "127.0.0.1", "tcp_port": 4150.5},
+        {"broadcast_address": "127.0.0.1", "tcp_port": True},
+        {"broadcast_address": "", "tcp_port": 4150},
+        {"broadcast_address": "a b", "tcp_port": 4150},
+        {"broadcast_address": "a\nFIN", "tcp_port": 4150},
+        {"broadcast_address": "\ud800", "tcp_port": 0},
+        {"broadcast_address": "x" * 300, "tcp_port": 4150},
+        {"broadcast_address": None, "tcp_port": None},
+        {},
+        "nonsense",
+        None,
+    ],
+)
+async def test_a_producer_that_is_nonsense_does_not_hide_the_others(hostile: Any) -> None:
+    events = Events()
+    async with fake_nsqd(serve) as nsqd, fake_lookupd() as lookupd:
+        lookupd.says({"channels": [], "producers": [hostile, producer(nsqd.address)]})
+        async with nsq.consume(
+            "t", "c", nsqlookupd=lookupd.url, options=NOT_AGAIN, on_event=events
+        ) as consumer:
+            await connected(consumer, nsqd)
+            (failed,) = events.of(LookupFailed)
+            assert isinstance(failed.error, nsq.InvalidAddress)
+
+
+async def test_an_ipv6_broadcast_address_gets_its_brackets() -> None:
+    events = Events()
+    async with fake_lookupd() as lookupd:
+        lookupd.says({"channels": [], "producers": [{"broadcast_address": "::1", "tcp_port": 1}]})
+        async with nsq.consume("t", "c", nsqlookupd=lookupd.url, options=NOT_AGAIN, on_event=events):
+            await until(lambda: events.of(ConnectFailed))
+    assert events.of(LookupDone)[0].nsqds == ("[::1]:1",)
+    assert events.of(ConnectFailed)[0].nsqd == "[::1]:1"
+    assert isinstance(events.of(ConnectFailed)[0].error, nsq.DialFailed)
+
+
+# When they are asked.
+
+
+async def test_a_lost_nsqd_is_looked_up_at_once_and_reconnected_when_it_is_still_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovery, "_LEAST_INTERVAL", 0.02)
+    events = Events()
+    async with fake_nsqd(serve) as nsqd, fake_lookupd(nsqd) as lookupd:
+        async with nsq.consume(
+            "t", "c", nsqlookupd=lookupd.url, options=NOT_AGAIN, on_event=events
+        ) as consumer:
+            await connected(consumer, nsqd)
+            await nsqd.connections[0].close()
+            await nsqd.subscribed(1)
+        assert len(lookupd.requests) == 2
+        assert [event.retry_in for event in events.of(Disconnected)] == [None]
+
+
+async def test_a_lost_nsqd_that_is_not_listed_any_more_is_left_alone_until_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovery, "_LEAST_INTERVAL", 0.02)
+    async with (
+        fake_nsqd(serve) as nsqd,
+        fake_lookupd(nsqd) as lookupd,
+        nsq.consume("t", "c", nsqlookupd=lookupd.url, options=POLLING) as consumer,
+    ):
+        await connected(consumer, nsqd)
+        lookupd.says(UNKNOWN_TOPIC, status=404)
+        await polled(lookupd, 2)
+        await nsqd.connections[0].close()
+        await polled(lookupd, 4)
+        assert len(nsqd.connections) == 1
+        lookupd.names(nsqd)
+        await nsqd.subscribed(1)
+
+
+async def test_an_nsqd_that_cannot_be_reached_is_tried_again_at_the_next_poll() -> None:
+    events = Events()
+    async with fake_lookupd() as lookupd:
+        lookupd.says({"channels": [], "producers": [producer("127.0.0.1:1")]})
+        async with nsq.consume("t", "c", nsqlookupd=lookupd.url, options=POLLING, on_event=events):
+            await until(lambda: len(events.of(ConnectFailed)) >= 3)
+        assert len(lookupd.requests) >= 3
+    assert {event.retry_in for event in events.of(ConnectFailed)} == {None}
+
+
+async def test_flapping_connections_do_not_make_it_poll_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovery, "_LEAST_INTERVAL", 0.03)
+
+    async def flap(connection: Any) -> None:
+        await connection.subscribe()
+
+    async with fake_nsqd(flap) as nsqd, fake_lookupd(nsqd) as lookupd:
+        async with nsq.consume("t", "c", nsqlookupd=lookupd.url, options=NOT_AGAIN):
+            await polled(lookupd, 4)
+        pauses = [later - earlier for earlier, later in zip(lookupd.times, lookupd.times[1:], strict=False)]
+        assert all(pause >= 0.025 for pause in pauses)
+
+
+@pytest.mark.parametrize(("place", "interval"), [(-1.0, 0.05), (0.0, 0.1), (1.0, 0.15)])
+async def test_polls_are_spread_over_the_jitter(
+    place: float, interval: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def uniform(_rng: random.Random, _low: float, _high: float) -> float:
+        return place
+
+    monkeypatch.setattr(random.Random, "uniform", uniform)
+    options = nsq.ConsumerOptions(lookupd_poll_interval=0.1, lookupd_poll_jitter=0.5)
+    async with fake_lookupd() as lookupd:
+        async with nsq.consume("t", "c", nsqlookupd=lookupd.url, options=options):
+            await polled(lookupd, 3)
+        pauses = [later - earlier for earlier, later in zip(lookupd.times, lookupd.times[1:], strict=False)]
+    assert min(pauses) >= interval - 0.01
+    assert min(pauses) < interval + 0.04
+
+
+# The end.
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_leaving_the_block_ends_a_poll_and_leaves_nothing(asked: bool) -> None:
+    async with fake_lookupd() as lookupd:
+        lookupd.gate = anyio.Event()
+        with anyio.fail_after(LIMIT):
+            async with nsq.consume("t", "c", nsqlookupd=lookupd.url):
+                if asked:
+                    await until(lambda: lookupd.requests)
+        assert client_tasks() == []
+
+
+async def test_after_stop_no_more_nsqds_are_connected() -> None:
+    async with (
+        fake_nsqds(2) as (one, two),
+        fake_lookupd(one) as lookupd,
+        nsq.consume("t", "c", nsqlookupd=lookupd.url, options=POLLING) as consumer,
+    ):
+        await connected(consumer, one)
+        consumer.stop()
+        lookupd.names(one, two)
+        await polled(lookupd, 3)
+        assert two.connections == []
