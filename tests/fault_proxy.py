@@ -12,6 +12,7 @@
         await proxy.refuse()                # nothing listens any more, until `listen`
 """
 
+import asyncio
 import os
 import socket
 import struct
@@ -22,6 +23,8 @@ from enum import Enum
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream, TaskGroup
+
+from nsq_anyio.transport.half_close import half_close
 
 CHUNK = 64 * 1024
 RECEIVE_BUFFER = 64 * 1024
@@ -188,8 +191,10 @@ class _Link:
                     passed += len(data[:size])
                     data = data[size:]
         except anyio.EndOfStream:
-            with suppress(OSError):  # a target that is gone needs no end
-                await target.send_eof()  # the other direction goes on
+            with suppress(
+                anyio.BrokenResourceError, anyio.ClosedResourceError
+            ):  # a target that is gone needs no end
+                await half_close(target)  # the other direction goes on
         except anyio.BrokenResourceError:
             self.end(End.RESET)
 
@@ -199,6 +204,10 @@ def _close_with_reset(stream: SocketStream) -> None:
     # A duplicate, because uvloop's socket objects refuse to set options.
     with socket.socket(fileno=os.dup(stream.extra(SocketAttribute.raw_socket).fileno())) as raw:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    # Before 4.16, AnyIO half-closes a stream of asyncio before it closes it, and the client would see that.
+    transport: asyncio.Transport | None = getattr(stream, "_transport", None)
+    if transport is not None:
+        transport.abort()
 
 
 @asynccontextmanager

@@ -24,7 +24,8 @@ EXAMPLES = [
     for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")))
 ]
 
-_SECONDS_PER_EXAMPLE = 1.0
+_SECONDS_TO_PRINT = 20.0
+_SECONDS_WITHOUT_PRINT = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -61,24 +62,31 @@ def test_example_runs(
     backend: str,
     cluster: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for documented, real in cluster.items():
         example = example.replace(documented, real)
     real_run = anyio.run
+    has_printed = anyio.Event()
 
     async def for_a_while(main: Callable[[], Awaitable[object]]) -> None:
-        # Most examples are services, which run until they are cancelled.
-        with anyio.move_on_after(_SECONDS_PER_EXAMPLE):
+        # Most examples are services, which run until they are cancelled: here, once they have printed.
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel_after_print, tasks.cancel_scope)
             await main()
+            tasks.cancel_scope.cancel()
+
+    async def cancel_after_print(scope: anyio.CancelScope) -> None:
+        with anyio.move_on_after(_SECONDS_TO_PRINT if "print(" in example else _SECONDS_WITHOUT_PRINT):
+            await has_printed.wait()
+        scope.cancel()
 
     def run(main: Callable[[], Awaitable[object]]) -> None:
         real_run(for_a_while, main, backend=backend)
 
     monkeypatch.setattr(anyio, "run", run)
-    exec(compile(example, "<example>", "exec"), {"__name__": "__main__"})
-    printed = capsys.readouterr().out
-    assert printed or "print(" not in example
+    namespace = {"__name__": "__main__", "print": lambda *_values: has_printed.set()}
+    exec(compile(example, "<example>", "exec"), namespace)
+    assert has_printed.is_set() or "print(" not in example
 
 
 async def _publish_clicks(nsqd: str) -> None:

@@ -20,5 +20,6 @@ def cli() -> None:
     """NSQ at the command line: see the client work, run servers for development and tests."""
 
 
-for command in (demo, up, nsqd, nsqlookupd):
-    cli.add_command(command)
+_COMMANDS: tuple[click.Command, ...] = (demo, up, nsqd, nsqlookupd)
+for _command in _COMMANDS:
+    cli.add_command(_command)

@@ -60,10 +60,10 @@ class Connection(Generic[SourceT, MessageT]):
         stream: ByteStream,
         receiver: Receiver[SourceT, MessageT],
     ) -> None:
-        self.nsqd = str(address)
-        self.identity = IdentifyReply()
-        self.outbox = Outbox()
-        self.outstanding_bytes = 0
+        self.nsqd: str = str(address)
+        self.identity: IdentifyReply = IdentifyReply()
+        self.outbox: Outbox = Outbox()
+        self.outstanding_bytes: int = 0
         self._options = options
         self._stream = stream
         self._receiver = receiver

@@ -21,8 +21,8 @@ class Request:
     __slots__ = ("_data", "_done", "_error", "maybe_executed", "size")
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.maybe_executed = False
+        self.size: int = size
+        self.maybe_executed: bool = False
         self._data: bytes | None = None
         self._error: NSQError | None = None
         self._done = anyio.Event()

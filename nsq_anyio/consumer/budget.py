@@ -19,7 +19,7 @@ class Slot:
     __slots__ = ("holder",)
 
     def __init__(self, holder: Budget) -> None:
-        self.holder = holder
+        self.holder: Budget = holder
 
 
 class Budget:
@@ -35,7 +35,7 @@ class Budget:
         self.limiter = limiter
         self._turn = turn
         self._look_again = look_again
-        self.waiting = False
+        self.waiting: bool = False
         self._askers: set[Budget] = set()
         self._held = 0
         self._held_since = 0.0

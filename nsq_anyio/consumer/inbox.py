@@ -28,7 +28,7 @@ class Stop:
     __slots__ = ("reached",)
 
     def __init__(self) -> None:
-        self.reached = False
+        self.reached: bool = False
 
 
 class Inbox:

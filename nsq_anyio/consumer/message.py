@@ -24,9 +24,9 @@ class Delivery:
     __slots__ = ("deadline", "hard_deadline", "subscription")
 
     def __init__(self, subscription: Subscription, deadline: float, hard_deadline: float) -> None:
-        self.subscription = subscription
-        self.deadline = deadline
-        self.hard_deadline = hard_deadline
+        self.subscription: Subscription = subscription
+        self.deadline: float = deadline
+        self.hard_deadline: float = hard_deadline
 
 
 class Message:
@@ -50,11 +50,11 @@ class Message:
     def __init__(
         self, delivery: Delivery, timestamp: int, attempts: int, message_id: bytes, body: bytes
     ) -> None:
-        self.delivery = delivery
-        self.timestamp = timestamp
-        self.attempts = attempts
-        self.wire_id = message_id
-        self.body = body
+        self.delivery: Delivery = delivery
+        self.timestamp: int = timestamp
+        self.attempts: int = attempts
+        self.wire_id: bytes = message_id
+        self.body: bytes = body
         self._responded = False
 
     def __repr__(self) -> str:

@@ -78,16 +78,16 @@ class Subscription:
         freed: Callable[[], None],
     ) -> None:
         self.address = address
-        self.nsqd = str(address)
+        self.nsqd: str = str(address)
         self.topic = topic
         self.channel = channel
-        self.rdy = 0
+        self.rdy: int = 0
         self.slots: list[Slot] = []
         self.in_flight: dict[bytes, Message] = {}
-        self.turn_changed_at = 0.0
-        self.last_message_at = 0.0
-        self.statistics = SubscriptionStatistics()
-        self.released = anyio.Event()
+        self.turn_changed_at: float = 0.0
+        self.last_message_at: float = 0.0
+        self.statistics: SubscriptionStatistics = SubscriptionStatistics()
+        self.released: anyio.Event = anyio.Event()
         self._connection: Connection[Delivery, Message] | None = None
         self._close_wait: Request | None = None
         self._inbox = inbox

@@ -57,9 +57,9 @@ class Supervisor:
         self.topic = topic
         self.channel = channel
         self.subscriptions: dict[Address, Subscription] = {}
-        self.closed_statistics = SubscriptionStatistics()
+        self.closed_statistics: SubscriptionStatistics = SubscriptionStatistics()
         self.max_in_flight = 0
-        self.subscribed = anyio.Event()
+        self.subscribed: anyio.Event = anyio.Event()
         self._nsqds = nsqds
         self._discovery = discovery
         self._inbox = inbox

@@ -31,13 +31,13 @@ class Message(Timer):
 
     def __init__(self, channel: Channel, id: bytes, timestamp: int, body: bytes) -> None:
         super().__init__()
-        self.channel = channel
-        self.id = id
-        self.timestamp = timestamp
-        self.body = body
-        self.attempts = 0
+        self.channel: Channel = channel
+        self.id: bytes = id
+        self.timestamp: int = timestamp
+        self.body: bytes = body
+        self.attempts: int = 0
         self.subscription: Subscription | None = None
-        self.sent_at = 0.0
+        self.sent_at: float = 0.0
 
     def fire(self, _now: float, /) -> None:
         """It was in flight or deferred for long enough."""
@@ -61,15 +61,15 @@ class Channel:
     ) -> None:
         self.topic_name = topic_name
         self.name = name
-        self.is_ephemeral = is_ephemeral(name)
-        self.is_paused = False
+        self.is_ephemeral: bool = is_ephemeral(name)
+        self.is_paused: bool = False
         self.queue: deque[Message] = deque()
         self.in_flight: dict[bytes, Message] = {}
         self.deferred: dict[bytes, Message] = {}
         self.subscriptions: dict[Subscription, None] = {}
-        self.message_count = 0
-        self.requeue_count = 0
-        self.timeout_count = 0
+        self.message_count: int = 0
+        self.requeue_count: int = 0
+        self.timeout_count: int = 0
         self._options = options
         self._scheduler = scheduler
         self._on_abandoned = on_abandoned

@@ -57,12 +57,12 @@ class NsqdClient:
         self, broker: Broker, remote_address: str, host: str, disconnect: Callable[[], None]
     ) -> None:
         self.remote_address = remote_address
-        self.connected_at = time.time()
-        self.negotiated = Negotiated.before_identify(host, broker.options)
+        self.connected_at: float = time.time()
+        self.negotiated: Negotiated = Negotiated.before_identify(host, broker.options)
         self.publish_counts: dict[str, int] = {}
         self.channel: Channel | None = None
         self.subscription: Subscription | None = None
-        self.output = Output()
+        self.output: Output = Output()
         self._broker = broker
         self._disconnect = disconnect
         self._decoder = CommandDecoder(broker.options.limits)

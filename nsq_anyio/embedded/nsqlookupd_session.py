@@ -50,7 +50,7 @@ class LookupSession:
         self._magic_seen = False
         self._identifying = False
         self._peer: Peer | None = None
-        self.is_over = False
+        self.is_over: bool = False
 
     def receive(self, data: bytes, now: float) -> bytes:
         """Take bytes of the peer and return the replies; sets ``is_over`` when the connection has to end."""

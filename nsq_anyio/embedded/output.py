@@ -17,7 +17,7 @@ class Output:
     """
 
     def __init__(self) -> None:
-        self.unsent = 0
+        self.unsent: int = 0
         self._parts: list[bytes] = []
         self._ended = False
         self._added = anyio.Event()

@@ -37,16 +37,16 @@ class Subscription:
     def __init__(
         self, output: Output, disconnect: Callable[[], None], *, msg_timeout: float, sample_rate: int
     ) -> None:
-        self.output = output
-        self.disconnect = disconnect
-        self.msg_timeout = msg_timeout
-        self.sample_rate = sample_rate
-        self.rdy = 0
-        self.in_flight = 0
-        self.message_count = 0
-        self.finish_count = 0
-        self.requeue_count = 0
-        self.is_queued = False
+        self.output: Output = output
+        self.disconnect: Callable[[], None] = disconnect
+        self.msg_timeout: float = msg_timeout
+        self.sample_rate: int = sample_rate
+        self.rdy: int = 0
+        self.in_flight: int = 0
+        self.message_count: int = 0
+        self.finish_count: int = 0
+        self.requeue_count: int = 0
+        self.is_queued: bool = False
 
     @property
     def can_take(self) -> bool:

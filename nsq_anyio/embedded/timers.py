@@ -18,7 +18,7 @@ class Timer(ABC):
     __slots__ = ("timer_entry",)
 
     def __init__(self) -> None:
-        self.timer_entry = 0
+        self.timer_entry: int = 0
         """Belongs to `Timers`: which entry of its heap counts; 0 when none does."""
 
     @abstractmethod

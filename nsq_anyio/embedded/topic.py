@@ -38,11 +38,11 @@ class Topic:
         on_abandoned: Callable[[Topic], None],
     ) -> None:
         self.name = name
-        self.is_ephemeral = is_ephemeral(name)
-        self.is_paused = False
-        self.is_deleted = False
-        self.message_count = 0
-        self.message_bytes = 0
+        self.is_ephemeral: bool = is_ephemeral(name)
+        self.is_paused: bool = False
+        self.is_deleted: bool = False
+        self.message_count: int = 0
+        self.message_bytes: int = 0
         self._channels: dict[str, Channel] = {}
         self._waiting: deque[tuple[bytes, int, bytes, float]] = deque()
         self._options = options

@@ -28,7 +28,7 @@ class Pool:
         emit: Emitter,
         fail: Callable[[Exception], None],
     ) -> None:
-        self.links = [
+        self.links: list[Link] = [
             Link(
                 address,
                 options=options,

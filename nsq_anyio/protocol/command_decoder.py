@@ -50,7 +50,7 @@ class CommandDecoder:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.session = ServerSession()
+        self.session: ServerSession = ServerSession()
         self._limits = limits
         self._buffer = ReceiveBuffer()
         self._commands: list[ClientCommand] = []

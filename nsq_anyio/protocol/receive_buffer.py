@@ -33,8 +33,8 @@ class ReceiveBuffer:
     __slots__ = ("_ended", "_pieces", "_waiting", "data", "position")
 
     def __init__(self, data: bytes = b"") -> None:
-        self.data = data
-        self.position = 0
+        self.data: bytes = data
+        self.position: int = 0
         self._pieces: list[bytes] = []
         self._waiting = 0
         self._ended = False

@@ -52,7 +52,7 @@ class ServerSession:
     __slots__ = ("state",)
 
     def __init__(self) -> None:
-        self.state = ServerState.INIT
+        self.state: ServerState = ServerState.INIT
 
     def receive(self, command: Command) -> None:
         """Note that ``command`` came in.
