@@ -1,0 +1,232 @@
+"""nsqds and nsqlookupds for one test, embedded or real, behind one face.
+
+::
+
+    lookupd = await cluster.nsqlookupd("real")
+    nsqd = await cluster.nsqd("embedded", lookupds=[lookupd])
+    ...
+    await nsqd.stop()
+    nsqd = await cluster.nsqd("embedded", lookupds=[lookupd], succeeding=nsqd)
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+import nsq_anyio as nsq
+from nsq_anyio.embedded import NsqdOptions
+from nsq_anyio.http.stats import ChannelStats
+
+from ..real_servers import real_nsqd, real_nsqlookupd
+
+__all__ = ["KINDS", "Cluster", "Kind", "Server", "on_both_kinds", "run_cluster"]
+
+Kind = Literal["embedded", "real"]
+KINDS: tuple[Kind, ...] = ("embedded", "real")
+
+Channels = Mapping[str, Sequence[str]]
+
+
+class Running(Protocol):
+    """What the servers of both kinds tell of themselves."""
+
+    @property
+    def tcp_address(self) -> str: ...
+    @property
+    def http_url(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Server:
+    """A running nsqd or nsqlookupd of either kind."""
+
+    kind: Kind
+    tcp_address: str
+    http_url: str
+    _stop: anyio.Event = field(default_factory=anyio.Event)
+    _stopped: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def tcp_port(self) -> int:
+        return int(self.tcp_address.rpartition(":")[2])
+
+    @property
+    def http_port(self) -> int:
+        return int(self.http_url.rpartition(":")[2])
+
+    @property
+    def http_address(self) -> str:
+        return self.http_url.removeprefix("http://")
+
+    async def stop(self) -> None:
+        """Stop it, as an operator would, and wait until it is gone."""
+        self._stop.set()
+        await self._stopped.wait()
+
+    def http(self) -> nsq.http.Nsqd:
+        """A client of its HTTP side, when it is an nsqd."""
+        return nsq.http.Nsqd(self.http_url)
+
+    def lookup_http(self) -> nsq.http.Nsqlookupd:
+        """A client of its HTTP side, when it is an nsqlookupd."""
+        return nsq.http.Nsqlookupd(self.http_url)
+
+    async def publish(self, topic: str, *bodies: bytes) -> None:
+        """Publish without a producer, for tests of something else."""
+        async with self.http() as http:
+            await http.publish_many(topic, bodies)
+
+    async def stats(self) -> nsq.http.Stats:
+        async with self.http() as http:
+            return await http.stats(include_mem=False)
+
+    async def channel(self, topic: str, channel: str) -> ChannelStats:
+        """The statistics of one channel, in one request."""
+        async with self.http() as http:
+            stats = await http.stats(topic=topic, channel=channel, include_mem=False)
+        (found,) = stats.topics[0].channels
+        return found
+
+
+async def on_both_kinds(check: Callable[[Kind], Coroutine[Any, Any, None]]) -> None:
+    """Run a check that takes seconds of real time against both kinds of servers at once."""
+    async with anyio.create_task_group() as tasks:
+        for kind in KINDS:
+            tasks.start_soon(check, kind)
+
+
+class Cluster:
+    """Starts servers, and stops those that are left at the end of the test."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        self._servers: list[Server] = []
+
+    async def nsqd(
+        self,
+        kind: Kind,
+        *,
+        lookupds: Sequence[Server] = (),
+        succeeding: Server | None = None,
+        channels: Channels | None = None,
+        **options: float,
+    ) -> Server:
+        """Start an nsqd.
+
+        :param succeeding: a stopped one, whose ports it takes
+        :param channels: topics with their channels that it has from the start. A real nsqd looks for new
+            ones every 5 s only, and until then nothing in them times out or ends its delay
+        :param options: of `NsqdOptions`, which are flags of the real one
+        """
+        tcp_port, http_port = _ports(succeeding)
+        lookupd_tcp_addresses = [lookupd.tcp_address for lookupd in lookupds]
+        if kind == "real":
+            return await self._start(
+                kind,
+                _real_nsqd(
+                    channels or {},
+                    tcp_port=tcp_port,
+                    http_port=http_port,
+                    lookupd_tcp_addresses=lookupd_tcp_addresses,
+                    flags=[_flag(name, value) for name, value in options.items()],
+                ),
+            )
+        typed_options: dict[str, Any] = options
+        server = await self._start(
+            kind,
+            nsq.embedded.nsqd(
+                tcp_port=tcp_port,
+                http_port=http_port,
+                lookupd_tcp_addresses=lookupd_tcp_addresses,
+                options=NsqdOptions(**typed_options),
+            ),
+        )
+        async with server.http() as http:
+            for topic, names in (channels or {}).items():
+                await http.create_topic(topic)
+                for name in names:
+                    await http.create_channel(topic, name)
+        return server
+
+    async def nsqlookupd(self, kind: Kind, *, succeeding: Server | None = None) -> Server:
+        """Start an nsqlookupd; the parameters are those of `nsqd`."""
+        launch = real_nsqlookupd if kind == "real" else nsq.embedded.nsqlookupd
+        tcp_port, http_port = _ports(succeeding)
+        return await self._start(kind, launch(tcp_port=tcp_port, http_port=http_port))
+
+    def stop_all(self) -> None:
+        for server in self._servers:
+            server._stop.set()
+
+    async def _start(self, kind: Kind, manager: AbstractAsyncContextManager[Running]) -> Server:
+        # A task for each: context managers in one task could only be left in the reverse order.
+        server: Server = await self._tasks.start(_serve, kind, manager)
+        self._servers.append(server)
+        return server
+
+
+@asynccontextmanager
+async def run_cluster() -> AsyncGenerator[Cluster]:
+    """Stop at the end of the block whatever was started in it."""
+    async with anyio.create_task_group() as tasks:
+        cluster = Cluster(tasks)
+        yield cluster
+        cluster.stop_all()
+
+
+async def _serve(
+    kind: Kind, manager: AbstractAsyncContextManager[Running], *, task_status: TaskStatus[Server]
+) -> None:
+    async with manager as running:
+        server = Server(kind, running.tcp_address, running.http_url)
+        task_status.started(server)
+        await server._stop.wait()
+    server._stopped.set()
+
+
+@asynccontextmanager
+async def _real_nsqd(
+    channels: Channels,
+    *,
+    tcp_port: int,
+    http_port: int,
+    lookupd_tcp_addresses: Sequence[str],
+    flags: Sequence[str],
+) -> AsyncGenerator[Running]:
+    with tempfile.TemporaryDirectory(prefix="nsqd-data-") as data_path:
+        (Path(data_path) / "nsqd.dat").write_text(_metadata(channels))
+        async with real_nsqd(
+            tcp_port=tcp_port,
+            http_port=http_port,
+            lookupd_tcp_addresses=lookupd_tcp_addresses,
+            data_path=Path(data_path),
+            flags=flags,
+        ) as running:
+            yield running
+
+
+def _metadata(channels: Channels) -> str:
+    """What nsqd stores at its end, and reads at its start."""
+    topics = [
+        {"name": topic, "paused": False, "channels": [{"name": name, "paused": False} for name in names]}
+        for topic, names in channels.items()
+    ]
+    return json.dumps({"topics": topics, "version": "1.3.0"})
+
+
+def _flag(name: str, value: float) -> str:
+    """Durations are floats, sizes and counts integers."""
+    return f"--{name.replace('_', '-')}={value}" + ("s" if isinstance(value, float) else "")
+
+
+def _ports(succeeded: Server | None) -> tuple[int, int]:
+    return (succeeded.tcp_port, succeeded.http_port) if succeeded else (0, 0)

@@ -1,0 +1,112 @@
+"""What a producer refuses before anything reaches the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+import nsq_anyio as nsq
+from nsq_anyio.producer.bodies import check_bodies, check_body, check_defer
+
+from ..fake_nsqd import FakeConnection, fake_nsqd
+
+OPTIONS = nsq.ProducerOptions(max_msg_size=10, max_body_size=40, max_defer=60)
+
+
+@pytest.mark.parametrize("body", [b"x", bytearray(b"x"), memoryview(b"x"), memoryview(b"-x-")[1:2]])
+def test_bytes_like_bodies_become_bytes(body: bytes | bytearray | memoryview) -> None:
+    checked = check_body(body, OPTIONS)
+    assert checked == b"x"
+    assert type(checked) is bytes
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("text", r"body 'text' is a str: encode it"),
+        (None, r"body of type NoneType is not valid: use bytes"),
+        (5, r"body of type int is not valid"),
+        ([1], r"body of type list is not valid"),
+        (b"", r"an empty body is not valid"),
+        (memoryview(b""), r"an empty body is not valid"),
+        (b"x" * 11, r"a body of 11 bytes exceeds max_msg_size=10; raise it .*--max-msg-size"),
+    ],
+)
+def test_bodies_that_are_refused(body: Any, says: str) -> None:
+    with pytest.raises(nsq.InvalidBody, match=says):
+        check_body(body, OPTIONS)
+
+
+def test_the_largest_body_is_taken() -> None:
+    assert check_body(b"x" * 10, OPTIONS) == b"x" * 10
+
+
+def test_many_bodies() -> None:
+    mixed: list[bytes | bytearray] = [b"a", bytearray(b"b")]
+    assert check_bodies(iter(mixed), OPTIONS) == [b"a", b"b"]
+    # 4 bytes for the count, and 4 for the size of each: 4 + 2 * (4 + 10) + (4 + 4) is the limit.
+    assert len(check_bodies([b"x" * 10, b"x" * 10, b"x" * 4], OPTIONS)) == 3
+
+
+@pytest.mark.parametrize(
+    ("bodies", "says"),
+    [
+        ([], "no bodies given"),
+        (b"one", "takes a sequence of bodies: use publish for one"),
+        (bytearray(b"one"), "use publish for one"),
+        ("one", "use publish for one"),
+        ([b"good", b""], "an empty body"),
+        ([b"good", "text"], "is a str"),
+        (
+            [b"x" * 10, b"x" * 10, b"x" * 5],
+            r"3 bodies of 41 bytes in all exceed max_body_size=40; publish fewer",
+        ),
+    ],
+)
+def test_many_bodies_that_are_refused(bodies: Any, says: str) -> None:
+    with pytest.raises(nsq.InvalidBody, match=says):
+        check_bodies(bodies, OPTIONS)
+
+
+@pytest.mark.parametrize(("defer", "milliseconds"), [(0, 0), (0.0004, 0), (1.5, 1500), (60, 60_000)])
+def test_defer_in_milliseconds(defer: float, milliseconds: int) -> None:
+    assert check_defer(defer, OPTIONS) == milliseconds
+
+
+@pytest.mark.parametrize("defer", [-0.001, 60.001, float("inf"), float("nan"), True, "1"])
+def test_defers_that_are_refused(defer: Any) -> None:
+    with pytest.raises(nsq.InvalidOption, match=r"defer=.* is not valid: use 0 to 60 \(seconds\)"):
+        check_defer(defer, OPTIONS)
+
+
+@pytest.mark.anyio
+async def test_nothing_that_is_refused_is_sent() -> None:
+    commands: list[bytes] = []
+
+    async def script(connection: FakeConnection) -> None:
+        await connection.identify()
+        while True:
+            commands.append(await connection.command())
+            await connection.response()
+
+    async with fake_nsqd(script) as fake, nsq.produce(fake.address, options=OPTIONS) as producer:
+        with anyio.fail_after(5):
+            for topic in ("a\n", "a\nPUB b", "", "a b", "#ephemeral", "x" * 65):
+                with pytest.raises(nsq.InvalidName):
+                    await producer.publish(topic, b"x")
+                with pytest.raises(nsq.InvalidName):
+                    await producer.publish_many(topic, [b"x"])
+            with pytest.raises(nsq.InvalidBody):
+                await producer.publish("t", b"x" * 11)
+            with pytest.raises(nsq.InvalidOption):
+                await producer.publish("t", b"x", defer=61)
+            await producer.publish("t#ephemeral", b"x", defer=2)
+    assert commands == [b"DPUB t#ephemeral 2000"]
+
+
+@pytest.mark.parametrize("address", ["", "127.0.0.1", "http://127.0.0.1:4150", "127.0.0.1:0", []])
+def test_addresses_that_are_refused(address: Any) -> None:
+    with pytest.raises(nsq.InvalidAddress):
+        nsq.produce(address)
