@@ -33,6 +33,13 @@ _MOST_HELD = 3
 """Times max_rdy_count, which bounds what nsqd has in flight here. Some more may be held for a moment: those
 that nsqd has timed out already, and that are swept at the next tick."""
 
+_FLOWING = 1.0
+"""Seconds without a message after which a connection counts as quiet."""
+
+_SETTLING = 0.03
+"""Seconds without a message, where messages flowed, until nothing more is expected after CLOSE_WAIT. Without
+this wait, one stop in about 1,500 under load left a message in flight."""
+
 
 @dataclasses.dataclass(slots=True)
 class SubscriptionStatistics:
@@ -152,6 +159,8 @@ class Subscription:
         self.last_message_at = now
         in_flight = self.in_flight
         for message in messages:
+            if message.attempts > 1:
+                self._replace(message, now)
             in_flight[message.wire_id] = message
         if len(in_flight) > _MOST_HELD * self.max_rdy_count:
             raise ProtocolError(
@@ -223,9 +232,20 @@ class Subscription:
         """Let go of the messages past their deadline: nsqd has requeued them."""
         expired = [message for message in self.in_flight.values() if message.deadline <= now]
         for message in expired:
-            del self.in_flight[message.wire_id]
-            self.statistics.timed_out += 1
-            self._emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
+            self._timed_out(message)
+
+    def _replace(self, message: Message, now: float) -> None:
+        """A message that is delivered again while it is in flight here has timed out at nsqd."""
+        found = self.in_flight.get(message.wire_id)
+        if found is not None:
+            self._timed_out(found)
+            # By our clock it may have some milliseconds left, but it must not be started any more.
+            found.delivery = Delivery(self, now, found.delivery.hard_deadline)
+
+    def _timed_out(self, message: Message) -> None:
+        del self.in_flight[message.wire_id]
+        self.statistics.timed_out += 1
+        self._emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
 
     def _late(self, found: Message | None) -> None:
         if found is not None:  # nsqd has delivered it again, and that delivery awaits its own answer
@@ -254,6 +274,7 @@ class Subscription:
                 self.requeue_all(list(self.in_flight.values()))
                 if self._close_wait is not None:
                     await self._close_wait.wait()
+                    await self._settle()
                 await connection.close()
                 confirmed = True
         except ConnectionFailed as error:
@@ -261,6 +282,19 @@ class Subscription:
         finally:
             self._emit(ConnectionClosed(self.nsqd, confirmed))
             self.released.set()
+
+    async def _settle(self) -> None:
+        """Let a last message come, so that it can be handed back.
+
+        nsqd answers CLS in one goroutine while another may be about to push a message that it took from the
+        queue before; nothing tells when that is over. Where messages flow, it comes within milliseconds.
+        """
+        if anyio.current_time() - self.last_message_at > _FLOWING:
+            return
+        quiet_until = anyio.current_time() + _SETTLING
+        while (remaining := quiet_until - anyio.current_time()) > 0:
+            await anyio.sleep(remaining)
+            quiet_until = max(quiet_until, self.last_message_at + _SETTLING)
 
 
 def _nowhere(command: bytes) -> None:
