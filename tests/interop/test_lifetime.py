@@ -216,6 +216,7 @@ async def test_consumers_that_end_under_load(cluster: Cluster, nsqd_kind: Kind, 
     nsqd = await cluster.nsqd(nsqd_kind)
     published: list[bytes] = []
     finished: Counter[bytes] = Counter()
+    options = nsq.ConsumerOptions(max_attempts=0)  # each end hands messages back, which counts as an attempt
 
     async def publish(producer: nsq.Producer) -> None:
         while True:
@@ -235,7 +236,9 @@ async def test_consumers_that_end_under_load(cluster: Cluster, nsqd_kind: Kind, 
                 with expected(how):
                     async with (
                         unwrapped(),
-                        nsq.consume("t", "c", nsqd=nsqd.tcp_address, max_in_flight=20) as consumer,
+                        nsq.consume(
+                            "t", "c", nsqd=nsqd.tcp_address, max_in_flight=20, options=options
+                        ) as consumer,
                         anyio.create_task_group() as tasks,
                     ):
                         enough = len(finished) + 30
@@ -249,7 +252,9 @@ async def test_consumers_that_end_under_load(cluster: Cluster, nsqd_kind: Kind, 
     # Once more, for a message that nsqd took off its queue for a consumer that had just gone.
     assert (await nsqd.channel("t", "c")).in_flight_count == 0
     async with (
-        nsq.consume("t", "c", nsqd=nsqd.tcp_address, max_in_flight=100, connection=PROMPT) as consumer,
+        nsq.consume(
+            "t", "c", nsqd=nsqd.tcp_address, max_in_flight=100, connection=PROMPT, options=options
+        ) as consumer,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(consumer.run, handle)
