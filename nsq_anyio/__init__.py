@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from . import events, http
-from .consumer import Consumer, ConsumerStatistics, Message, consume
+from .consumer import ConnectionStatistics, Consumer, ConsumerStatistics, Message, consume
 from .errors import (
     AlreadyResponded,
     Closed,
@@ -61,6 +61,7 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
     "ConnectionOptions",
+    "ConnectionStatistics",
     "Consumer",
     "ConsumerOptions",
     "ConsumerStatistics",

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
+    "BackoffEnded",
+    "BackoffStarted",
     "ConnectFailed",
     "Connected",
     "ConnectionClosed",
@@ -25,7 +27,10 @@ __all__ = [
     "LookupDone",
     "LookupFailed",
     "MessageDiscarded",
+    "MessageFinished",
+    "MessageRequeued",
     "MessageTimedOut",
+    "MessageTouched",
     "RdyChanged",
     "ResponseFailed",
     "Subscribed",
@@ -137,6 +142,28 @@ class RdyChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BackoffStarted(Event):
+    """Handlers fail: nothing is received for ``seconds``, then one message; ``depth`` counts the failures."""
+
+    level: ClassVar[int] = logging.WARNING
+    depth: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"backing off for {self.seconds:.1f} s, level {self.depth}"
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffEnded(Event):
+    """Handlers succeed again: messages are received at full rate."""
+
+    level: ClassVar[int] = logging.INFO
+
+    def __str__(self) -> str:
+        return "backoff is over"
+
+
+@dataclass(frozen=True, slots=True)
 class HandlerFailed(Event):
     """A handler raised; its message is requeued."""
 
@@ -149,6 +176,34 @@ class HandlerFailed(Event):
     def __str__(self) -> str:
         subject = f"message {self.message_id}, attempt {self.attempts}"
         return f"{self.nsqd}: the handler failed on {subject}: {self.error!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFinished(Event):
+    """A message was finished. This one, like the next two, goes to the hook only and is not logged."""
+
+    nsqd: str
+    message_id: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRequeued(Event):
+    """A message was requeued; nsqd offers it again after ``delay`` seconds."""
+
+    nsqd: str
+    message_id: str
+    attempts: int
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTouched(Event):
+    """A message's timeout was started anew; ``deadline`` is on AnyIO's clock."""
+
+    nsqd: str
+    message_id: str
+    deadline: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +277,15 @@ class Emitter:
         self._logger.log(
             event.level, "%s", event, exc_info=event.error if isinstance(event, HandlerFailed) else None
         )
+        self.to_hook(event)
+
+    @property
+    def has_hook(self) -> bool:
+        """Whether events for single messages are wanted: each costs time."""
+        return self._hook is not None
+
+    def to_hook(self, event: Event) -> None:
+        """Hand an event to the hook, without logging it."""
         if self._hook is None:
             return
         try:

@@ -84,7 +84,11 @@ def test_example_runs(
         real_run(for_a_while, main, backend=backend)
 
     monkeypatch.setattr(anyio, "run", run)
-    namespace = {"__name__": "__main__", "print": lambda *_values: has_printed.set()}
+
+    def note_print(*_values: object) -> None:
+        has_printed.set()
+
+    namespace: dict[str, object] = {"__name__": "__main__", "print": note_print}
     exec(compile(example, "<example>", "exec"), namespace)
     assert has_printed.is_set() or "print(" not in example
 

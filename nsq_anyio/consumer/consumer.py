@@ -5,24 +5,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict
 
 import anyio
 
 from ..address import Address
-from ..checks import check_integer
+from ..checks import check_integer, check_seconds
 from ..connection.background import Background
 from ..errors import Closed
 from ..events import Emitter, EventHook, GaveUp, HandlerFailed
 from ..options import ConnectionOptions, ConsumerOptions
+from .batches import Batches
 from .discovery import Discovery
 from .handler import Handler, Workers
 from .inbox import Inbox
 from .message import Message
-from .subscription import SubscriptionStatistics
+from .statistics import ConsumerStatistics, Counters
 from .supervisor import Supervisor
 
-__all__ = ["Consumer", "ConsumerStatistics", "GiveUp"]
+__all__ = ["Consumer", "GiveUp"]
 
 GiveUp = Callable[[Message], Awaitable[object] | object]
 """Called with a message before it is given up; plain or async. If it raises, the message is requeued."""
@@ -30,32 +31,6 @@ GiveUp = Callable[[Message], Awaitable[object] | object]
 _STARVED_PART = 0.85
 """The part of RDY in flight at which more cannot be expected soon (building client libraries, "Message Flow
 Starvation")."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerStatistics:
-    """A snapshot of a consumer's counters.
-
-    :ivar connections: subscribed now
-    :ivar in_flight: messages that wait for their answer
-    :ivar waiting: of them, those that nobody has taken yet
-    :ivar received: messages that came
-    :ivar finished: of them, finished
-    :ivar requeued: of them, requeued
-    :ivar timed_out: of them, past their deadline before an answer
-    :ivar late: answers dropped, because the message had timed out or its connection had ended
-    :ivar refused: answers that nsqd refused, because the message was no longer in flight there
-    """
-
-    connections: int
-    in_flight: int
-    waiting: int
-    received: int
-    finished: int
-    requeued: int
-    timed_out: int
-    late: int
-    refused: int
 
 
 class Consumer:
@@ -131,7 +106,8 @@ class Consumer:
         The message is finished when the handler returns, and requeued when it raises; `Requeue` and `Discard`
         say it in detail. A handler may also answer by itself. Cancelled, the call starts no more messages and
         gives running handlers ``cancelled_drain_timeout`` seconds (after `stop`: ``drain_timeout``) before
-        it cancels them and requeues their messages.
+        it cancels them and requeues their messages. A handler whose message times out is cancelled too,
+        unless ``cancel_at_deadline`` is off.
 
         :param handler: an async function of one message
         :param concurrency: how many run at a time, 1 or more; default 1
@@ -147,8 +123,34 @@ class Consumer:
             self._emit,
             drain_timeout=self._options.drain_timeout,
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
+            cancel_at_deadline=self._options.cancel_at_deadline,
         )
         await workers.run(concurrency)
+
+    def batches(self, max_size: int, max_wait: float = 1.0) -> Batches:
+        """Iterate over lists of messages; each message is answered by itself.
+
+        A batch ends when it is full, ``max_wait`` seconds after its first message, or when `is_starved` says
+        that more may not come before these are answered.
+
+        :param max_size: messages in a batch at most, 1 or more
+        :param max_wait: seconds to wait for more, 0 or more; default 1
+        :raises InvalidOption: if either is out of range
+        :raises Closed: outside the block
+        """
+        check_integer("max_size", max_size, 1)
+        check_seconds("max_wait", max_wait, 0)
+        self._check_open()
+        self._offer(max_size)
+        return Batches(self._inbox, max_size, max_wait, lambda: self.is_starved)
+
+    def pause(self) -> None:
+        """Receive nothing more until `resume`; what was received can be taken and answered."""
+        self._supervisor.pause(paused=True)
+
+    def resume(self) -> None:
+        """Receive again, after `pause`."""
+        self._supervisor.pause(paused=False)
 
     def stop(self) -> None:
         """Take no more messages: iterations end, `run` returns once its handlers have ended.
@@ -206,20 +208,18 @@ class Consumer:
     def statistics(self) -> ConsumerStatistics:
         """A snapshot of the counters, over all connections since the block began."""
         supervisor = self._supervisor
-        total = SubscriptionStatistics()
-        total.add(supervisor.closed_statistics)
-        for subscription in supervisor.subscriptions.values():
-            total.add(subscription.statistics)
+        subscriptions = supervisor.subscriptions.values()
+        total = Counters()
+        total.add(supervisor.closed_counters)
+        for subscription in subscriptions:
+            total.add(subscription.counters)
         return ConsumerStatistics(
-            connections=len(supervisor.subscriptions),
+            connections=len(subscriptions),
             in_flight=self.in_flight,
             waiting=len(self._inbox),
-            received=total.received,
-            finished=total.finished,
-            requeued=total.requeued,
-            timed_out=total.timed_out,
-            late=total.late,
-            refused=total.refused,
+            backoff_level=supervisor.throttle.level,
+            per_connection=tuple(subscription.snapshot() for subscription in subscriptions),
+            **asdict(total),
         )
 
     # Its life
@@ -269,4 +269,4 @@ class Consumer:
             raise
         else:
             self._emit(GaveUp(message.nsqd, message.id, message.attempts))
-            message.answer_for(None)
+            message.give_up()

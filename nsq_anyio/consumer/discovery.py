@@ -41,8 +41,8 @@ class Discovery:
         """Do not wait for the interval: a connection was lost."""
         self._soon.set()
 
-    async def run(self, changed: Callable[[], None]) -> None:
-        """Poll until cancelled; ``changed`` is called after each answer."""
+    async def run(self, changed: Callable[[], None], polled: Callable[[], None]) -> None:
+        """Poll until cancelled; ``changed`` is called after each answer, ``polled`` after each round."""
         options = self._options
         async with AsyncExitStack() as stack:
             for lookupd in self._lookupds:
@@ -55,6 +55,7 @@ class Discovery:
                 # Once more: where all nsqlookupds failed, their last answers stay in force, and a connection
                 # that was lost is among them.
                 changed()
+                polled()
                 # Spread over the jitter, so that consumers started together do not poll together.
                 spread = 1 + options.lookupd_poll_jitter * self._rng.uniform(-1, 1)
                 interval = options.lookupd_poll_interval * max(spread, 0.01)

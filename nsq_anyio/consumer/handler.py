@@ -8,6 +8,7 @@ import anyio
 
 from ..errors import Discard, Requeue
 from ..events import Emitter, HandlerFailed
+from .deadlines import DeadlineWatch, Worker
 from .inbox import Inbox, Stop
 from .message import Message, signal_in
 
@@ -26,6 +27,7 @@ class Workers:
 
     :param drain_timeout: seconds for running handlers once the inbox has stopped
     :param cancelled_drain_timeout: the same once the surrounding scope is cancelled
+    :param cancel_at_deadline: whether handlers are cancelled when their message times out
     """
 
     def __init__(
@@ -36,12 +38,15 @@ class Workers:
         *,
         drain_timeout: float,
         cancelled_drain_timeout: float,
+        cancel_at_deadline: bool,
     ) -> None:
         self._inbox = inbox
         self._handler = handler
         self._emit = emit
         self._drain_timeout = drain_timeout
         self._cancelled_drain_timeout = cancelled_drain_timeout
+        self._cancel_at_deadline = cancel_at_deadline
+        self._deadlines = DeadlineWatch()
         self._stop = Stop()
         self._handling = anyio.CancelScope(shield=True)
 
@@ -54,9 +59,13 @@ class Workers:
 
     async def _handle(self, concurrency: int) -> None:
         with self._handling:
-            async with anyio.create_task_group() as workers:
-                for _ in range(concurrency):
-                    workers.start_soon(self._work)
+            async with anyio.create_task_group() as tasks:
+                if self._cancel_at_deadline:
+                    tasks.start_soon(self._deadlines.run)
+                async with anyio.create_task_group() as workers:
+                    for _ in range(concurrency):
+                        workers.start_soon(self._work)
+                tasks.cancel_scope.cancel()
 
     async def _watch(self) -> None:
         """Start the clock for running handlers, when messages stop or this task is cancelled."""
@@ -69,11 +78,24 @@ class Workers:
             self._handling.deadline = anyio.current_time() + drain_timeout
 
     async def _work(self) -> None:
-        while True:
+        worker = Worker()
+        self._deadlines.add(worker)
+        while not self._stop.reached:
+            # A scope per message would cost as much as all else that is done for one; this one is renewed
+            # only when a deadline has cancelled it.
+            with anyio.CancelScope() as worker.scope:
+                await self._take_and_handle(worker)
+
+    async def _take_and_handle(self, worker: Worker) -> None:
+        scope, deadlines = worker.scope, self._deadlines
+        while not scope.cancel_called:
             try:
                 message = await self._inbox.take(self._stop)
             except StopAsyncIteration:
                 return
+            worker.message = message
+            if message.delivery.deadline < deadlines.next_look:
+                deadlines.look_earlier()
             try:
                 await self._handler(message)
             except Exception as error:  # noqa: BLE001 - a failing handler is an event, never a dead worker
@@ -83,6 +105,8 @@ class Workers:
                 raise
             else:
                 message.answer_for(None)
+            finally:
+                worker.message = None
 
     def _failed(self, message: Message, error: Exception) -> None:
         signal = signal_in(error)

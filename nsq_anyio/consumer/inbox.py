@@ -64,6 +64,15 @@ class Inbox:
         if self._takers:
             self._wake(len(messages))
 
+    def put_back(self, messages: Sequence[Message]) -> None:
+        """Return messages that were taken but not started, to be taken next."""
+        if self._stop.reached:
+            for message in messages:
+                message.requeue(0, backoff=False)
+            return
+        self._messages.extendleft(reversed(messages))
+        self._wake(len(messages))
+
     def passed(self, now: float) -> None:
         """Note the time, on AnyIO's clock."""
         self._now = now

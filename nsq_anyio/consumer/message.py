@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
+import anyio
+
+from ..connection.background import background_tasks
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
+from ..policy.backoff import Result
 
 if TYPE_CHECKING:
     from .subscription import Subscription
@@ -126,6 +132,34 @@ class Message:
             raise AlreadyResponded(f"message {self.id} has its answer already")
         self.delivery.subscription.touch(self)
 
+    @asynccontextmanager
+    async def keep_alive(self) -> AsyncGenerator[Self]:
+        """Touch the message while a block runs, half-way to each deadline, as long as nsqd allows.
+
+        ::
+
+            async with message.keep_alive():
+                await something_long()
+
+        After nsqd's ``max_msg_timeout`` the message times out all the same.
+        """
+        async with background_tasks() as tasks:
+            tasks.start_soon(self._keep_touching)
+            yield self
+
+    async def _keep_touching(self) -> None:
+        while self.delivery.deadline < self.delivery.hard_deadline:
+            await anyio.sleep(max(self.delivery.deadline - anyio.current_time(), 0) / 2)
+            if self._responded or not self.delivery.subscription.holds(self):
+                return
+            self.touch()
+
+    def give_up(self) -> None:
+        """Finish a message that was tried too often; that says nothing of how the handlers do."""
+        if not self._responded:
+            self._responded = True
+            self.delivery.subscription.finish(self, Result.NEUTRAL)
+
     def answer_for(self, error: BaseException | None) -> None:
         """Answer by how its processing ended, unless it has its answer: FIN for None, else REQ."""
         if self._responded:
@@ -142,7 +176,8 @@ class Message:
                 self.requeue()
             case _:
                 # Cancelled, or the program ends: not the message's fault; another consumer gets it at once.
-                self.requeue(0, backoff=False)
+                if self.delivery.subscription.holds(self):
+                    self.requeue(0, backoff=False)
 
     async def __aenter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@
     ├ discovery        tells which nsqds have the topic (with nsqlookupds)
     ├ one task an nsqd: connect, subscribe, stay until released; static ones reconnect by themselves
     ├ tick             looks at the RDY distribution, and at deadlines
+    ├ throttle         ends the waits of backoff
     └ slot queue       waits for a first slot, when other consumers hold all of a shared budget
 """
 
@@ -22,12 +23,15 @@ from ..connection import open_connection
 from ..errors import ConnectionFailed, PermanentRefusal
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
-from ..policy.rdy import ConnectionRdy, distribute
+from ..policy.rdy import RdyPolicy, plan
 from ..policy.reconnect import ReconnectDelay
 from .budget import Budget
 from .discovery import Discovery
+from .drain import drain, retire
 from .inbox import Inbox
-from .subscription import Subscription, SubscriptionStatistics
+from .statistics import Counters
+from .subscription import Subscription
+from .throttle import Throttle
 
 __all__ = ["Supervisor"]
 
@@ -57,8 +61,9 @@ class Supervisor:
         self.topic = topic
         self.channel = channel
         self.subscriptions: dict[Address, Subscription] = {}
-        self.closed_statistics: SubscriptionStatistics = SubscriptionStatistics()
+        self.closed_counters: Counters = Counters()
         self.max_in_flight = 0
+        self.paused = False
         self.subscribed: anyio.Event = anyio.Event()
         self._nsqds = nsqds
         self._discovery = discovery
@@ -69,6 +74,12 @@ class Supervisor:
         self._emit = emit
         self._fail = fail
         self._rng = random.Random()
+        self._rdy_policy = RdyPolicy(
+            options.low_rdy_idle_timeout,
+            options.low_rdy_timeout,
+            options.lend_after if options.rdy_policy == "lend" else None,
+        )
+        self.throttle = Throttle(options, self._rng, emit, self.balance)
         self._dialled: set[Address] = set()
         self._stopping = False
         self._starved = anyio.Event()
@@ -81,9 +92,14 @@ class Supervisor:
             for address in self._nsqds:
                 tasks.start_soon(self._keep_connected, address)
             if self._discovery is not None:
-                tasks.start_soon(self._discovery.run, lambda: self._connect_missing(tasks))
+                tasks.start_soon(
+                    self._discovery.run,
+                    lambda: self._connect_missing(tasks),
+                    lambda: self._prune_vanished(tasks),
+                )
             tasks.start_soon(self._tick)
             tasks.start_soon(self._queue_for_slots)
+            tasks.start_soon(self.throttle.run)
 
     # Connections
 
@@ -93,6 +109,15 @@ class Supervisor:
         for address in self._discovery.directory.missing(self._dialled):
             self._dialled.add(address)
             tasks.start_soon(self._connect_once, address)
+
+    def _prune_vanished(self, tasks: TaskGroup) -> None:
+        polls = self._options.prune_after_polls
+        if self._discovery is None or self._stopping or not polls:
+            return
+        for address in self._discovery.directory.vanished(list(self.subscriptions), polls):
+            options = self._options
+            subscription = self.subscriptions[address]
+            tasks.start_soon(retire, subscription, options.drain_timeout, options.close_timeout)
 
     async def _connect_once(self, address: Address) -> None:
         """Serve a discovered nsqd; when it is lost, only nsqlookupd decides whether to try again."""
@@ -123,7 +148,14 @@ class Supervisor:
         :param retry_after: tells, from how long the connection lasted, when the next attempt follows
         """
         subscription = Subscription(
-            address, self.topic, self.channel, self._inbox, self._options, self._emit, self.balance
+            address,
+            self.topic,
+            self.channel,
+            inbox=self._inbox,
+            throttle=self.throttle,
+            options=self._options,
+            emit=self._emit,
+            look_again=self.balance,
         )
         subscribed_at: float | None = None
         try:
@@ -162,11 +194,16 @@ class Supervisor:
         subscription.detach()
         self._budget.give_back(subscription.slots)
         subscription.slots = []
-        self.closed_statistics.add(subscription.statistics)
-        subscription.statistics = self.closed_statistics  # counts the answers that come too late
+        self.closed_counters.add(subscription.counters)
+        subscription.counters = self.closed_counters  # counts the answers that come too late
         self.balance()
 
     # The budget
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop receiving, or go on."""
+        self.paused = paused
+        self.balance()
 
     def balance(self) -> None:
         """Spread the budget: lower first, return what came free, then raise."""
@@ -180,44 +217,23 @@ class Supervisor:
 
     def _balance(self, now: float) -> None:
         subscriptions = list(self.subscriptions.values())
-        budget = min(self.max_in_flight, self._budget.share(now))
-        options = self._options
-        targets = distribute(
-            [
-                ConnectionRdy(
-                    key=subscription,
-                    rdy=subscription.rdy,
-                    max_rdy_count=subscription.max_rdy_count,
-                    turn_changed_at=subscription.turn_changed_at,
-                    last_message_at=subscription.last_message_at,
-                )
-                for subscription in subscriptions
-            ],
-            budget,
-            now,
-            self._rng,
-            idle_timeout=options.low_rdy_idle_timeout,
-            turn_timeout=options.low_rdy_timeout,
-        )
-        for subscription, target in targets.items():
-            if target < subscription.rdy:
-                subscription.set_rdy(target, now)
+        wanted = 0 if self.paused else min(self.max_in_flight, self._budget.share(now))
+        budget = self.throttle.bound(wanted)
+        states = [subscription.rdy_state() for subscription in subscriptions]
+        lowered, raised = plan(states, budget, now, self._rng, self._rdy_policy)
+        for subscription, rdy in lowered.items():
+            subscription.set_rdy(rdy, now)
         for subscription in subscriptions:
             self._return_slots(subscription)
+        for subscription, rdy in raised.items():
+            # Where the limiter is shared, others may have taken what the plan counted on.
+            subscription.slots += self._budget.take(rdy - len(subscription.slots), now)
+            granted = min(rdy, len(subscription.slots))
+            if granted > subscription.rdy:
+                subscription.set_rdy(granted, now)
         used = sum(subscription.needed_slots for subscription in subscriptions)
-        for subscription, target in targets.items():
-            if target <= subscription.rdy:
-                continue
-            # Messages in flight count: a lowered connection frees its room only as they are answered.
-            room = max(budget - used, 0) + subscription.needed_slots
-            wanted = min(target, room)
-            subscription.slots += self._budget.take(wanted - len(subscription.slots), now)
-            rdy = min(wanted, len(subscription.slots))
-            if rdy > subscription.rdy:
-                used += max(rdy - subscription.needed_slots, 0)
-                subscription.set_rdy(rdy, now)
         self._budget.return_spare()
-        if subscriptions and self.max_in_flight and not (self._budget.held or used):
+        if subscriptions and self.max_in_flight and not self.paused and not (self._budget.held or used):
             self._starved.set()
 
     def _return_slots(self, subscription: Subscription) -> None:
@@ -248,6 +264,7 @@ class Supervisor:
     def stop(self) -> None:
         """Let no more messages come, and hand back those that nobody has taken."""
         self._stopping = True
+        self.throttle.stop()
         for subscription in self.subscriptions.values():
             subscription.stop()
         for message in self._inbox.stop():
@@ -259,4 +276,4 @@ class Supervisor:
         with anyio.move_on_after(self._options.close_timeout):
             async with anyio.create_task_group() as tasks:
                 for subscription in list(self.subscriptions.values()):
-                    tasks.start_soon(subscription.drain)
+                    tasks.start_soon(drain, subscription)

@@ -11,7 +11,7 @@ from functools import partial
 from anyio.abc import SocketStream
 
 from ..address import Address
-from .background import background_tasks
+from ..connection.background import background_tasks
 from .broker import Broker, ChangeCallback
 from .http_server import serve_http
 from .known_channels import start_with_known_channels

@@ -16,7 +16,7 @@ from anyio.abc import SocketStream
 
 from ..address import Address
 from ..checks import check_seconds
-from .background import background_tasks
+from ..connection.background import background_tasks
 from .http_server import serve_http
 from .listener import (
     PEER_GONE,

@@ -1,8 +1,12 @@
 """How the max_in_flight budget is spread over connections as RDY counts.
 
-With enough budget, evenly, the remainder handed out one each. With fewer places than connections, some
-get RDY 1 and take turns: a place is passed on when its connection was idle for long, or has held it for
-long, to the one that has waited longest (building client libraries, "RDY State").
+With enough budget, evenly, the remainder handed out one each; and where that is wanted, what idle
+connections would not use is lent to the busy ones, while each idle one keeps a probing RDY of 1. With fewer
+places than connections, some get RDY 1 and take turns: a place is passed on when its connection was idle for
+long, or has held it for long, to the one that has waited longest (building client libraries, "RDY State").
+
+A plan lowers first and raises after, and counts the messages in flight: nsqd has at most the greater of RDY
+and what is in flight unanswered on a connection, and the sum of those must fit the budget.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ConnectionRdy", "distribute"]
+__all__ = ["ConnectionRdy", "RdyPolicy", "distribute", "plan"]
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -28,6 +32,7 @@ class ConnectionRdy(Generic[KeyT]):
     :param max_rdy_count: the most that its nsqd allows
     :param turn_changed_at: when its count last became 0, or last became more than 0
     :param last_message_at: when it last brought a message
+    :param in_flight: messages of it that are not answered
     """
 
     key: KeyT
@@ -35,6 +40,58 @@ class ConnectionRdy(Generic[KeyT]):
     max_rdy_count: int
     turn_changed_at: float
     last_message_at: float
+    in_flight: int = 0
+
+    @property
+    def needed(self) -> int:
+        """Room in the budget: a lowered RDY leaves the messages in flight."""
+        return max(self.rdy, self.in_flight)
+
+
+@dataclass(frozen=True, slots=True)
+class RdyPolicy:
+    """The times that decide, in seconds.
+
+    :param idle_timeout: without a message, after which a connection that is short of places passes its turn
+        on
+    :param turn_timeout: after which it does so in any case
+    :param lend_after: without a message, after which a connection lends its share to busy ones; None lends
+        nothing
+    """
+
+    idle_timeout: float
+    turn_timeout: float
+    lend_after: float | None = None
+
+
+def plan(
+    connections: Sequence[ConnectionRdy[KeyT]],
+    budget: int,
+    now: float,
+    rng: random.Random,
+    policy: RdyPolicy,
+) -> tuple[dict[KeyT, int], dict[KeyT, int]]:
+    """The RDY counts to lower, then those to raise, for now.
+
+    A raise may be smaller than `distribute` wants, while messages in flight elsewhere take the room; the next
+    plan goes on from there. Who has nothing is served before who wants more.
+    """
+    targets = distribute(connections, budget, now, rng, policy)
+    lowered = {c.key: targets[c.key] for c in connections if targets[c.key] < c.rdy}
+    # What each connection needs after that, and what is free beside it.
+    needed = {c.key: max(min(c.rdy, targets[c.key]), c.in_flight) for c in connections}
+    free = max(budget - sum(needed.values()), 0)
+    wanting = [c for c in connections if targets[c.key] > c.rdy]
+    granted = dict.fromkeys((c.key for c in wanting), 0)
+    newcomers = [c for c in wanting if not c.rdy]
+    for share in (dict.fromkeys((c.key for c in newcomers), 1), targets):
+        for c in wanting:
+            more = min(share.get(c.key, 0) - needed[c.key] - granted[c.key], free)
+            if more > 0:
+                granted[c.key] += more
+                free -= more
+    raised = {c.key: min(targets[c.key], needed[c.key] + granted[c.key]) for c in wanting}
+    return lowered, {c.key: raised[c.key] for c in wanting if raised[c.key] > c.rdy}
 
 
 def distribute(
@@ -42,19 +99,26 @@ def distribute(
     budget: int,
     now: float,
     rng: random.Random,
-    *,
-    idle_timeout: float,
-    turn_timeout: float,
+    policy: RdyPolicy,
 ) -> dict[KeyT, int]:
-    """The RDY count that each connection should have; their sum is at most ``budget``.
-
-    :param idle_timeout: seconds without a message, after which a connection that is short of places
-        passes its turn on
-    :param turn_timeout: seconds after which it does so in any case
-    """
-    if budget >= len(connections):
+    """The RDY count that each connection should have; their sum is at most ``budget``."""
+    if budget < len(connections):
+        return _in_turns(connections, budget, now, rng, policy)
+    if policy.lend_after is None:
         return _evenly(connections, budget)
-    return _in_turns(connections, budget, now, rng, idle_timeout, turn_timeout)
+    return _lending(connections, budget, now, policy.lend_after)
+
+
+def _lending(
+    connections: Sequence[ConnectionRdy[KeyT]], budget: int, now: float, lend_after: float
+) -> dict[KeyT, int]:
+    busy: list[ConnectionRdy[KeyT]] = []
+    idle: list[ConnectionRdy[KeyT]] = []
+    for c in connections:
+        (busy if c.in_flight or now - c.last_message_at < lend_after else idle).append(c)
+    counts = _evenly(busy, budget - len(idle))
+    # What the busy ones cannot take, for their max_rdy_count, stays with the idle ones.
+    return counts | _evenly(idle, budget - sum(counts.values()))
 
 
 def _evenly(connections: Sequence[ConnectionRdy[KeyT]], budget: int) -> dict[KeyT, int]:
@@ -73,16 +137,15 @@ def _in_turns(
     budget: int,
     now: float,
     rng: random.Random,
-    idle_timeout: float,
-    turn_timeout: float,
+    policy: RdyPolicy,
 ) -> dict[KeyT, int]:
     counts = {connection.key: 0 for connection in connections}
     holders = [
         connection
         for connection in connections
         if connection.rdy > 0
-        and now - connection.turn_changed_at < turn_timeout
-        and now - max(connection.last_message_at, connection.turn_changed_at) < idle_timeout
+        and now - connection.turn_changed_at < policy.turn_timeout
+        and now - max(connection.last_message_at, connection.turn_changed_at) < policy.idle_timeout
     ]
     holders.sort(key=lambda connection: connection.last_message_at, reverse=True)
     for connection in holders[:budget]:

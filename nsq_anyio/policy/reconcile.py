@@ -19,6 +19,7 @@ class Directory(Generic[AddressT]):
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[AddressT, ...]] = {}
+        self._absent: dict[AddressT, int] = {}
 
     def answered(self, nsqlookupd: str, nsqds: Iterable[AddressT]) -> None:
         """Note what an nsqlookupd says now; nothing when it does not know the topic."""
@@ -27,6 +28,12 @@ class Directory(Generic[AddressT]):
     def wanted(self) -> list[AddressT]:
         """The union of all answers, without repetition, in a stable order."""
         return list(dict.fromkeys(nsqd for answer in self._answers.values() for nsqd in answer))
+
+    def vanished(self, live: Collection[AddressT], polls: int) -> list[AddressT]:
+        """Note that a poll is over; those of ``live`` that were not listed in ``polls`` polls in a row."""
+        wanted = set(self.wanted())
+        self._absent = {nsqd: self._absent.get(nsqd, 0) + 1 for nsqd in live if nsqd not in wanted}
+        return [nsqd for nsqd, absent in self._absent.items() if absent >= polls]
 
     def missing(self, live: Collection[AddressT]) -> list[AddressT]:
         """The wanted ones that are not in ``live``."""

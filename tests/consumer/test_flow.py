@@ -274,7 +274,7 @@ async def test_at_no_instant_more_is_asked_for_than_max_in_flight(seed: int) -> 
             held.append(message)
             rng.shuffle(held)
             while len(held) > rng.randrange(4):
-                held.pop().finish() if rng.random() < 0.8 else held.pop().requeue()
+                held.pop().finish() if rng.random() < 0.8 else held.pop().requeue(backoff=False)
             await anyio.sleep(0.001)
 
     async with fake_nsqds(3) as nsqds:

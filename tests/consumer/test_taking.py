@@ -38,7 +38,7 @@ async def test_the_exact_commands_of_a_short_life() -> None:
         (await anext(consumer)).finish()
         message = await anext(consumer)
         message.touch()
-        message.requeue(0.25)
+        message.requeue(0.25, backoff=False)
         # The answer to the heartbeat has been sent when the next command, CLS, follows it.
         await anyio.sleep(0.02)
     assert not peer.subscribed.is_set()
@@ -272,7 +272,8 @@ async def test_failing_handlers_stop_neither_run_nor_the_reader() -> None:
         if message.body == b"bad":
             raise ValueError("mine")
 
-    async with consuming(on_event=events) as (consumer, peer):
+    options = nsq.ConsumerOptions(max_backoff_duration=0)
+    async with consuming(on_event=events, options=options) as (consumer, peer):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: consumer.run(handler, concurrency=2))
             await peer.offer(*[b"bad"] * 5, *[b"good"] * 5)

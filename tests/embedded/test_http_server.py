@@ -10,7 +10,7 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from nsq_anyio.embedded.background import background_tasks
+from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.embedded.http_messages import (
     Refusal,
     Request,

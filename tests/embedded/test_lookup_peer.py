@@ -12,7 +12,7 @@ from anyio.abc import SocketStream
 
 from nsq_anyio import errors
 from nsq_anyio.address import Address
-from nsq_anyio.embedded.background import background_tasks
+from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.embedded.listener import local_port, open_listener, serve_connections
 from nsq_anyio.embedded.lookup_peer import LookupPeers, LookupTimes
 from nsq_anyio.embedded.nsqlookupd import EmbeddedNsqlookupd, nsqlookupd

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.policy.rdy import ConnectionRdy, distribute
+from nsq_anyio.policy.rdy import ConnectionRdy, RdyPolicy, distribute
 
 IDLE_TIMEOUT = 10.0
 TURN_TIMEOUT = 30.0
+POLICY = RdyPolicy(idle_timeout=IDLE_TIMEOUT, turn_timeout=TURN_TIMEOUT)
 
 
 def connection(
@@ -25,8 +26,7 @@ def spread(*connections: ConnectionRdy[int], budget: int, now: float = 0.0, seed
         budget,
         now,
         random.Random(seed),
-        idle_timeout=IDLE_TIMEOUT,
-        turn_timeout=TURN_TIMEOUT,
+        POLICY,
     )
 
 
@@ -175,9 +175,7 @@ def test_every_connection_gets_its_turn_within_a_bounded_time(
     turns = -(-count // budget)  # for each to have had a place once
     longest_wait = (turns + 1) * (TURN_TIMEOUT + 1)
     for now in map(float, range(int(4 * longest_wait))):
-        counts = distribute(
-            connections, budget, now, rng, idle_timeout=IDLE_TIMEOUT, turn_timeout=TURN_TIMEOUT
-        )
+        counts = distribute(connections, budget, now, rng, POLICY)
         assert sum(counts.values()) <= budget
         for key, old in enumerate(connections):
             rdy = counts[key]

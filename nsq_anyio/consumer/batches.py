@@ -1,0 +1,42 @@
+"""Taking messages in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from .inbox import Inbox
+from .message import Message
+
+__all__ = ["Batches"]
+
+
+class Batches:
+    """An iterator of batches. Made by `Consumer.batches`.
+
+    :param is_starved: whether waiting for more messages may be in vain
+    """
+
+    def __init__(self, inbox: Inbox, max_size: int, max_wait: float, is_starved: Callable[[], bool]) -> None:
+        self._inbox = inbox
+        self._max_size = max_size
+        self._max_wait = max_wait
+        self._is_starved = is_starved
+
+    def __aiter__(self) -> Batches:
+        return self
+
+    async def __anext__(self) -> list[Message]:
+        """Wait for a first message, then for more until the batch is full, late, or starved."""
+        batch = [await self._inbox.take()]
+        try:
+            with anyio.move_on_after(self._max_wait):
+                while len(batch) < self._max_size and (len(self._inbox) or not self._is_starved()):
+                    batch.append(await self._inbox.take())
+        except StopAsyncIteration:
+            pass  # the last batch; the next call raises it again
+        except BaseException:
+            self._inbox.put_back(batch)
+            raise
+        return batch

@@ -1,0 +1,67 @@
+"""Cancels handlers whose message has timed out: nsqd gives it to another consumer then.
+
+One task watches all workers of a `run`, with no timer per message: it sleeps until the earliest deadline it
+knows of, and a worker that takes a message with an earlier one wakes it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import anyio
+
+from .message import Message
+
+__all__ = ["DeadlineWatch", "Worker"]
+
+
+class Worker:
+    """What one worker is doing: the message it handles, in a scope that lasts for many messages."""
+
+    __slots__ = ("message", "scope")
+
+    def __init__(self) -> None:
+        self.message: Message | None = None
+        self.scope = anyio.CancelScope()
+
+
+class DeadlineWatch:
+    """Watches workers.
+
+    :ivar next_look: when it will look at them next
+    """
+
+    def __init__(self) -> None:
+        self.next_look = math.inf
+        self._workers: list[Worker] = []
+        self._earlier = anyio.Event()
+
+    def add(self, worker: Worker) -> None:
+        """Watch one worker more."""
+        self._workers.append(worker)
+
+    def look_earlier(self) -> None:
+        """Look at once: a worker has taken a message with a deadline before `next_look`."""
+        self._earlier.set()
+
+    async def run(self) -> None:
+        """Watch, until cancelled."""
+        while True:
+            self._earlier = anyio.Event()
+            self.next_look = self._look(anyio.current_time())
+            with anyio.move_on_after(self.next_look - anyio.current_time()):
+                await self._earlier.wait()
+
+    def _look(self, now: float) -> float:
+        """Cancel what is overdue; the earliest deadline of the rest."""
+        earliest = math.inf
+        for worker in self._workers:
+            if worker.message is None:
+                continue
+            deadline = worker.message.delivery.deadline  # TOUCH may have moved it
+            if deadline > now:
+                earliest = min(earliest, deadline)
+            elif not worker.scope.cancel_called:
+                worker.message.delivery.subscription.expire(now)
+                worker.scope.cancel()
+        return earliest

@@ -1,0 +1,91 @@
+"""What a consumer counts, and the snapshots of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+__all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters"]
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened on a connection so far.
+
+    :ivar received: messages that came
+    :ivar finished: of them, finished
+    :ivar requeued: of them, requeued
+    :ivar timed_out: of them, past their deadline before an answer
+    :ivar late: answers dropped, because the message had timed out or its connection had ended
+    :ivar refused: answers that nsqd refused, because the message was no longer in flight there
+    """
+
+    received: int = 0
+    finished: int = 0
+    requeued: int = 0
+    timed_out: int = 0
+    late: int = 0
+    refused: int = 0
+
+    def add(self, other: Counters) -> None:
+        """Count what ``other`` has counted."""
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatistics:
+    """A snapshot of one subscribed connection.
+
+    :ivar nsqd: its address, as ``host:port``
+    :ivar rdy: its RDY count
+    :ivar max_rdy_count: the most that its nsqd allows
+    :ivar in_flight: its messages that wait for their answer
+    :ivar received: messages that came; this and the next five count from the connection's beginning
+    :ivar finished: of them, finished
+    :ivar requeued: of them, requeued
+    :ivar timed_out: of them, past their deadline before an answer
+    :ivar late: answers dropped, because the message had timed out
+    :ivar refused: answers that nsqd refused, because the message was no longer in flight there
+    """
+
+    nsqd: str
+    rdy: int
+    max_rdy_count: int
+    in_flight: int
+    received: int
+    finished: int
+    requeued: int
+    timed_out: int
+    late: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStatistics:
+    """A snapshot of a consumer; the counters cover all connections since its block began.
+
+    :ivar connections: subscribed now
+    :ivar in_flight: messages that wait for their answer
+    :ivar waiting: of them, those that nobody has taken yet
+    :ivar backoff_level: how deep in backoff, 0 while not
+    :ivar received: messages that came
+    :ivar finished: of them, finished
+    :ivar requeued: of them, requeued
+    :ivar timed_out: of them, past their deadline before an answer
+    :ivar late: answers dropped, because the message had timed out or its connection had ended
+    :ivar refused: answers that nsqd refused, because the message was no longer in flight there
+    :ivar per_connection: each connection by itself
+    """
+
+    connections: int
+    in_flight: int
+    waiting: int
+    backoff_level: int
+    received: int
+    finished: int
+    requeued: int
+    timed_out: int
+    late: int
+    refused: int
+    per_connection: tuple[ConnectionStatistics, ...]

@@ -1,0 +1,86 @@
+"""Slows a consumer down while its handlers fail: the backoff machine, with a clock and events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import anyio
+
+from ..events import BackoffEnded, BackoffStarted, Emitter
+from ..options import ConsumerOptions
+from ..policy.backoff import Backoff, BackoffState, Result, Strategy, exponential, full_jitter
+
+__all__ = ["Throttle"]
+
+
+class Throttle:
+    """One consumer's backoff, over all of its connections.
+
+    :param look_again: called when what may be received has changed
+    """
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        rng: random.Random,
+        emit: Emitter,
+        look_again: Callable[[], None],
+    ) -> None:
+        self._backoff = Backoff(_strategy(options, rng), options.max_backoff_duration)
+        self._emit = emit
+        self._look_again = look_again
+        self._waiting = anyio.Event()
+        self._stopped = False
+
+    @property
+    def engaged(self) -> bool:
+        """Whether the consumer is in backoff, so that successes count."""
+        return self._backoff.level > 0
+
+    @property
+    def level(self) -> int:
+        """How deep in backoff, 0 while not."""
+        return self._backoff.level
+
+    def bound(self, budget: int) -> int:
+        """How much of the budget may be used now: all, none, or one for a probe."""
+        return self._backoff.bound(budget)
+
+    def result(self, result: Result) -> None:
+        """Take into account how the processing of a message ended."""
+        if self._stopped:
+            return
+        now = anyio.current_time()
+        if not self._backoff.result(result, now):
+            return
+        if self._backoff.state is BackoffState.WAITING:
+            self._emit(BackoffStarted(self._backoff.level, self._backoff.until - now))
+            self._waiting.set()
+        else:
+            self._emit(BackoffEnded())
+        self._look_again()
+
+    async def run(self) -> None:
+        """End the waits, until cancelled."""
+        while True:
+            await self._waiting.wait()
+            self._waiting = anyio.Event()
+            await anyio.sleep_until(self._backoff.until)
+            # While waiting no result counts, so no other wait can have begun.
+            self._backoff.passed(anyio.current_time())
+            self._look_again()
+
+    def stop(self) -> None:
+        """Let results not count any more: no more messages are wanted."""
+        self._stopped = True
+
+
+def _strategy(options: ConsumerOptions, rng: random.Random) -> Strategy:
+    match options.backoff_strategy:
+        case "exponential":
+            return exponential(options.backoff_multiplier)
+        case "full_jitter":
+            return full_jitter(options.backoff_multiplier, rng)
+        case strategy:
+            return strategy

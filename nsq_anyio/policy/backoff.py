@@ -1,0 +1,113 @@
+"""Backoff: how a consumer slows down when its handlers fail (building client libraries, "Backoff").
+
+::
+
+    RUNNING ──failure──> WAITING ──time is over──> PROBING ──one result──> WAITING or RUNNING
+
+While WAITING every connection has RDY 0, and results do not count. While PROBING one connection has RDY 1;
+the first result decides: a failure raises the level and waits longer, a success lowers it and waits for
+less, until at level 0 the consumer runs again. A neutral result waits as long as before: no result may leave
+the consumer PROBING with nothing more to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+
+__all__ = ["Backoff", "BackoffState", "Result", "Strategy", "exponential", "full_jitter"]
+
+Strategy = Callable[[int], float]
+"""From a level, 1 or more, to seconds of waiting."""
+
+
+class BackoffState(Enum):
+    """What a consumer may receive."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    PROBING = "probing"
+
+
+class Result(Enum):
+    """How the processing of a message ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    NEUTRAL = "neutral"
+
+
+def exponential(multiplier: float) -> Strategy:
+    """Wait ``multiplier`` times 2, 4, 8, ... seconds."""
+    # Beyond 2**64 any maximum is long reached, and a float would overflow some time.
+    return lambda level: multiplier * 2.0 ** min(level, 64)
+
+
+def full_jitter(multiplier: float, rng: random.Random) -> Strategy:
+    """Wait at random up to what `exponential` waits, so that consumers do not come back together."""
+    bound = exponential(multiplier)
+    return lambda level: rng.uniform(0, bound(level))
+
+
+class Backoff:
+    """The state machine.
+
+    :param strategy: seconds to wait at each level
+    :param maximum: bound of a wait in seconds; 0 switches backoff off
+    :ivar level: how deep in backoff, 0 while RUNNING
+    :ivar until: when the wait is over, while WAITING
+    """
+
+    def __init__(self, strategy: Strategy, maximum: float) -> None:
+        self._strategy = strategy
+        self._maximum = maximum
+        self.state = BackoffState.RUNNING
+        self.level = 0
+        self.until = 0.0
+        self._at_maximum = False
+
+    def result(self, result: Result, now: float) -> bool:
+        """Take one result into account; whether the state changed."""
+        if self.state is BackoffState.WAITING:
+            return False
+        if self.state is BackoffState.RUNNING and (result is not Result.FAILURE or not self._maximum):
+            return False
+        if result is Result.FAILURE:
+            # A level beyond the maximum would change no wait, only cost one more success on the way down.
+            if not self._at_maximum:
+                self.level += 1
+        elif result is Result.SUCCESS:
+            self.level -= 1
+        if self.level == 0:
+            self.state = BackoffState.RUNNING
+            self._at_maximum = False
+            return True
+        self.state = BackoffState.WAITING
+        self.until = now + self._wait()
+        return True
+
+    def passed(self, now: float) -> bool:
+        """Note the time; whether a wait is over, so that one connection may be probed."""
+        if self.state is not BackoffState.WAITING or now < self.until:
+            return False
+        self.state = BackoffState.PROBING
+        return True
+
+    def bound(self, budget: int) -> int:
+        """How much of the budget may be used in this state."""
+        match self.state:
+            case BackoffState.RUNNING:
+                return budget
+            case BackoffState.WAITING:
+                return 0
+            case BackoffState.PROBING:
+                return min(budget, 1)
+
+    def _wait(self) -> float:
+        wanted = self._strategy(self.level)
+        self._at_maximum = wanted >= self._maximum
+        return min(wanted, self._maximum)
