@@ -281,7 +281,7 @@ class Emitter:
 
     @property
     def has_hook(self) -> bool:
-        """Whether events for single messages are wanted: each costs time."""
+        """Whether events for single messages are wanted; each costs time."""
         return self._hook is not None
 
     def to_hook(self, event: Event) -> None:
