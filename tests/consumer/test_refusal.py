@@ -10,7 +10,7 @@ from ..fake_nsqd import (
     FakeConnection,
     client_tasks,
     fake_nsqd,
-    identified,
+    hold,
     serve,
 )
 
@@ -93,12 +93,15 @@ async def test_when_the_consumer_fails_running_handlers_may_still_finish() -> No
 
 
 async def test_the_users_own_error_counts_when_the_consumer_fails_too() -> None:
-    async with fake_nsqd(identified()) as nsqd:
+    async def script(peer: FakeConnection) -> None:
+        await peer.identify()
+        await peer.expect(b"SUB t c")
+        await peer.error(b"E_UNAUTHORIZED")
+        await hold(peer)
+
+    async with fake_nsqd(script) as nsqd:
         with anyio.fail_after(LIMIT), pytest.raises(Mine) as caught:
             async with nsq.consume("t", "c", nsqd=nsqd.address) as consumer:
-                peer = await nsqd.connection()
-                await peer.expect(b"SUB t c")
-                await peer.error(b"E_UNAUTHORIZED")
                 try:
                     await anext(consumer)
                 finally:
