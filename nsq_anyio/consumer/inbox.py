@@ -66,12 +66,14 @@ class Inbox:
 
     def put_back(self, messages: Sequence[Message]) -> None:
         """Return messages that were taken but not started, to be taken next."""
+        # Meanwhile they may have timed out, or their connection may have ended.
+        held = [message for message in messages if message.delivery.subscription.holds(message)]
         if self._stop.reached:
-            for message in messages:
+            for message in held:
                 message.requeue(0, backoff=False)
             return
-        self._messages.extendleft(reversed(messages))
-        self._wake(len(messages))
+        self._messages.extendleft(reversed(held))
+        self._wake(len(held))
 
     def passed(self, now: float) -> None:
         """Note the time, on AnyIO's clock."""
