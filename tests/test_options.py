@@ -52,9 +52,13 @@ RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
         "max_attempts": Integer(0, 65535),
         "requeue_delay": Seconds(0),
         "max_requeue_delay": Seconds(0, 3600),
+        "lend_after": Seconds(0.001),
         "rdy_redistribute_interval": Seconds(0.001, 5),
         "low_rdy_idle_timeout": Seconds(0.01),
         "low_rdy_timeout": Seconds(0.01),
+        "prune_after_polls": Integer(0),
+        "backoff_multiplier": Seconds(0.001),
+        "max_backoff_duration": Seconds(0),
         "drain_timeout": Seconds(0),
         "cancelled_drain_timeout": Seconds(0),
         "close_timeout": Seconds(0.001),
@@ -74,6 +78,15 @@ RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
     },
 }
 TEXTS = ("client_id", "hostname", "user_agent")
+SWITCHES = ("cancel_at_deadline", "backoff_on_timeout", "backoff_on_refused_answer")
+CHOICES: dict[str, tuple[list[Any], str]] = {
+    "rdy_policy": (["lend", "even"], "use 'lend' or 'even'"),
+    "backoff_strategy": (
+        ["exponential", "full_jitter", lambda level: level],
+        "use 'exponential', 'full_jitter' or a function from a level to seconds",
+    ),
+}
+OTHERS = {*TEXTS, *SWITCHES, *CHOICES}
 
 each_option = pytest.mark.parametrize(
     ("kind", "name", "allowed"),
@@ -91,10 +104,11 @@ def make(kind: OptionsType, **options: Any) -> Any:
 
 @pytest.mark.parametrize("kind", RANGES, ids=lambda kind: kind.__name__)
 def test_every_option_has_its_range_here_and_a_line_in_the_docstring(kind: OptionsType) -> None:
-    names = {field.name for field in dataclasses.fields(kind)} - set(TEXTS)
+    names = {field.name for field in dataclasses.fields(kind)} - OTHERS
     assert names == RANGES[kind].keys()
     documented = set(re.findall(r":param (\w+):", kind.__doc__ or ""))
-    assert documented - set(TEXTS) == names
+    assert documented - OTHERS == names
+    assert documented == {field.name for field in dataclasses.fields(kind)}
 
 
 @pytest.mark.parametrize("kind", RANGES, ids=lambda kind: kind.__name__)
@@ -158,6 +172,26 @@ def test_the_bound_of_the_reconnect_delay_is_not_below_it(kind: OptionsType) -> 
         InvalidOption, match=r"^max_reconnect_delay=4 is not valid: use 5 or more \(seconds\)$"
     ):
         make(kind, reconnect_delay=5, max_reconnect_delay=4)
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_switches_are_on_or_off(name: str) -> None:
+    for value in (True, False):
+        assert getattr(make(ConsumerOptions, **{name: value}), name) is value
+    for bad in (None, 1, 0, "yes"):
+        text = re.escape(f"{name}={bad!r} is not valid: use True or False")
+        with pytest.raises(InvalidOption, match=f"^{text}$"):
+            make(ConsumerOptions, **{name: bad})
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_name_what_there_is(name: str) -> None:
+    good, text = CHOICES[name]
+    for value in good:
+        assert getattr(make(ConsumerOptions, **{name: value}), name) == value
+    for bad in (None, 1, "", "linear"):
+        with pytest.raises(InvalidOption, match=re.escape(f"{name}={bad!r} is not valid: {text}")):
+            make(ConsumerOptions, **{name: bad})
 
 
 @pytest.mark.parametrize("name", TEXTS)

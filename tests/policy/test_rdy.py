@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from nsq_anyio.policy.rdy import ConnectionRdy, RdyPolicy, distribute
+from nsq_anyio.policy.rdy import ConnectionRdy, RdyPolicy, distribute, plan
 
 IDLE_TIMEOUT = 10.0
 TURN_TIMEOUT = 30.0
@@ -189,3 +190,195 @@ def test_every_connection_gets_its_turn_within_a_bounded_time(
             if rdy:
                 last_turn[key] = now
             assert now - last_turn[key] <= longest_wait
+
+
+# Lending, and plans.
+
+
+LENDING = RdyPolicy(idle_timeout=IDLE_TIMEOUT, turn_timeout=TURN_TIMEOUT, lend_after=1.0)
+
+
+def lent(*connections: ConnectionRdy[int], budget: int, now: float = 100.0) -> dict[int, int]:
+    return distribute(connections, budget, now, random.Random(1), LENDING)
+
+
+def planned(
+    *connections: ConnectionRdy[int], budget: int, now: float = 100.0, policy: RdyPolicy = POLICY
+) -> tuple[dict[int, int], dict[int, int]]:
+    return plan(connections, budget, now, random.Random(1), policy)
+
+
+def holding(key: int, rdy: int, in_flight: int, *, most: int = 2500) -> ConnectionRdy[int]:
+    return replace(connection(key, rdy=rdy, most=most), in_flight=in_flight)
+
+
+def test_idle_connections_lend_to_the_busy_one_and_keep_one() -> None:
+    idle = [connection(key, message=98.9) for key in range(3)]
+    assert lent(connection(9, message=99.5), *idle, budget=100) == {9: 97, 0: 1, 1: 1, 2: 1}
+
+
+def test_the_moment_of_lending_is_exact() -> None:
+    counts = lent(connection(0, message=99.0), connection(1, message=99.001), budget=10)
+    assert counts == {0: 1, 1: 9}
+
+
+@pytest.mark.parametrize("message", [0.0, 99.5])
+def test_all_idle_or_all_busy_share_evenly(message: float) -> None:
+    counts = lent(*(connection(key, message=message) for key in range(4)), budget=10)
+    assert sorted(counts.values()) == [2, 2, 3, 3]
+
+
+def test_a_message_in_flight_makes_busy_however_old_it_is() -> None:
+    assert lent(holding(0, 5, 1), connection(1), budget=10) == {0: 9, 1: 1}
+
+
+def test_what_the_busy_one_may_not_have_stays_with_the_idle_ones() -> None:
+    counts = lent(connection(0, message=100, most=5), connection(1), connection(2), budget=11)
+    assert counts == {0: 5, 1: 3, 2: 3}
+
+
+def test_without_lending_idle_ones_keep_their_part() -> None:
+    assert spread(connection(0, message=100), connection(1), budget=10, now=100) == {0: 5, 1: 5}
+
+
+def test_a_plan_lowers_before_it_raises() -> None:
+    assert planned(connection(0, rdy=10), connection(1), budget=10) == ({0: 5}, {1: 5})
+
+
+def test_messages_in_flight_hold_the_room_of_a_lowered_connection() -> None:
+    assert planned(holding(0, 10, 8), connection(1), budget=10) == ({0: 5}, {1: 2})
+    assert planned(holding(0, 5, 10), connection(1), budget=10) == ({}, {})
+
+
+def test_newcomers_are_served_before_others_get_more() -> None:
+    # Three places are free: one for each newcomer, and only one more.
+    lowered, raised = planned(holding(0, 0, 7), connection(1, rdy=2), connection(2), connection(3), budget=12)
+    assert lowered == {}
+    assert raised[2] >= 1
+    assert raised[3] >= 1
+    needed = [max(raised.get(0, 0), 7), raised.get(1, 2), raised[2], raised[3]]
+    assert sum(needed) == 12
+
+
+def test_a_raise_up_to_what_is_in_flight_takes_no_room() -> None:
+    assert planned(holding(0, 2, 8), holding(1, 8, 8), budget=16) == ({}, {0: 8})
+
+
+def test_beyond_the_budget_nothing_is_raised() -> None:
+    assert planned(holding(0, 3, 9), connection(1, rdy=1), connection(2), budget=6) == ({0: 2}, {})
+
+
+def test_a_budget_of_nothing_lowers_all() -> None:
+    assert planned(connection(0, rdy=4), connection(1, rdy=1), budget=0) == ({0: 0, 1: 0}, {})
+
+
+class Connections(RuleBasedStateMachine):
+    """Connections that come and go and carry messages as nsqd does, under one budget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rng = random.Random(7)
+        self.now = 0.0
+        self.budget = 10
+        self.next_key = 0
+        self.live: dict[int, ConnectionRdy[int]] = {}
+        self.policy = LENDING
+
+    def change(self, key: int, **fields: float) -> None:
+        self.live[key] = replace(self.live[key], **fields)  # type: ignore[arg-type]
+
+    def set_rdy(self, key: int, rdy: int) -> None:
+        if bool(rdy) != bool(self.live[key].rdy):
+            self.change(key, turn_changed_at=self.now)
+        self.change(key, rdy=rdy)
+
+    def evaluate(self) -> None:
+        before = sum(c.needed for c in self.live.values())
+        lowered, raised = plan(list(self.live.values()), self.budget, self.now, self.rng, self.policy)
+        for key, rdy in lowered.items():
+            assert rdy < self.live[key].rdy
+            self.set_rdy(key, rdy)
+        after_lowering = sum(c.needed for c in self.live.values())
+        assert after_lowering <= before
+        for key, rdy in raised.items():
+            assert rdy > self.live[key].rdy
+            self.set_rdy(key, rdy)
+        assert sum(c.rdy for c in self.live.values()) <= max(self.budget, 0)
+        assert sum(c.needed for c in self.live.values()) <= max(self.budget, after_lowering)
+        assert all(c.rdy <= c.max_rdy_count for c in self.live.values())
+
+    @initialize(lend=st.booleans())
+    def choose(self, lend: bool) -> None:
+        self.policy = LENDING if lend else POLICY
+
+    @rule(most=st.integers(1, 20))
+    def connect(self, most: int) -> None:
+        room = self.budget - sum(c.needed for c in self.live.values())
+        key, self.next_key = self.next_key, self.next_key + 1
+        self.live[key] = connection(key, most=most, turn=self.now, message=self.now)
+        self.evaluate()
+        if room > 0 and self.budget >= len(self.live):
+            assert self.live[key].rdy > 0  # a newcomer is served at once
+
+    @precondition(lambda self: self.live)
+    @rule(data=st.data())
+    def close(self, data: st.DataObject) -> None:
+        del self.live[data.draw(st.sampled_from(sorted(self.live)))]
+        self.evaluate()
+        if self.live and not any(c.in_flight for c in self.live.values()):
+            # Survivors are raised at once.
+            bound = sum(c.max_rdy_count for c in self.live.values())
+            assert sum(c.rdy for c in self.live.values()) == min(self.budget, bound) or (
+                self.budget < len(self.live)
+            )
+
+    @precondition(lambda self: any(c.in_flight < c.rdy for c in self.live.values()))
+    @rule(data=st.data())
+    def message(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from([k for k, c in self.live.items() if c.in_flight < c.rdy]))
+        self.change(key, in_flight=self.live[key].in_flight + 1, last_message_at=self.now)
+        self.evaluate()
+
+    @precondition(lambda self: any(c.in_flight for c in self.live.values()))
+    @rule(data=st.data())
+    def answered_or_timed_out(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from([k for k, c in self.live.items() if c.in_flight]))
+        self.change(key, in_flight=self.live[key].in_flight - 1)
+        self.evaluate()
+
+    @rule(budget=st.integers(0, 30))
+    def change_budget(self, budget: int) -> None:
+        self.budget = budget
+        self.evaluate()
+
+    @rule(seconds=st.floats(0, 40))
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.evaluate()
+
+    def teardown(self) -> None:
+        """Nobody starves for ever: with all messages answered, each gets its turn."""
+        if not self.budget or not self.live:
+            return
+        served: set[int] = set()
+        for key in self.live:
+            self.change(key, in_flight=0)
+        for _ in range(2 * len(self.live) + 2):
+            self.now += TURN_TIMEOUT
+            self.evaluate()
+            served |= {key for key, c in self.live.items() if c.rdy}
+        assert served == set(self.live)
+        if self.policy.lend_after and self.budget >= 2 * len(self.live):
+            # What is lent comes back within one evaluation, once the lender has a message.
+            borrower, *lenders = self.live
+            self.change(borrower, last_message_at=self.now)
+            self.evaluate()
+            assert all(self.live[key].rdy >= 1 for key in lenders)
+            for key in lenders:
+                self.change(key, last_message_at=self.now)
+            self.evaluate()
+            fair = distribute(list(self.live.values()), self.budget, self.now, self.rng, POLICY)
+            assert sorted(c.rdy for c in self.live.values()) == sorted(fair.values())
+
+
+TestConnections = Connections.TestCase
