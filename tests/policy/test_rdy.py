@@ -260,6 +260,12 @@ def test_newcomers_are_served_before_others_get_more() -> None:
     assert sum(needed) == 12
 
 
+def test_what_a_newcomer_got_first_counts_when_the_rest_is_given_out() -> None:
+    # Three places are free, and the newcomer should have two of them.
+    assert planned(holding(0, 0, 1), connection(1, rdy=1, most=2), budget=5) == ({}, {0: 3, 1: 2})
+    assert planned(connection(0, most=2), connection(1, rdy=3, most=4), budget=6) == ({}, {0: 2, 1: 4})
+
+
 def test_a_raise_up_to_what_is_in_flight_takes_no_room() -> None:
     assert planned(holding(0, 2, 8), holding(1, 8, 8), budget=16) == ({}, {0: 8})
 
