@@ -201,11 +201,13 @@ class _Link:
 
 def _close_with_reset(stream: SocketStream) -> None:
     """Let the next close of ``stream`` send RST."""
+    transport: asyncio.Transport | None = getattr(stream, "_transport", None)
+    if transport is not None and transport.is_closing():
+        return  # the client was gone first, and asyncio has closed the socket
     # A duplicate, because uvloop's socket objects refuse to set options.
     with socket.socket(fileno=os.dup(stream.extra(SocketAttribute.raw_socket).fileno())) as raw:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     # Before 4.16, AnyIO half-closes a stream of asyncio before it closes it, and the client would see that.
-    transport: asyncio.Transport | None = getattr(stream, "_transport", None)
     if transport is not None:
         transport.abort()
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,7 +27,7 @@ import nsq_anyio as nsq
 from nsq_anyio.embedded import NsqdOptions
 from nsq_anyio.http.stats import ChannelStats
 
-from ..real_servers import real_nsqd, real_nsqlookupd
+from ..real_servers import RealServer, real_nsqd, real_nsqlookupd
 
 __all__ = ["KINDS", "Cluster", "Kind", "Server", "on_both_kinds", "run_cluster"]
 
@@ -52,6 +53,7 @@ class Server:
     kind: Kind
     tcp_address: str
     http_url: str
+    _real: RealServer | None = None
     _stop: anyio.Event = field(default_factory=anyio.Event)
     _stopped: anyio.Event = field(default_factory=anyio.Event)
 
@@ -71,6 +73,24 @@ class Server:
         """Stop it, as an operator would, and wait until it is gone."""
         self._stop.set()
         await self._stopped.wait()
+
+    async def kill(self) -> None:
+        """Kill a real one, as a crash of its machine would: what it had in memory is lost."""
+        assert self._real is not None
+        await self._real.kill()
+        await self.stop()
+
+    def suspend(self) -> None:
+        """Let a real one do nothing until `resume`; the kernel still accepts connections for it."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on, after `suspend`."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._real is not None
+        self._real.process.send_signal(number)
 
     def http(self) -> nsq.http.Nsqd:
         """A client of its HTTP side, when it is an nsqd."""
@@ -118,6 +138,7 @@ class Cluster:
         lookupds: Sequence[Server] = (),
         succeeding: Server | None = None,
         channels: Channels | None = None,
+        data_path: Path | None = None,
         **options: float,
     ) -> Server:
         """Start an nsqd.
@@ -125,6 +146,7 @@ class Cluster:
         :param succeeding: a stopped one, whose ports it takes
         :param channels: topics with their channels that it has from the start. A real nsqd looks for new
             ones every 5 s only, and until then nothing in them times out or ends its delay
+        :param data_path: a directory that outlives a real one, from which a successor takes its messages
         :param options: of `NsqdOptions`, which are flags of the real one
         """
         tcp_port, http_port = _ports(succeeding)
@@ -134,6 +156,7 @@ class Cluster:
                 kind,
                 _real_nsqd(
                     channels or {},
+                    data_path,
                     tcp_port=tcp_port,
                     http_port=http_port,
                     lookupd_tcp_addresses=lookupd_tcp_addresses,
@@ -187,7 +210,8 @@ async def _serve(
     kind: Kind, manager: AbstractAsyncContextManager[Running], *, task_status: TaskStatus[Server]
 ) -> None:
     async with manager as running:
-        server = Server(kind, running.tcp_address, running.http_url)
+        real = running if isinstance(running, RealServer) else None
+        server = Server(kind, running.tcp_address, running.http_url, real)
         task_status.started(server)
         await server._stop.wait()
     server._stopped.set()
@@ -196,19 +220,23 @@ async def _serve(
 @asynccontextmanager
 async def _real_nsqd(
     channels: Channels,
+    data_path: Path | None,
     *,
     tcp_port: int,
     http_port: int,
     lookupd_tcp_addresses: Sequence[str],
     flags: Sequence[str],
 ) -> AsyncGenerator[Running]:
-    with tempfile.TemporaryDirectory(prefix="nsqd-data-") as data_path:
-        (Path(data_path) / "nsqd.dat").write_text(_metadata(channels))
+    with tempfile.TemporaryDirectory(prefix="nsqd-data-") as own:
+        data_path = data_path or Path(own)
+        metadata = data_path / "nsqd.dat"
+        if not metadata.exists():
+            metadata.write_text(_metadata(channels))
         async with real_nsqd(
             tcp_port=tcp_port,
             http_port=http_port,
             lookupd_tcp_addresses=lookupd_tcp_addresses,
-            data_path=Path(data_path),
+            data_path=data_path,
             flags=flags,
         ) as running:
             yield running

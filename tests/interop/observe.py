@@ -22,21 +22,21 @@ T = TypeVar("T")
 EventT = TypeVar("EventT", bound=Event)
 
 
-async def until(condition: Callable[[], T]) -> T:
+async def until(condition: Callable[[], T], limit: float = LIMIT) -> T:
     """Return the condition's value once it is true.
 
-    :raises TimeoutError: if it does not become true
+    :raises TimeoutError: if it does not become true in ``limit`` seconds
     """
 
     async def value() -> T:
         return condition()
 
-    return await until_told(value)
+    return await until_told(value, limit)
 
 
-async def until_told(ask: Callable[[], Awaitable[T]]) -> T:
+async def until_told(ask: Callable[[], Awaitable[T]], limit: float = LIMIT) -> T:
     """`until` for a condition that is asked of a server."""
-    with anyio.fail_after(LIMIT):
+    with anyio.fail_after(limit):
         while True:
             value = await ask()
             if value:
