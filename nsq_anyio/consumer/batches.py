@@ -28,6 +28,20 @@ class Batches:
         return self
 
     async def __anext__(self) -> list[Message]:
+        """Wait for the next batch, of one message at least."""
+        while True:
+            batch = await self._collect()
+            # While more were waited for, the first ones may have timed out or lost their connection.
+            now = anyio.current_time()
+            held = [
+                message
+                for message in batch
+                if message.delivery.deadline > now and message.delivery.subscription.holds(message)
+            ]
+            if held:
+                return held
+
+    async def _collect(self) -> list[Message]:
         """Wait for a first message, then for more until the batch is full, late, or starved."""
         batch = [await self._inbox.take()]
         try:

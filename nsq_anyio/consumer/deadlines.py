@@ -56,8 +56,8 @@ class DeadlineWatch:
         """Cancel what is overdue; the earliest deadline of the rest."""
         earliest = math.inf
         for worker in self._workers:
-            if worker.message is None:
-                continue
+            if worker.message is None or worker.message.responded:
+                continue  # an answered message does not time out, whatever its handler still does
             deadline = worker.message.delivery.deadline  # TOUCH may have moved it
             if deadline > now:
                 earliest = min(earliest, deadline)

@@ -20,6 +20,10 @@ this wait, one stop in about 1,500 under load left a message in flight."""
 
 async def drain(subscription: Subscription) -> None:
     """Stop, hand back what is unanswered, and see to it that nsqd has handled all answers."""
+    if subscription.draining:  # by `retire`, and now the consumer ends; or the other way round
+        await subscription.released.wait()
+        return
+    subscription.draining = True
     connection = subscription.connection
     confirmed = False
     try:

@@ -81,6 +81,7 @@ class Subscription:
         self._msg_timeout = 0.0
         self._max_msg_timeout = 0.0
         self.stopping = False
+        self.draining = False
         self.answered = anyio.Event()
 
     def __repr__(self) -> str:
@@ -179,7 +180,7 @@ class Subscription:
         self.counters.refused += 1
         message_id = failure.message_id.decode("ascii") if failure.message_id else None
         self.emit(ResponseFailed(self.nsqd, failure.error.code, message_id))
-        if self._options.backoff_on_refused_answer:
+        if self._options.backoff_on_refused_answer and failure.error.code != "E_TOUCH_FAILED":
             self._throttle.result(Result.FAILURE)
 
     def progressed(self) -> None:
@@ -250,7 +251,10 @@ class Subscription:
         """Let go of the messages past their deadline: nsqd has requeued them."""
         expired = [message for message in self.in_flight.values() if message.deadline <= now]
         for message in expired:
-            self._timed_out(message)
+            if self.holds(message):  # the hook, told of another one, may have stopped the consumer
+                self._timed_out(message)
+        if expired:
+            self.progressed()
 
     def _replace(self, message: Message, now: float) -> None:
         """A message that is delivered again while it is in flight here has timed out at nsqd."""

@@ -79,7 +79,7 @@ class Supervisor:
             options.low_rdy_timeout,
             options.lend_after if options.rdy_policy == "lend" else None,
         )
-        self.throttle = Throttle(options, self._rng, emit, self.balance)
+        self.throttle = Throttle(options, self._rng, emit, self.balance, fail)
         self._dialled: set[Address] = set()
         self._stopping = False
         self._starved = anyio.Event()
@@ -219,8 +219,11 @@ class Supervisor:
         subscriptions = list(self.subscriptions.values())
         wanted = 0 if self.paused else min(self.max_in_flight, self._budget.share(now))
         budget = self.throttle.bound(wanted)
-        states = [subscription.rdy_state() for subscription in subscriptions]
-        lowered, raised = plan(states, budget, now, self._rng, self._rdy_policy)
+        staying = [subscription for subscription in subscriptions if not subscription.stopping]
+        # One that is leaving gets no RDY any more, but what is in flight on it takes its room.
+        budget -= sum(len(subscription.in_flight) for subscription in subscriptions if subscription.stopping)
+        states = [subscription.rdy_state() for subscription in staying]
+        lowered, raised = plan(states, max(budget, 0), now, self._rng, self._rdy_policy)
         for subscription, rdy in lowered.items():
             subscription.set_rdy(rdy, now)
         for subscription in subscriptions:
@@ -233,7 +236,8 @@ class Supervisor:
                 subscription.set_rdy(granted, now)
         used = sum(subscription.needed_slots for subscription in subscriptions)
         self._budget.return_spare()
-        if subscriptions and self.max_in_flight and not self.paused and not (self._budget.held or used):
+        wants = not self.paused and self.throttle.bound(self.max_in_flight)
+        if staying and wants and not (self._budget.held or used):
             self._starved.set()
 
     def _return_slots(self, subscription: Subscription) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
+from ..errors import InvalidOption
 from ..events import BackoffEnded, BackoffStarted, Emitter
 from ..options import ConsumerOptions
 from ..policy.backoff import Backoff, BackoffState, Result, Strategy, exponential, full_jitter
@@ -18,6 +19,7 @@ class Throttle:
     """One consumer's backoff, over all of its connections.
 
     :param look_again: called when what may be received has changed
+    :param fail: called with the error that ends the consumer, for a strategy that makes no sense
     """
 
     def __init__(
@@ -26,10 +28,12 @@ class Throttle:
         rng: random.Random,
         emit: Emitter,
         look_again: Callable[[], None],
+        fail: Callable[[Exception], None],
     ) -> None:
         self._backoff = Backoff(_strategy(options, rng), options.max_backoff_duration)
         self._emit = emit
         self._look_again = look_again
+        self._fail = fail
         self._waiting = anyio.Event()
         self._stopped = False
 
@@ -52,7 +56,14 @@ class Throttle:
         if self._stopped:
             return
         now = anyio.current_time()
-        if not self._backoff.result(result, now):
+        try:
+            changed = self._backoff.result(result, now)
+        except InvalidOption as error:
+            # Raised here it would hit whoever gave the result: a handler, or the reader.
+            self._stopped = True
+            self._fail(error)
+            return
+        if not changed:
             return
         if self._backoff.state is BackoffState.WAITING:
             self._emit(BackoffStarted(self._backoff.level, self._backoff.until - now))
@@ -67,8 +78,9 @@ class Throttle:
             await self._waiting.wait()
             self._waiting = anyio.Event()
             await anyio.sleep_until(self._backoff.until)
-            # While waiting no result counts, so no other wait can have begun.
-            self._backoff.passed(anyio.current_time())
+            # While waiting no result counts, so no other wait can have begun. The clock is not asked again:
+            # uvloop's timers count milliseconds and may be early, and nothing would end the wait later.
+            self._backoff.passed(self._backoff.until)
             self._look_again()
 
     def stop(self) -> None:

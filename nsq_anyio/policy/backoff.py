@@ -16,6 +16,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ..errors import InvalidOption
+
 if TYPE_CHECKING:
     import random
 
@@ -71,7 +73,10 @@ class Backoff:
         self._at_maximum = False
 
     def result(self, result: Result, now: float) -> bool:
-        """Take one result into account; whether the state changed."""
+        """Take one result into account; whether the state changed.
+
+        :raises InvalidOption: if the strategy fails, or tells no time
+        """
         if self.state is BackoffState.WAITING:
             return False
         if self.state is BackoffState.RUNNING and (result is not Result.FAILURE or not self._maximum):
@@ -108,6 +113,15 @@ class Backoff:
                 return min(budget, 1)
 
     def _wait(self) -> float:
-        wanted = self._strategy(self.level)
+        try:
+            wanted = self._strategy(self.level)
+        except Exception as error:
+            raise InvalidOption(
+                f"backoff_strategy raised {error!r} at level {self.level}: return seconds, 0 or more"
+            ) from error
+        if not (isinstance(wanted, int | float) and wanted >= 0):
+            raise InvalidOption(
+                f"backoff_strategy returned {wanted!r} at level {self.level}: return seconds, 0 or more"
+            )
         self._at_maximum = wanted >= self._maximum
         return min(wanted, self._maximum)

@@ -42,11 +42,6 @@ class ConnectionRdy(Generic[KeyT]):
     last_message_at: float
     in_flight: int = 0
 
-    @property
-    def needed(self) -> int:
-        """Room in the budget: a lowered RDY leaves the messages in flight."""
-        return max(self.rdy, self.in_flight)
-
 
 @dataclass(frozen=True, slots=True)
 class RdyPolicy:

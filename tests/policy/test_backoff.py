@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from typing import cast
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nsq_anyio.policy.backoff import Backoff, BackoffState, Result, exponential, full_jitter
+from nsq_anyio.errors import InvalidOption
+from nsq_anyio.policy.backoff import Backoff, BackoffState, Result, Strategy, exponential, full_jitter
 
 RUNNING, WAITING, PROBING = BackoffState.RUNNING, BackoffState.WAITING, BackoffState.PROBING
 SUCCESS, FAILURE, NEUTRAL = Result.SUCCESS, Result.FAILURE, Result.NEUTRAL
@@ -132,6 +134,28 @@ def test_a_strategy_without_bound_is_bounded() -> None:
     assert fail(Backoff(lambda _level: math.inf, 7.0)) == 7.0
 
 
+@pytest.mark.parametrize("wanted", [math.nan, -0.001, -math.inf, None, "2"])
+def test_a_strategy_that_tells_no_time_is_refused(wanted: object) -> None:
+    backoff = Backoff(constant(cast("float", wanted)), 7.0)
+    with pytest.raises(
+        InvalidOption, match=f"^backoff_strategy returned {wanted!r} at level 1: return seconds"
+    ):
+        backoff.result(FAILURE, 0.0)
+
+
+def test_a_strategy_that_fails_is_refused_with_its_reason() -> None:
+    backoff = Backoff(lambda level: 1 / (level - 1), 7.0)
+    with pytest.raises(
+        InvalidOption, match=r"^backoff_strategy raised ZeroDivisionError.* at level 1: "
+    ) as info:
+        backoff.result(FAILURE, 0.0)
+    assert isinstance(info.value.__cause__, ZeroDivisionError)
+
+
+def test_a_strategy_may_wait_for_nothing() -> None:
+    assert fail(Backoff(constant(0), 7.0)) == 0
+
+
 def test_a_high_level_overflows_nothing() -> None:
     assert exponential(1.0)(10_000) == 2.0**64
 
@@ -145,32 +169,113 @@ def test_full_jitter_stays_below_the_exponential() -> None:
         assert bound * 3 / 4 < max(waits) <= bound
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(Result), st.floats(0, 300)), max_size=60),
-    st.floats(0.01, 200),
-    st.floats(0.001, 50),
-)
-def test_there_is_always_a_way_out(
-    steps: list[tuple[Result, float]], maximum: float, multiplier: float
-) -> None:
-    backoff = machine(multiplier, maximum)
-    now = 0.0
-    for result, seconds in steps:
-        before = backoff.state
-        changed = backoff.result(result, now)
-        assert changed == (backoff.state is not before)
-        assert (backoff.level == 0) == (backoff.state is RUNNING)
-        if before is PROBING:
-            assert changed
-        if changed and backoff.state is WAITING:
-            assert now <= backoff.until <= now + maximum
-        now += seconds
-        backoff.passed(now)
-        assert backoff.state is not WAITING or backoff.until > now
-        assert 0 <= backoff.bound(9) <= 9
-    # However deep it got, as many successes as levels end it.
-    for _ in range(backoff.level + 1):
-        now = max(now, backoff.until)
-        backoff.passed(now)
-        backoff.result(SUCCESS, now)
+def test_full_jitter_draws_from_the_given_source() -> None:
+    first, second = jittered(1.0, 7), jittered(1.0, 7)
+    assert [first(level) for level in range(1, 9)] == [second(level) for level in range(1, 9)]
+
+
+def test_falling_waits_still_walk_down_to_running() -> None:
+    backoff = Backoff(falling(12.0), 100.0)
+    assert [fail(backoff) for _ in range(3)] == [12, 6, 4]
+    waits: list[float] = []
+    while backoff.result(SUCCESS, 0.0) and backoff.state is WAITING:
+        waits.append(wait_over(backoff))
+    assert waits == [6, 12]
     assert backoff.state is RUNNING
+
+
+def test_it_starts_anew_after_a_first_level_at_the_maximum() -> None:
+    backoff = Backoff(constant(9.0), 7.0)
+    for _ in range(2):
+        assert [fail(backoff), fail(backoff)] == [7, 7]
+        assert backoff.level == 1
+        assert backoff.result(SUCCESS, 0.0)
+        assert backoff.state is RUNNING
+
+
+def constant(seconds: float) -> Strategy:
+    return lambda _level: seconds
+
+
+def rising(step: float) -> Strategy:
+    return lambda level: step * level
+
+
+def falling(first: float) -> Strategy:
+    return lambda level: first / level
+
+
+def jittered(multiplier: float, seed: int) -> Strategy:
+    return full_jitter(multiplier, random.Random(seed))
+
+
+STRATEGIES = st.one_of(
+    st.builds(exponential, st.floats(0.001, 50)),
+    st.builds(jittered, st.floats(0.001, 50), st.integers()),
+    st.builds(constant, st.floats(0, 300) | st.just(math.inf)),
+    st.builds(rising, st.floats(0, 10)),
+    st.builds(falling, st.floats(0, 300)),
+)
+TIMES = st.floats(0, 400)
+
+
+class AnyBackoff(RuleBasedStateMachine):
+    """Whatever happens, there is a way out."""
+
+    @initialize(strategy=STRATEGIES, maximum=st.just(0.0) | st.floats(0.01, 200))
+    def begin(self, strategy: Strategy, maximum: float) -> None:
+        self.strategy = strategy
+        self.maximum = maximum
+        self.backoff = Backoff(self.asked, maximum)
+        self.now = 0.0
+        self.wanted = 0.0
+
+    def asked(self, level: int) -> float:
+        self.wanted = self.strategy(level)
+        return self.wanted
+
+    @rule(result=st.sampled_from(Result))
+    def result(self, result: Result) -> None:
+        backoff = self.backoff
+        state, level, until = backoff.state, backoff.level, backoff.until
+        at_maximum = state is PROBING and self.wanted >= self.maximum
+        changed = backoff.result(result, self.now)
+        # PROBING may lead to WAITING or RUNNING, but never stay: nothing more would come.
+        starts = state is RUNNING and result is FAILURE and self.maximum > 0
+        assert changed == (starts or state is PROBING) == (backoff.state is not state)
+        if not changed:
+            assert (backoff.level, backoff.until) == (level, until)
+            return
+        step = {SUCCESS: -1, NEUTRAL: 0, FAILURE: 0 if at_maximum else 1}
+        assert backoff.level == level + step[result]
+        if backoff.state is WAITING:
+            assert backoff.until == self.now + min(self.wanted, self.maximum)
+
+    @rule(seconds=TIMES)
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        waited = self.backoff.state is WAITING and self.now >= self.backoff.until
+        assert self.backoff.passed(self.now) == waited
+
+    @rule()
+    def succeed_until_it_runs(self) -> None:
+        """As many successes as levels end it, and each wait is one that passes."""
+        for _ in range(self.backoff.level):
+            self.now = max(self.now, self.backoff.until)
+            self.backoff.passed(self.now)
+            self.backoff.result(SUCCESS, self.now)
+        assert self.backoff.state is RUNNING
+
+    @invariant()
+    def its_parts_agree(self) -> None:
+        backoff = self.backoff
+        assert backoff.level >= 0
+        assert (backoff.level == 0) == (backoff.state is RUNNING)
+        assert math.isfinite(backoff.until)
+        bounds = {RUNNING: (9, 1, 0), WAITING: (0, 0, 0), PROBING: (1, 1, 0)}
+        assert tuple(map(backoff.bound, (9, 1, 0))) == bounds[backoff.state]
+        if not self.maximum:
+            assert backoff.state is RUNNING
+
+
+TestAnyBackoff = AnyBackoff.TestCase

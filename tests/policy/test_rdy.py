@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from nsq_anyio.policy.rdy import ConnectionRdy, RdyPolicy, distribute, plan
 
@@ -119,6 +118,15 @@ def test_when_the_budget_shrinks_the_busiest_keep_a_place() -> None:
         now=9.5,
     )
     assert counts == {0: 0, 1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_that_keeps_its_turn_takes_no_second_place(seed: int) -> None:
+    kept = connection(0, rdy=1, turn=25.0, message=29.0)
+    passed_on = [connection(key, rdy=1, turn=0.0, message=29.0) for key in (1, 2)]
+    counts = spread(kept, *passed_on, budget=2, now=30.0, seed=seed)
+    assert counts[0] == 1
+    assert counts[1] + counts[2] == 1
 
 
 # Properties.
@@ -270,121 +278,39 @@ def test_a_raise_up_to_what_is_in_flight_takes_no_room() -> None:
     assert planned(holding(0, 2, 8), holding(1, 8, 8), budget=16) == ({}, {0: 8})
 
 
+def test_a_raise_stops_at_its_share_however_much_is_in_flight() -> None:
+    assert planned(holding(0, 2, 8), connection(1, rdy=5), budget=10) == ({}, {0: 5})
+
+
+def test_a_lowered_connection_frees_room_as_its_messages_are_answered() -> None:
+    raised = [
+        planned(holding(0, 5, in_flight), connection(1), budget=10)[1] for in_flight in (10, 9, 7, 5, 0)
+    ]
+    assert raised == [{}, {1: 1}, {1: 3}, {1: 5}, {1: 5}]
+
+
+def test_the_survivor_of_a_closed_connection_is_raised_at_once() -> None:
+    assert planned(holding(0, 5, 5), budget=10) == ({}, {0: 10})
+
+
+def test_what_is_lent_comes_back_when_the_lender_has_a_message() -> None:
+    lender = replace(connection(0, rdy=1, message=99.9), in_flight=1)
+    borrower = connection(1, rdy=9, message=99.9)
+    assert planned(lender, borrower, budget=10, policy=LENDING) == ({1: 5}, {0: 5})
+    # As much as the borrower's answers leave room for.
+    held = replace(borrower, in_flight=7)
+    assert planned(lender, held, budget=10, policy=LENDING) == ({1: 5}, {0: 3})
+
+
+def test_with_one_place_more_than_connections_the_busy_one_gets_it() -> None:
+    connections = [connection(0), connection(1, message=99.9), connection(2)]
+    assert lent(*connections, budget=4) == {0: 1, 1: 2, 2: 1}
+    assert lent(*connections, budget=3) == {0: 1, 1: 1, 2: 1}
+
+
 def test_beyond_the_budget_nothing_is_raised() -> None:
     assert planned(holding(0, 3, 9), connection(1, rdy=1), connection(2), budget=6) == ({0: 2}, {})
 
 
 def test_a_budget_of_nothing_lowers_all() -> None:
     assert planned(connection(0, rdy=4), connection(1, rdy=1), budget=0) == ({0: 0, 1: 0}, {})
-
-
-class Connections(RuleBasedStateMachine):
-    """Connections that come and go and carry messages as nsqd does, under one budget."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rng = random.Random(7)
-        self.now = 0.0
-        self.budget = 10
-        self.next_key = 0
-        self.live: dict[int, ConnectionRdy[int]] = {}
-        self.policy = LENDING
-
-    def change(self, key: int, **fields: float) -> None:
-        self.live[key] = replace(self.live[key], **fields)  # type: ignore[arg-type]
-
-    def set_rdy(self, key: int, rdy: int) -> None:
-        if bool(rdy) != bool(self.live[key].rdy):
-            self.change(key, turn_changed_at=self.now)
-        self.change(key, rdy=rdy)
-
-    def evaluate(self) -> None:
-        before = sum(c.needed for c in self.live.values())
-        lowered, raised = plan(list(self.live.values()), self.budget, self.now, self.rng, self.policy)
-        for key, rdy in lowered.items():
-            assert rdy < self.live[key].rdy
-            self.set_rdy(key, rdy)
-        after_lowering = sum(c.needed for c in self.live.values())
-        assert after_lowering <= before
-        for key, rdy in raised.items():
-            assert rdy > self.live[key].rdy
-            self.set_rdy(key, rdy)
-        assert sum(c.rdy for c in self.live.values()) <= max(self.budget, 0)
-        assert sum(c.needed for c in self.live.values()) <= max(self.budget, after_lowering)
-        assert all(c.rdy <= c.max_rdy_count for c in self.live.values())
-
-    @initialize(lend=st.booleans())
-    def choose(self, lend: bool) -> None:
-        self.policy = LENDING if lend else POLICY
-
-    @rule(most=st.integers(1, 20))
-    def connect(self, most: int) -> None:
-        room = self.budget - sum(c.needed for c in self.live.values())
-        key, self.next_key = self.next_key, self.next_key + 1
-        self.live[key] = connection(key, most=most, turn=self.now, message=self.now)
-        self.evaluate()
-        if room > 0 and self.budget >= len(self.live):
-            assert self.live[key].rdy > 0  # a newcomer is served at once
-
-    @precondition(lambda self: self.live)
-    @rule(data=st.data())
-    def close(self, data: st.DataObject) -> None:
-        del self.live[data.draw(st.sampled_from(sorted(self.live)))]
-        self.evaluate()
-        if self.live and not any(c.in_flight for c in self.live.values()):
-            # Survivors are raised at once.
-            bound = sum(c.max_rdy_count for c in self.live.values())
-            assert sum(c.rdy for c in self.live.values()) == min(self.budget, bound) or (
-                self.budget < len(self.live)
-            )
-
-    @precondition(lambda self: any(c.in_flight < c.rdy for c in self.live.values()))
-    @rule(data=st.data())
-    def message(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from([k for k, c in self.live.items() if c.in_flight < c.rdy]))
-        self.change(key, in_flight=self.live[key].in_flight + 1, last_message_at=self.now)
-        self.evaluate()
-
-    @precondition(lambda self: any(c.in_flight for c in self.live.values()))
-    @rule(data=st.data())
-    def answered_or_timed_out(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from([k for k, c in self.live.items() if c.in_flight]))
-        self.change(key, in_flight=self.live[key].in_flight - 1)
-        self.evaluate()
-
-    @rule(budget=st.integers(0, 30))
-    def change_budget(self, budget: int) -> None:
-        self.budget = budget
-        self.evaluate()
-
-    @rule(seconds=st.floats(0, 40))
-    def pass_time(self, seconds: float) -> None:
-        self.now += seconds
-        self.evaluate()
-
-    def teardown(self) -> None:
-        """Nobody starves for ever: with all messages answered, each gets its turn."""
-        if not self.budget or not self.live:
-            return
-        served: set[int] = set()
-        for key in self.live:
-            self.change(key, in_flight=0)
-        for _ in range(2 * len(self.live) + 2):
-            self.now += TURN_TIMEOUT
-            self.evaluate()
-            served |= {key for key, c in self.live.items() if c.rdy}
-        assert served == set(self.live)
-        if self.policy.lend_after and self.budget >= 2 * len(self.live):
-            # What is lent comes back within one evaluation, once the lender has a message.
-            borrower, *lenders = self.live
-            self.change(borrower, last_message_at=self.now)
-            self.evaluate()
-            assert all(self.live[key].rdy >= 1 for key in lenders)
-            for key in lenders:
-                self.change(key, last_message_at=self.now)
-            self.evaluate()
-            fair = distribute(list(self.live.values()), self.budget, self.now, self.rng, POLICY)
-            assert sorted(c.rdy for c in self.live.values()) == sorted(fair.values())
-
-
-TestConnections = Connections.TestCase

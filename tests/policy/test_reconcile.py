@@ -51,3 +51,47 @@ def test_missing_are_the_wanted_ones_that_are_not_live() -> None:
     directory: Directory[str] = Directory()
     directory.answered("lookup-1", ["a", "b", "c"])
     assert directory.missing({"b", "x"}) == ["a", "c"]
+
+
+# Those that are listed no longer.
+
+
+def test_one_vanishes_after_enough_polls_in_a_row_without_it() -> None:
+    directory: Directory[str] = Directory()
+    directory.answered("lookup-1", ["a"])
+    live = ["a", "b"]
+    assert directory.vanished(live, polls=3) == []
+    assert directory.vanished(live, polls=3) == []
+    assert directory.vanished(live, polls=3) == ["b"]
+    assert directory.vanished(live, polls=3) == ["b"]  # until it is not live any more
+
+
+def test_one_that_is_listed_again_starts_anew() -> None:
+    directory: Directory[str] = Directory()
+    directory.answered("lookup-1", [])
+    assert directory.vanished(["a"], polls=2) == []
+    directory.answered("lookup-1", ["a"])
+    assert directory.vanished(["a"], polls=2) == []
+    directory.answered("lookup-1", [])
+    assert directory.vanished(["a"], polls=2) == []
+    assert directory.vanished(["a"], polls=2) == ["a"]
+
+
+def test_one_that_was_away_in_between_starts_anew() -> None:
+    directory: Directory[str] = Directory()
+    assert directory.vanished(["a"], polls=2) == []
+    assert directory.vanished([], polls=2) == []
+    assert directory.vanished(["a"], polls=2) == []
+    assert directory.vanished(["a"], polls=2) == ["a"]
+
+
+def test_one_poll_is_enough_where_that_is_wanted() -> None:
+    directory: Directory[str] = Directory()
+    assert directory.vanished(["a"], polls=1) == ["a"]
+
+
+def test_one_that_any_nsqlookupd_lists_has_not_vanished() -> None:
+    directory: Directory[str] = Directory()
+    directory.answered("lookup-1", [])
+    directory.answered("lookup-2", ["a"])
+    assert [directory.vanished(["a"], polls=1) for _ in range(3)] == [[], [], []]
