@@ -82,7 +82,7 @@ SWITCHES = ("cancel_at_deadline", "backoff_on_timeout", "backoff_on_refused_answ
 CHOICES: dict[str, tuple[list[Any], str]] = {
     "rdy_policy": (["lend", "even"], "use 'lend' or 'even'"),
     "backoff_strategy": (
-        ["exponential", "full_jitter", lambda level: level],
+        ["exponential", "full_jitter", float],
         "use 'exponential', 'full_jitter' or a function from a level to seconds",
     ),
 }

@@ -1,3 +1,4 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 """Backoff on the wire: RDY 0 everywhere after a failure, a wait, one message on trial, and no stall."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 """Backoff when connections come and go, when answers are late, when a strategy fails, and at the end."""
 
 from collections.abc import AsyncGenerator

@@ -1,3 +1,4 @@
+# pyright: reportPossiblyUnboundVariable=false
 """`Consumer.batches`: lists of messages that end when they are full, late, or starved."""
 
 import math

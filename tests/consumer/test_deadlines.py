@@ -1,3 +1,4 @@
+# pyright: reportPossiblyUnboundVariable=false
 """Handlers whose message times out are cancelled then: nsqd gives it to another consumer."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# pyright: reportPossiblyUnboundVariable=false
 """`Message.keep_alive` touches a message while a block runs, for as long as nsqd allows."""
 
 from typing import Any
