@@ -59,7 +59,8 @@ def consume(
     :param connection: the same for each connection
     :raises InvalidName: for a topic or channel that nsqd would refuse
     :raises InvalidAddress: for an address or URL that is none
-    :raises InvalidOption: for any other value out of range, or not exactly one of nsqd and nsqlookupd
+    :raises InvalidOption: for any other value out of range, or not exactly one of nsqd and nsqlookupd; from
+        the block, if a ``backoff_strategy`` of yours fails or returns no seconds
     :raises PermanentRefusal: from the block, if an nsqd refuses for good: no permission, options
         that it rejects
     """

@@ -22,7 +22,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.message: Message | None = None
-        self.scope = anyio.CancelScope()
+        self.scope: anyio.CancelScope = anyio.CancelScope()
 
 
 class DeadlineWatch:
@@ -32,7 +32,7 @@ class DeadlineWatch:
     """
 
     def __init__(self) -> None:
-        self.next_look = math.inf
+        self.next_look: float = math.inf
         self._workers: list[Worker] = []
         self._earlier = anyio.Event()
 

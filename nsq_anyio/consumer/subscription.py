@@ -80,9 +80,9 @@ class Subscription:
         self._put: Callable[[bytes], None] = _nowhere
         self._msg_timeout = 0.0
         self._max_msg_timeout = 0.0
-        self.stopping = False
-        self.draining = False
-        self.answered = anyio.Event()
+        self.stopping: bool = False
+        self.draining: bool = False
+        self.answered: anyio.Event = anyio.Event()
 
     def __repr__(self) -> str:
         return f"<Subscription {self.nsqd} rdy={self.rdy} in_flight={len(self.in_flight)}>"

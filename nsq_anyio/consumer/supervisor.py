@@ -62,8 +62,8 @@ class Supervisor:
         self.channel = channel
         self.subscriptions: dict[Address, Subscription] = {}
         self.closed_counters: Counters = Counters()
-        self.max_in_flight = 0
-        self.paused = False
+        self.max_in_flight: int = 0
+        self.paused: bool = False
         self.subscribed: anyio.Event = anyio.Event()
         self._nsqds = nsqds
         self._discovery = discovery
@@ -79,7 +79,7 @@ class Supervisor:
             options.low_rdy_timeout,
             options.lend_after if options.rdy_policy == "lend" else None,
         )
-        self.throttle = Throttle(options, self._rng, emit, self.balance, fail)
+        self.throttle: Throttle = Throttle(options, self._rng, emit, self.balance, fail)
         self._dialled: set[Address] = set()
         self._stopping = False
         self._starved = anyio.Event()

@@ -67,9 +67,9 @@ class Backoff:
     def __init__(self, strategy: Strategy, maximum: float) -> None:
         self._strategy = strategy
         self._maximum = maximum
-        self.state = BackoffState.RUNNING
-        self.level = 0
-        self.until = 0.0
+        self.state: BackoffState = BackoffState.RUNNING
+        self.level: int = 0
+        self.until: float = 0.0
         self._at_maximum = False
 
     def result(self, result: Result, now: float) -> bool:
