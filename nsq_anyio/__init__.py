@@ -48,15 +48,19 @@ from .errors import (
     PublishRejected,
     Requeue,
     ServerError,
+    TLSFailed,
 )
-from .options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 from .producer import Producer, produce
+from .protocol.authorization import AuthReply
+from .protocol.identify import IdentifyReply
 
 if TYPE_CHECKING:
     from . import embedded
 
 __all__ = [
     "AlreadyResponded",
+    "AuthReply",
     "Closed",
     "ConnectionFailed",
     "ConnectionLost",
@@ -74,6 +78,7 @@ __all__ = [
     "HTTPUnavailable",
     "HandshakeFailed",
     "HeartbeatTimeout",
+    "IdentifyReply",
     "InvalidAddress",
     "InvalidBody",
     "InvalidName",
@@ -90,6 +95,8 @@ __all__ = [
     "PublishRejected",
     "Requeue",
     "ServerError",
+    "TLSFailed",
+    "TLSOptions",
     "consume",
     "embedded",
     "events",

@@ -1,4 +1,4 @@
-"""Addresses of nsqd: ``host:port``, ``[ipv6]:port``.
+"""Addresses of nsqd: ``host:port``, ``[ipv6]:port``, or the path of a unix socket.
 
 nsqlookupd answers are keyed by ``broadcast_address:tcp_port``; `Address` is that key.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .errors import InvalidAddress
 
-__all__ = ["Address", "addresses"]
+__all__ = ["Address", "NsqdAddress", "UnixAddress", "addresses", "nsqd_addresses"]
 
 _MAX_PORT = 65535
 _MAX_HOST_LENGTH = 255
@@ -61,6 +61,26 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class UnixAddress:
+    """A unix socket, on which nsqd listens when ``--tcp-address`` is a path; ``str()`` gives the path."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/") or not self.path.isprintable():
+            raise InvalidAddress(
+                f"path {self.path!r} is not valid: use the absolute path of a socket, such as '/run/nsqd.sock'"
+            )
+
+    def __str__(self) -> str:
+        return self.path
+
+
+NsqdAddress = Address | UnixAddress
+"""Where a client can reach an nsqd."""
+
+
 def _is_host(text: str) -> bool:
     return 0 < len(text) <= _MAX_HOST_LENGTH and all(c.isprintable() and c not in " /[]@" for c in text)
 
@@ -70,7 +90,24 @@ def addresses(value: str | Sequence[str]) -> tuple[Address, ...]:
 
     :raises InvalidAddress: if one is not valid, or there is none
     """
+    return tuple(dict.fromkeys(Address.parse(text) for text in _texts(value)))
+
+
+def nsqd_addresses(value: str | Sequence[str]) -> tuple[NsqdAddress, ...]:
+    """Parse one address or a sequence of them, ``host:port`` or ``/path``; repeated ones count once.
+
+    :raises InvalidAddress: if one is not valid, or there is none
+    """
+    return tuple(
+        dict.fromkeys(
+            UnixAddress(text) if isinstance(text, str) and text.startswith("/") else Address.parse(text)
+            for text in _texts(value)
+        )
+    )
+
+
+def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
     texts = (value,) if isinstance(value, str) else tuple(value)
     if not texts:
         raise InvalidAddress("no nsqd address given: name at least one 'host:port'")
-    return tuple(dict.fromkeys(Address.parse(text) for text in texts))
+    return texts

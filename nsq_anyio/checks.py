@@ -7,7 +7,13 @@ import sys
 
 from .errors import InvalidOption
 
-__all__ = ["check_integer", "check_seconds"]
+__all__ = ["check_flag", "check_integer", "check_seconds"]
+
+
+def check_flag(option: str, value: bool) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise InvalidOption(f"{option}={value!r} is not valid: use True or False")
 
 
 def check_seconds(

@@ -10,6 +10,7 @@
     ├── ConnectionFailed                no usable connection to one nsqd
     │   ├── DialFailed                  the transport could not be opened
     │   ├── HandshakeFailed             opened, but the peer did not finish the handshake
+    │   ├── TLSFailed                   no TLS, or not with this peer: raised, never retried
     │   └── ConnectionLost              an established connection ended
     │       └── HeartbeatTimeout        ... because nsqd was silent for too long
     ├── ProtocolError                   the peer sent what the protocol forbids
@@ -62,6 +63,7 @@ __all__ = [
     "PublishRejected",
     "Requeue",
     "ServerError",
+    "TLSFailed",
 ]
 
 
@@ -112,6 +114,13 @@ class DialFailed(ConnectionFailed):
 
 class HandshakeFailed(ConnectionFailed):
     """The transport opened, but the peer did not complete the NSQ handshake."""
+
+
+class TLSFailed(ConnectionFailed):
+    """TLS was asked for, and nsqd declines it, or the two do not trust each other.
+
+    No retry can change that, and there is no going on in clear text: nothing but IDENTIFY was sent.
+    """
 
 
 class ConnectionLost(ConnectionFailed):

@@ -33,6 +33,7 @@ from nsq_anyio.errors import (
     PublishRejected,
     Requeue,
     ServerError,
+    TLSFailed,
 )
 
 # One of each class, with its text and the attributes that a handler may read.
@@ -45,6 +46,7 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (ConnectionFailed("h:1", "why"), "nsqd h:1: why", {"nsqd": "h:1", "reason": "why"}),
     (DialFailed("h:1", "why"), "nsqd h:1: why", {"nsqd": "h:1", "reason": "why"}),
     (HandshakeFailed("h:1", "why"), "nsqd h:1: why", {"nsqd": "h:1", "reason": "why"}),
+    (TLSFailed("h:1", "why"), "nsqd h:1: why", {"nsqd": "h:1", "reason": "why"}),
     (ConnectionLost("h:1", "why"), "nsqd h:1: why", {"nsqd": "h:1", "reason": "why"}),
     (HeartbeatTimeout("h:1", "why"), "nsqd h:1: why", {"nsqd": "h:1", "reason": "why"}),
     (ProtocolError("x"), "x", {}),
@@ -100,6 +102,7 @@ PARENTS: dict[type[NSQError], tuple[type[BaseException], ...]] = {
     ConnectionFailed: (NSQError,),
     DialFailed: (ConnectionFailed,),
     HandshakeFailed: (ConnectionFailed,),
+    TLSFailed: (ConnectionFailed,),
     ConnectionLost: (ConnectionFailed,),
     HeartbeatTimeout: (ConnectionLost,),
     ProtocolError: (NSQError,),

@@ -19,6 +19,7 @@ LAYERS = (
     ("transport", "http"),
     ("connection",),
     ("consumer", "producer"),
+    ("sync",),
     ("instrumentation", "embedded", "testing", "cli", "spark"),
 )
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
@@ -83,6 +84,8 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
             reason = _inside(unit, unit_of(name))
         elif for_types_only and top in sys.stdlib_module_names:
             reason = None  # the type of an argument, such as random.Random
+        elif for_types_only and top == "anyio" and LAYER.get(unit) == LEAVES:
+            reason = None  # the type of an option: what a dialer returns
         else:
             reason = _outside(unit, module, top)
         if reason:
@@ -303,6 +306,14 @@ def test_types_alone_may_come_from_the_standard_library_only() -> None:
     assert violations("nsq_anyio.policy.a", source) == [
         "2: policy imports anyio: it needs the standard library only",
         "4: policy imports time: it decides without I/O, clock and randomness",
+    ]
+
+
+def test_a_leaf_may_name_types_of_anyio() -> None:
+    source = "if TYPE_CHECKING:\n    import anyio, httpx\nelse:\n    import anyio"
+    assert violations("nsq_anyio.options.a", source) == [
+        "2: options imports httpx: it needs the standard library only",
+        "4: options imports anyio: it needs the standard library only",
     ]
 
 

@@ -2,17 +2,26 @@ import dataclasses
 import math
 import re
 import socket
+import ssl
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from nsq_anyio.errors import InvalidOption
-from nsq_anyio.options import ConnectionOptions, ConsumerOptions, ProducerOptions, default_user_agent
+from nsq_anyio.options import (
+    ConnectionOptions,
+    ConsumerOptions,
+    ProducerOptions,
+    TLSOptions,
+    default_user_agent,
+)
 
-OptionsType = type[ConnectionOptions] | type[ConsumerOptions] | type[ProducerOptions]
+OptionsType = type[ConnectionOptions] | type[ConsumerOptions] | type[ProducerOptions] | type[TLSOptions]
 
 INF = math.inf
+CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Seconds(NamedTuple):
@@ -42,6 +51,7 @@ RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
         "output_buffer_timeout": Seconds(0.001, special=(-1, None)),
         "msg_timeout": Seconds(1, special=(None,)),
         "max_frame_size": Integer(64, 2**31 - 1),
+        "deflate_level": Integer(1, 9),
     },
     ConsumerOptions: {
         "lookupd_poll_interval": Seconds(0.01),
@@ -64,6 +74,9 @@ RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
         "close_timeout": Seconds(0.001),
     },
     ProducerOptions: {
+        "linger": Seconds(0, 60),
+        "max_batch_messages": Integer(1),
+        "max_batch_bytes": Integer(1),
         "connect_timeout": Seconds(0),
         "publish_timeout": Seconds(0.001),
         "reconnect_delay": Seconds(0.001, 10),
@@ -76,17 +89,47 @@ RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
         "drain_timeout": Seconds(0),
         "cancelled_drain_timeout": Seconds(0),
     },
+    TLSOptions: {},
 }
-TEXTS = ("client_id", "hostname", "user_agent")
-SWITCHES = ("cancel_at_deadline", "backoff_on_timeout", "backoff_on_refused_answer")
-CHOICES: dict[str, tuple[list[Any], str]] = {
-    "rdy_policy": (["lend", "even"], "use 'lend' or 'even'"),
+TEXTS = ("client_id", "hostname", "user_agent", "topology_region", "topology_zone")
+SWITCHES: dict[str, OptionsType] = {
+    "cancel_at_deadline": ConsumerOptions,
+    "backoff_on_timeout": ConsumerOptions,
+    "backoff_on_refused_answer": ConsumerOptions,
+    "lookupd_authorization": ConsumerOptions,
+    "snappy": ConnectionOptions,
+    "deflate": ConnectionOptions,
+    "resend_unknown": ProducerOptions,
+    "coalesce": ProducerOptions,
+    "verify": TLSOptions,
+}
+CHOICES: dict[str, tuple[OptionsType, list[Any], str]] = {
+    "rdy_policy": (ConsumerOptions, ["lend", "even"], "use 'lend' or 'even'"),
     "backoff_strategy": (
+        ConsumerOptions,
         ["exponential", "full_jitter", float],
         "use 'exponential', 'full_jitter' or a function from a level to seconds",
     ),
+    "mode": (
+        ProducerOptions,
+        ["round_robin", "least_outstanding", "hostpool", "epsilon_greedy"],
+        "use 'round_robin', 'least_outstanding', 'hostpool', 'epsilon_greedy'",
+    ),
+    "minimum_version": (TLSOptions, ["TLSv1.2", "TLSv1.3"], "use 'TLSv1.2' or 'TLSv1.3'"),
+    "tls": (
+        ConnectionOptions,
+        [True, False, TLSOptions(), CONTEXT],
+        "use True, False, TLSOptions(...) or an ssl.SSLContext",
+    ),
+    "lookupd_tls": (
+        ConsumerOptions,
+        [True, False, TLSOptions(), CONTEXT],
+        "use True, False, TLSOptions(...) or an ssl.SSLContext",
+    ),
 }
-OTHERS = {*TEXTS, *SWITCHES, *CHOICES}
+SECRETS = {"auth_secret", "private_key_password"}
+FILES = {"ca_file", "certificate_file", "private_key_file"}
+OTHERS = {*TEXTS, *SWITCHES, *CHOICES, *SECRETS, *FILES, "dialer", "server_hostname", "ssl_context"}
 
 each_option = pytest.mark.parametrize(
     ("kind", "name", "allowed"),
@@ -114,7 +157,7 @@ def test_every_option_has_its_range_here_and_a_line_in_the_docstring(kind: Optio
 @pytest.mark.parametrize("kind", RANGES, ids=lambda kind: kind.__name__)
 def test_options_cannot_change(kind: OptionsType) -> None:
     options = make(kind)
-    name = next(iter(RANGES[kind]))
+    name = dataclasses.fields(kind)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(options, name, 1)
     assert not hasattr(options, "__dict__")
@@ -174,24 +217,83 @@ def test_the_bound_of_the_reconnect_delay_is_not_below_it(kind: OptionsType) -> 
         make(kind, reconnect_delay=5, max_reconnect_delay=4)
 
 
-@pytest.mark.parametrize("name", SWITCHES)
-def test_switches_are_on_or_off(name: str) -> None:
+@pytest.mark.parametrize(("name", "kind"), SWITCHES.items())
+def test_switches_are_on_or_off(name: str, kind: OptionsType) -> None:
     for value in (True, False):
-        assert getattr(make(ConsumerOptions, **{name: value}), name) is value
+        assert getattr(make(kind, **{name: value}), name) is value
     for bad in (None, 1, 0, "yes"):
         text = re.escape(f"{name}={bad!r} is not valid: use True or False")
         with pytest.raises(InvalidOption, match=f"^{text}$"):
-            make(ConsumerOptions, **{name: bad})
+            make(kind, **{name: bad})
 
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_choices_name_what_there_is(name: str) -> None:
-    good, text = CHOICES[name]
+    kind, good, text = CHOICES[name]
     for value in good:
-        assert getattr(make(ConsumerOptions, **{name: value}), name) == value
+        assert getattr(make(kind, **{name: value}), name) == value
     for bad in (None, 1, "", "linear"):
         with pytest.raises(InvalidOption, match=re.escape(f"{name}={bad!r} is not valid: {text}")):
-            make(ConsumerOptions, **{name: bad})
+            make(kind, **{name: bad})
+
+
+def test_one_compression_at_most() -> None:
+    with pytest.raises(InvalidOption, match=r"^snappy=True and deflate=True exclude each other: choose one$"):
+        ConnectionOptions(snappy=True, deflate=True)
+
+
+@pytest.mark.parametrize("secret", ["s3cret", b"s3cret"])
+def test_secrets_are_not_shown(secret: str | bytes) -> None:
+    assert "s3cret" not in repr(ConnectionOptions(auth_secret=secret))
+    tls = TLSOptions(certificate_file="c", private_key_password="s3cret")
+    assert "s3cret" not in repr(ConnectionOptions(tls=tls))
+
+
+@pytest.mark.parametrize("secret", ["", b"", 1234, ["s3cret"], bytearray(b"s3cret")])
+def test_a_bad_secret_is_refused_unseen(secret: object) -> None:
+    with pytest.raises(InvalidOption, match=r"^auth_secret is not valid: use a non-empty string or bytes"):
+        make(ConnectionOptions, auth_secret=secret)
+    if not isinstance(secret, str):
+        with pytest.raises(InvalidOption, match="^private_key_password is not valid: use a string$"):
+            make(TLSOptions, certificate_file="c", private_key_password=secret)
+
+
+def test_a_secret_or_a_dialer_may_be_a_function() -> None:
+    assert ConnectionOptions(auth_secret=lambda: "s3cret").auth_secret is not None
+    with pytest.raises(
+        InvalidOption, match=r"^dialer='x' is not valid: use an async function of an address$"
+    ):
+        make(ConnectionOptions, dialer="x")
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_files_are_paths(name: str) -> None:
+    certificate = {"certificate_file": "c"}
+    for good in ("a.pem", Path("a.pem")):
+        assert getattr(make(TLSOptions, **certificate | {name: good}), name) == good
+    for bad in ("", 1, b"a.pem"):
+        with pytest.raises(InvalidOption, match=re.escape(f"{name}={bad!r} is not valid: use a path")):
+            make(TLSOptions, **{name: bad})
+
+
+def test_tls_options_that_exclude_each_other() -> None:
+    for options in (
+        {"ca_file": "a"},
+        {"certificate_file": "a"},
+        {"minimum_version": "TLSv1.3"},
+        {"verify": False},
+    ):
+        with pytest.raises(InvalidOption, match="ssl_context excludes all other TLS options"):
+            make(TLSOptions, ssl_context=CONTEXT, **options)
+    assert TLSOptions(ssl_context=CONTEXT, server_hostname="a").server_hostname == "a"
+    for options in ({"private_key_file": "a"}, {"private_key_password": "a"}):
+        with pytest.raises(InvalidOption, match="set certificate_file as well"):
+            make(TLSOptions, **options)
+    with pytest.raises(InvalidOption, match=r"ssl_context='x' is not valid: use an ssl\.SSLContext"):
+        make(TLSOptions, ssl_context="x")
+    for bad in ("", 1):
+        with pytest.raises(InvalidOption, match=rf"server_hostname={bad!r} is not valid: use a host name"):
+            make(TLSOptions, server_hostname=bad)
 
 
 @pytest.mark.parametrize("name", TEXTS)

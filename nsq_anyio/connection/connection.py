@@ -19,16 +19,18 @@ from typing import Generic, TypeVar
 import anyio
 from anyio.abc import ByteStream
 
-from ..address import Address
+from ..address import NsqdAddress
 from ..errors import ConnectionLost, HeartbeatTimeout, NSQError, PermanentRefusal, ProtocolError
 from ..options import ConnectionOptions
 from ..protocol import commands
+from ..protocol.authorization import AuthReply
 from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..transport.dial import dial
 from ..transport.half_close import half_close
-from .handshake import identify
+from .background import background_tasks
+from .handshake import Handshake
 from .heartbeat import watch_silence
 from .reader import read
 from .receiver import Receiver
@@ -47,25 +49,29 @@ _LAST_WORD_TIMEOUT = 1.0
 class Connection(Generic[SourceT, MessageT]):
     """An identified connection. Made by `open_connection`.
 
-    :ivar nsqd: the address, as ``host:port``
+    :ivar nsqd: the address, as ``host:port`` or a path
     :ivar identity: what nsqd answered to IDENTIFY
+    :ivar authorization: what nsqd answered to AUTH; None where it asked for none
     :ivar outbox: takes whole commands that have no answer
     :ivar outstanding_bytes: the sizes of the requests that wait for their answer, in sum
     """
 
     def __init__(
         self,
-        address: Address,
+        address: NsqdAddress,
         options: ConnectionOptions,
         stream: ByteStream,
         receiver: Receiver[SourceT, MessageT],
     ) -> None:
         self.nsqd: str = str(address)
         self.identity: IdentifyReply = IdentifyReply()
+        self.authorization: AuthReply | None = None
         self.outbox: Outbox = Outbox()
         self.outstanding_bytes: int = 0
+        self._address = address
         self._options = options
         self._stream = stream
+        self._received = b""
         self._receiver = receiver
         self._session: ClientSession[Request] = ClientSession()
         self._decoder = FrameDecoder(receiver.make_message, max_frame_size=options.max_frame_size)
@@ -131,9 +137,7 @@ class Connection(Generic[SourceT, MessageT]):
         return self.request(Command.CLS, commands.CLS)
 
     async def close(self) -> None:
-        """Send what is queued, then half-close and wait until nsqd closes its side.
-
-        nsqd reads all commands before it sees the end, so its closing proves that it handled them.
+        """Send what is queued, half-close, and wait until nsqd closes: it has handled all commands then.
 
         :raises ConnectionLost: if the connection ended in another way; what was sent last may be unhandled
         """
@@ -151,37 +155,43 @@ class Connection(Generic[SourceT, MessageT]):
 
     # The life of the connection, driven by open_connection.
 
-    async def identify(self) -> None:
+    async def shake_hands(self, *, accepted_before: bool) -> None:
         """Do the handshake on the fresh stream."""
         now = anyio.current_time()
-        source = self._receiver.arrival(now)
-        self.identity = await identify(
-            self.nsqd, self._stream, self._session, self._decoder, source, self._options
+        handshake = Handshake(
+            self._address,
+            self._stream,
+            self._session,
+            self._decoder,
+            self._receiver.arrival(now),
+            self._options,
+            accepted_before=accepted_before,
         )
-        self._last_received = now
+        negotiated = await handshake.run()
+        self._stream = negotiated.stream
+        self._received = negotiated.received
+        self.identity = negotiated.identity
+        self.authorization = negotiated.authorization
+        self._last_received = anyio.current_time()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run reader, writer and heartbeat around a block; raise what ended them, if it was not the block."""
-        block_error: Exception | None = None
         try:
-            async with anyio.create_task_group() as tasks:
+            async with background_tasks() as tasks:
                 self._scope = tasks.cancel_scope
                 tasks.start_soon(self._watch, self._read)
                 tasks.start_soon(self._watch, self._write)
                 if self._options.heartbeat_interval > 0:
                     tasks.start_soon(self._watch, self._heartbeat)
-                try:
-                    yield
-                except Exception as error:  # noqa: BLE001 - raised below, outside of the task group's wrapping
-                    block_error = error
-                tasks.cancel_scope.cancel()
+                yield
+        except Exception:
+            if self._failure is None:
+                raise
         finally:
             self._end(ConnectionLost(self.nsqd, "closed by this side"), failed=False)
         if self._failure is not None:
             raise self._failure
-        if block_error is not None:
-            raise block_error
 
     async def _watch(self, task: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -205,6 +215,7 @@ class Connection(Generic[SourceT, MessageT]):
             self._stream,
             self._decoder,
             self._receiver,
+            received=self._received,
             arrived=self._arrived,
             handle_frames=self._handle_frames,
         )
@@ -281,24 +292,28 @@ class Connection(Generic[SourceT, MessageT]):
 
 @asynccontextmanager
 async def open_connection(
-    address: Address,
+    address: NsqdAddress,
     options: ConnectionOptions,
     receiver: Receiver[SourceT, MessageT],
+    *,
+    accepted_before: bool = False,
 ) -> AsyncGenerator[Connection[SourceT, MessageT]]:
-    """Dial, identify, and keep the connection for the length of the block.
+    """Dial, shake hands, and keep the connection for the length of the block.
 
     The block is cancelled when the connection ends by itself, and the reason is raised. Leaving the block
     closes the stream at once; `Connection.close` before that makes sure that nsqd has handled everything.
 
+    :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
     :raises DialFailed: if the transport cannot be opened
+    :raises TLSFailed: if TLS is declined, or the two sides do not trust each other
     :raises HandshakeFailed: if the peer does not complete the handshake
     :raises PermanentRefusal: if nsqd refuses this client's options, or its subscription, for good
     :raises ConnectionLost: if the connection ends before the block does
     """
-    stream = await dial(address, timeout=options.dial_timeout)
+    stream = await dial(address, timeout=options.dial_timeout, dialer=options.dialer)
     try:
         connection = Connection(address, options, stream, receiver)
-        await connection.identify()
+        await connection.shake_hands(accepted_before=accepted_before)
         async with connection.running():
             yield connection
     finally:

@@ -1,86 +1,232 @@
-"""The handshake: the magic, then IDENTIFY and its answer. SUB follows on the running connection.
+"""The handshake: the magic, IDENTIFY, TLS, compression, AUTH. SUB follows on the running connection.
 
-It reads and writes the stream itself, before the connection's tasks start: whatever IDENTIFY negotiates
-must wrap the stream before anybody else reads from it.
+It reads and writes the stream itself, before the connection's tasks start, and takes one frame at a time:
+what lies behind the answer to IDENTIFY may belong to the layer that it negotiated. nsqd confirms each layer
+with an ``OK`` inside of it, which answers no command (protocol spec, IDENTIFY; nsqd: protocol_v2.go).
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+import ssl
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import anyio
 from anyio.abc import ByteStream
 
-from ..errors import HandshakeFailed, PermanentRefusal, ProtocolError
-from ..options import ConnectionOptions
+from ..address import Address, NsqdAddress
+from ..errors import HandshakeFailed, PermanentRefusal, ProtocolError, ServerError, TLSFailed
+from ..options import ConnectionOptions, TLSOptions
 from ..protocol import commands
-from ..protocol.frames import MAGIC_V2, Frame, FrameDecoder
+from ..protocol.authorization import AuthReply
+from ..protocol.compression import Codec, Deflate, Snappy
+from ..protocol.error_codes import AUTH_FAILURE_CODES, parse_error
+from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply, identify_payload
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal
+from ..transport.compressed import CompressedStream
+from ..transport.tls import start_tls
+from ..transport.tls_context import client_context, tls_options
+from .auth_secret import reveal
 from .reader import CHUNK_SIZE
 from .request import Request
 
-__all__ = ["identify"]
+__all__ = ["Handshake", "Negotiated"]
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
 
+_FIRST = "answer to IDENTIFY"
+_OK = (FRAME_RESPONSE, b"OK")
+_HEARTBEAT = (FRAME_RESPONSE, HEARTBEAT)
 
-async def identify(
-    nsqd: str,
-    stream: ByteStream,
-    session: ClientSession[Request],
-    decoder: FrameDecoder[SourceT, MessageT],
-    source: SourceT,
-    options: ConnectionOptions,
-) -> IdentifyReply:
-    """Introduce this client on a fresh stream and return what nsqd answered.
 
-    :raises PermanentRefusal: if nsqd refuses the options
-    :raises HandshakeFailed: if the peer is no nsqd, hangs up, or takes longer than ``handshake_timeout``
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """What a handshake has led to.
+
+    :ivar stream: the outermost layer, for NSQ's bytes
+    :ivar received: bytes of it that were read already
+    :ivar identity: what nsqd answered to IDENTIFY
+    :ivar authorization: what it answered to AUTH; None where it asked for none
     """
-    request = Request(0)
-    session.sending(Command.IDENTIFY, request)
-    try:
-        with anyio.fail_after(options.handshake_timeout):
-            await stream.send(MAGIC_V2 + commands.identify(identify_payload(options)))
-            reply: IdentifyReply | None = None
-            while reply is None:
-                messages, frames = decoder.feed(await stream.receive(CHUNK_SIZE), source)
-                if messages:
-                    raise ProtocolError("a message came before the answer to IDENTIFY")
-                reply = _answer(session, frames, options)
-            return reply
-    except PermanentRefusal as error:
-        error.nsqd = nsqd
-        raise
-    except TimeoutError:
-        reason = f"no answer to IDENTIFY within handshake_timeout={options.handshake_timeout} s"
-        raise HandshakeFailed(nsqd, reason) from None
-    except anyio.EndOfStream:
-        reason = "the peer closed the connection before it answered IDENTIFY: is this nsqd's TCP port?"
-        raise HandshakeFailed(nsqd, reason) from None
-    except (anyio.BrokenResourceError, OSError) as error:
-        raise HandshakeFailed(nsqd, f"the connection broke before IDENTIFY was answered: {error}") from error
-    except ProtocolError as error:
-        raise HandshakeFailed(nsqd, str(error)) from error
+
+    stream: ByteStream
+    received: bytes
+    identity: IdentifyReply
+    authorization: AuthReply | None
 
 
-def _answer(
-    session: ClientSession[Request], frames: list[Frame], options: ConnectionOptions
-) -> IdentifyReply | None:
-    """What the frames answer to IDENTIFY, if they do."""
-    reply: IdentifyReply | None = None
-    for frame in frames:
-        match session.received(frame):
-            case Answer(data=data):
-                reply = IdentifyReply.parse(data, options)
-            case Refusal(error=PermanentRefusal() as error):
-                raise error
-            case Refusal(error=error):
-                raise ProtocolError(f"IDENTIFY was refused: {error}")
-            case Heartbeat():
-                pass  # the next command, which follows at once, answers it
-            case failed:
-                raise ProtocolError(f"{failed.error} came in the handshake")
-    return reply
+class Handshake(Generic[SourceT, MessageT]):
+    """One handshake on a fresh stream.
+
+    :param accepted_before: whether an nsqd has accepted the same secret before, so that a failed AUTH is the
+        auth server's fault, which passes
+    """
+
+    def __init__(
+        self,
+        address: NsqdAddress,
+        stream: ByteStream,
+        session: ClientSession[Request],
+        decoder: FrameDecoder[SourceT, MessageT],
+        source: SourceT,
+        options: ConnectionOptions,
+        *,
+        accepted_before: bool,
+    ) -> None:
+        self._nsqd = str(address)
+        self._address = address
+        self._stream = stream
+        self._session = session
+        self._decoder = decoder
+        self._source = source
+        self._options = options
+        self._accepted_before = accepted_before
+        self._received = b""
+        self._awaited = _FIRST
+
+    async def run(self) -> Negotiated:
+        """Do it.
+
+        :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails
+        :raises PermanentRefusal: if nsqd refuses the options or the secret
+        :raises HandshakeFailed: if the peer is no nsqd, hangs up, or takes longer than ``handshake_timeout``
+        """
+        timeout = self._options.handshake_timeout
+        try:
+            with anyio.fail_after(timeout):
+                identity = await self._identify()
+                await self._start_layers(identity)
+                authorization = await self._authenticate(identity)
+        except ServerError as error:
+            error.nsqd = self._nsqd
+            raise
+        except TimeoutError:
+            raise self._failed(f"no {self._awaited} within handshake_timeout={timeout} s") from None
+        except anyio.EndOfStream:
+            hint = ": is this nsqd's TCP port?" if self._awaited == _FIRST else ""
+            raise self._failed(f"the peer closed the connection before the {self._awaited}{hint}") from None
+        except ssl.SSLError as error:
+            raise self._tls_failed(error) from error
+        except (anyio.BrokenResourceError, OSError) as error:
+            # A server that wants another certificate of the client says so only after the handshake of
+            # TLS 1.3, as an alert in place of its first bytes.
+            if isinstance(error.__cause__, ssl.SSLError):
+                raise self._tls_failed(error.__cause__) from error
+            reason = f"the connection broke before the {self._awaited}: {error.__cause__ or error!r}"
+            raise self._failed(reason) from error
+        except ProtocolError as error:
+            raise self._failed(str(error)) from error
+        return Negotiated(self._stream, self._received, identity, authorization)
+
+    async def _identify(self) -> IdentifyReply:
+        options = self._options
+        data = await self._command(Command.IDENTIFY, MAGIC_V2 + commands.identify(identify_payload(options)))
+        identity = IdentifyReply.parse(data, options)
+        if options.tls and not identity.tls_v1:
+            raise TLSFailed(
+                self._nsqd, "it declines TLS: start it with --tls-cert and --tls-key, or connect without tls"
+            )
+        for layer, asked, granted in (
+            ("tls", bool(options.tls), identity.tls_v1),
+            ("snappy", options.snappy, identity.snappy),
+            ("deflate", options.deflate, identity.deflate),
+        ):
+            if granted and not asked:
+                raise ProtocolError(f"nsqd turned on {layer}, which was not asked for")
+        return identity
+
+    async def _start_layers(self, identity: IdentifyReply) -> None:
+        if (tls := tls_options(self._options.tls)) is not None:
+            self._awaited = "TLS handshake"
+            await self._start_tls(tls)
+            await self._confirmed("TLS")
+        if identity.snappy:
+            await self._start_compression("snappy", Snappy())
+        if identity.deflate:
+            await self._start_compression("deflate", Deflate(identity.deflate_level))
+
+    async def _start_tls(self, tls: TLSOptions) -> None:
+        context = client_context(tls)
+        hostname = tls.server_hostname
+        if hostname is None and isinstance(self._address, Address):
+            hostname = self._address.host
+        if hostname is None and context.check_hostname:
+            raise TLSFailed(
+                self._nsqd, "its address holds no host name to verify: set TLSOptions(server_hostname=...)"
+            )
+        self._stream = await start_tls(
+            self._stream, context, server_hostname=hostname, received=self._take_received()
+        )
+
+    async def _start_compression(self, name: str, codec: Codec) -> None:
+        self._stream = CompressedStream(self._stream, codec, self._take_received())
+        await self._confirmed(name)
+
+    async def _confirmed(self, layer: str) -> None:
+        self._awaited = f"confirmation of {layer}"
+        while (frame := await self._frame()) == _HEARTBEAT:
+            pass  # the next command answers it
+        frame_type, data = frame
+        if frame_type == FRAME_ERROR:
+            raise parse_error(data, handshake=True)
+        if frame != _OK:
+            raise ProtocolError(f"nsqd confirmed {layer} with {data[:80]!r} instead of OK")
+
+    async def _authenticate(self, identity: IdentifyReply) -> AuthReply | None:
+        if not identity.auth_required:
+            return None  # nsqd would refuse the command, and a secret that nobody needs stays here
+        secret = self._options.auth_secret
+        if secret is None:
+            raise PermanentRefusal(
+                "E_AUTH_FIRST", "nsqd demands AUTH: set ConnectionOptions(auth_secret=...)"
+            )
+        self._awaited = "answer to AUTH"
+        return AuthReply.parse(
+            await self._command(Command.AUTH, commands.auth(await reveal(secret, self._nsqd)))
+        )
+
+    async def _command(self, command: Command, data: bytes) -> bytes:
+        """Send a command, and wait for the data of its answer."""
+        self._session.sending(command, Request(0))
+        await self._stream.send(data)
+        while True:
+            match self._session.received(await self._frame()):
+                case Answer(data=answer):
+                    return answer
+                case Heartbeat():
+                    pass  # the next command, which follows at once, answers it
+                case Refusal(error=error):
+                    if error.code in AUTH_FAILURE_CODES and self._accepted_before:
+                        raise ProtocolError(f"{error}: the auth server of nsqd may be away")
+                    if isinstance(error, PermanentRefusal):
+                        raise error
+                    raise ProtocolError(f"{command.value} was refused: {error}")
+                case failed:
+                    raise ProtocolError(f"{failed.error} came in the handshake")
+
+    async def _frame(self) -> Frame:
+        """The next frame, and not a byte behind it."""
+        while True:
+            if not self._received:
+                self._received = await self._stream.receive(CHUNK_SIZE)
+            missing = self._decoder.missing
+            piece, self._received = self._received[:missing], self._received[missing:]
+            messages, frames = self._decoder.feed(piece, self._source)
+            if messages:
+                raise ProtocolError(f"a message came before the {self._awaited}")
+            if frames:
+                return frames[0]
+
+    def _take_received(self) -> bytes:
+        received, self._received = self._received, b""
+        return received
+
+    def _failed(self, reason: str) -> HandshakeFailed:
+        return HandshakeFailed(self._nsqd, reason)
+
+    def _tls_failed(self, error: ssl.SSLError) -> TLSFailed:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return TLSFailed(self._nsqd, f"its certificate is not accepted: {error.verify_message}")
+        return TLSFailed(self._nsqd, f"TLS failed: {error.reason or error}")

@@ -25,18 +25,20 @@ async def read(
     decoder: FrameDecoder[SourceT, MessageT],
     receiver: Receiver[SourceT, MessageT],
     *,
+    received: bytes,
     arrived: Callable[[float], None],
     handle_frames: Callable[[list[Frame]], None],
 ) -> None:
     """Route what is received until the stream ends.
 
+    :param received: what was received already
     :param arrived: told the time of each arrival, on AnyIO's clock
     :param handle_frames: given the frames of each chunk that are no messages
     :raises anyio.EndOfStream: when nsqd closed the connection
     :raises ProtocolError: when the bytes are no NSQ frames
     """
+    data = received or await stream.receive(CHUNK_SIZE)
     while True:
-        data = await stream.receive(CHUNK_SIZE)
         now = anyio.current_time()
         arrived(now)
         messages, frames = decoder.feed(data, receiver.arrival(now))
@@ -44,3 +46,4 @@ async def read(
             receiver.received(messages, now)
         if frames:
             handle_frames(frames)
+        data = await stream.receive(CHUNK_SIZE)

@@ -7,8 +7,9 @@ from contextlib import AbstractAsyncContextManager
 
 import anyio
 
-from ..address import addresses
+from ..address import nsqd_addresses
 from ..checks import check_integer
+from ..connection import prepared
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..http import Nsqlookupd
@@ -46,7 +47,8 @@ def consume(
 
     :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
     :param channel: likewise; the consumers of one channel share its messages
-    :param nsqd: address or addresses, as ``host:port``; they are reconnected for as long as the block lasts
+    :param nsqd: address or addresses, as ``host:port`` or the path of a unix socket; they are reconnected for
+        as long as the block lasts
     :param nsqlookupd: URL or URLs of nsqlookupds, all of which are asked which nsqds have the topic;
         exactly one of ``nsqd`` and ``nsqlookupd`` must be given
     :param max_in_flight: how many messages may be unanswered at once, over all connections, 0 or more;
@@ -77,14 +79,14 @@ def consume(
     return Consumer(
         topic,
         channel,
-        nsqds=() if nsqd is None else addresses(nsqd),
+        nsqds=() if nsqd is None else nsqd_addresses(nsqd),
         nsqlookupds=() if nsqlookupd is None else _urls(nsqlookupd),
         max_in_flight=max_in_flight,
         limiter=limiter,
         on_give_up=on_give_up,
         on_event=on_event,
         options=options or ConsumerOptions(),
-        connection=connection or ConnectionOptions(),
+        connection=prepared(connection or ConnectionOptions()),
     ).running()
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import anyio
 
-from ..address import Address
+from ..address import NsqdAddress
 from ..checks import check_integer, check_seconds
 from ..connection.background import Background
 from ..errors import Closed
@@ -44,7 +44,7 @@ class Consumer:
         topic: str,
         channel: str,
         *,
-        nsqds: Sequence[Address],
+        nsqds: Sequence[NsqdAddress],
         nsqlookupds: Sequence[str],
         max_in_flight: int | None,
         limiter: anyio.CapacityLimiter | None,

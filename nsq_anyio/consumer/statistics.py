@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from ..protocol.authorization import AuthReply
+from ..protocol.identify import IdentifyReply
+
 __all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters"]
 
 
@@ -37,7 +40,10 @@ class Counters:
 class ConnectionStatistics:
     """A snapshot of one subscribed connection.
 
-    :ivar nsqd: its address, as ``host:port``
+    :ivar nsqd: its address, as ``host:port`` or a path
+    :ivar identity: what nsqd answered to IDENTIFY: its version and limits, and whether TLS, snappy or deflate
+        are in use
+    :ivar authorization: what nsqd answered to AUTH; None where it asked for none
     :ivar rdy: its RDY count
     :ivar max_rdy_count: the most that its nsqd allows
     :ivar in_flight: its messages that wait for their answer
@@ -50,6 +56,8 @@ class ConnectionStatistics:
     """
 
     nsqd: str
+    identity: IdentifyReply
+    authorization: AuthReply | None
     rdy: int
     max_rdy_count: int
     in_flight: int

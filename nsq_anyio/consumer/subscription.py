@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
-from ..address import Address
+from ..address import NsqdAddress
 from ..connection import Connection, Request
 from ..errors import ProtocolError
 from ..events import (
@@ -25,6 +25,7 @@ from ..policy.backoff import Result
 from ..policy.rdy import ConnectionRdy
 from ..policy.requeue import requeue_delay
 from ..protocol import commands, session
+from ..protocol.identify import IdentifyReply
 from .budget import Slot
 from .inbox import Inbox
 from .message import Delivery, Message
@@ -49,7 +50,7 @@ class Subscription:
 
     def __init__(
         self,
-        address: Address,
+        address: NsqdAddress,
         topic: str,
         channel: str,
         *,
@@ -118,8 +119,11 @@ class Subscription:
 
     def snapshot(self) -> ConnectionStatistics:
         """What can be told of it now."""
+        connection = self.connection
         return ConnectionStatistics(
             nsqd=self.nsqd,
+            identity=connection.identity if connection else IdentifyReply(),
+            authorization=connection.authorization if connection else None,
             rdy=self.rdy,
             max_rdy_count=self.max_rdy_count,
             in_flight=len(self.in_flight),

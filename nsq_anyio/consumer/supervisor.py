@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from ..address import Address
+from ..address import Address, NsqdAddress
 from ..connection import open_connection
-from ..errors import ConnectionFailed, PermanentRefusal
+from ..errors import ConnectionFailed, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.rdy import RdyPolicy, plan
@@ -49,7 +49,7 @@ class Supervisor:
         topic: str,
         channel: str,
         *,
-        nsqds: Sequence[Address],
+        nsqds: Sequence[NsqdAddress],
         discovery: Discovery | None,
         inbox: Inbox,
         limiter: anyio.CapacityLimiter,
@@ -60,7 +60,7 @@ class Supervisor:
     ) -> None:
         self.topic = topic
         self.channel = channel
-        self.subscriptions: dict[Address, Subscription] = {}
+        self.subscriptions: dict[NsqdAddress, Subscription] = {}
         self.closed_counters: Counters = Counters()
         self.max_in_flight: int = 0
         self.paused: bool = False
@@ -85,6 +85,7 @@ class Supervisor:
         self._starved = anyio.Event()
         self._balancing = False
         self._refused = False
+        self._accepted = False  # by any nsqd
 
     async def run(self) -> None:
         """Connect and stay connected, until cancelled."""
@@ -114,7 +115,8 @@ class Supervisor:
         polls = self._options.prune_after_polls
         if self._discovery is None or self._stopping or not polls:
             return
-        for address in self._discovery.directory.vanished(list(self.subscriptions), polls):
+        discovered = [address for address in self.subscriptions if isinstance(address, Address)]
+        for address in self._discovery.directory.vanished(discovered, polls):
             options = self._options
             subscription = self.subscriptions[address]
             tasks.start_soon(retire, subscription, options.drain_timeout, options.close_timeout)
@@ -128,7 +130,7 @@ class Supervisor:
         if connected and self._discovery is not None:
             self._discovery.poll_soon()
 
-    async def _keep_connected(self, address: Address) -> None:
+    async def _keep_connected(self, address: NsqdAddress) -> None:
         """Serve a static nsqd, again and again, with growing delays while it fails."""
         reconnect = ReconnectDelay(self._options.reconnect_delay, self._options.max_reconnect_delay)
         delay = 0.0
@@ -142,7 +144,7 @@ class Supervisor:
             await self._serve(address, retry_after)
             await anyio.sleep(delay)
 
-    async def _serve(self, address: Address, retry_after: Callable[[float], float | None]) -> bool:
+    async def _serve(self, address: NsqdAddress, retry_after: Callable[[float], float | None]) -> bool:
         """One connection's life; whether one came about.
 
         :param retry_after: tells, from how long the connection lasted, when the next attempt follows
@@ -159,7 +161,10 @@ class Supervisor:
         )
         subscribed_at: float | None = None
         try:
-            async with open_connection(address, self._connection_options, subscription) as connection:
+            async with open_connection(
+                address, self._connection_options, subscription, accepted_before=self._accepted
+            ) as connection:
+                self._accepted = True
                 self._emit(Connected(str(address), connection.identity.version))
                 subscription.attach(connection, anyio.current_time())
                 await connection.subscribe(self.topic, self.channel)
@@ -169,7 +174,7 @@ class Supervisor:
                     await subscription.released.wait()
                 finally:
                     self._remove(subscription)
-        except PermanentRefusal as error:
+        except (PermanentRefusal, TLSFailed) as error:
             self._refused = True
             self._emit(ConnectFailed(str(address), error, None))
             self._fail(error)

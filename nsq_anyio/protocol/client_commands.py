@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import ServerError
 
@@ -16,6 +16,7 @@ __all__ = [
     "Invalid",
     "LineTooLong",
     "Mpub",
+    "MpubStart",
     "Nop",
     "Pub",
     "Rdy",
@@ -36,7 +37,7 @@ class Identify:
 class Auth:
     """``AUTH``, with the secret."""
 
-    secret: bytes
+    secret: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,13 @@ class Pub:
 
     topic: str
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MpubStart:
+    """The line of an ``MPUB``, ahead of its body: nsqd acts on it before it reads any further."""
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +132,19 @@ class LineTooLong:
 
 
 ClientCommand = (
-    Identify | Auth | Sub | Pub | Mpub | Dpub | Rdy | Fin | Req | Touch | Cls | Nop | Invalid | LineTooLong
+    Identify
+    | Auth
+    | Sub
+    | Pub
+    | MpubStart
+    | Mpub
+    | Dpub
+    | Rdy
+    | Fin
+    | Req
+    | Touch
+    | Cls
+    | Nop
+    | Invalid
+    | LineTooLong
 )

@@ -20,6 +20,7 @@ from .client_commands import (
     Invalid,
     LineTooLong,
     Mpub,
+    MpubStart,
     Nop,
     Pub,
     Rdy,
@@ -46,15 +47,21 @@ _NANOSECONDS = 1_000_000  # in a millisecond
 class CommandDecoder:
     """Turns received bytes into commands, however the bytes are cut.
 
+    It stops behind each IDENTIFY and AUTH until `resume` is called. What IDENTIFY negotiates decides how the
+    bytes behind it are to be read: they may belong to TLS, and are had by `take_rest` then. What AUTH leads
+    to may have to be waited for.
+
+    :param tls_required: whether commands other than IDENTIFY are refused until ``session`` says otherwise
     :ivar session: the state of the connection after the commands decoded so far
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.session: ServerSession = ServerSession()
+    def __init__(self, limits: Limits, *, tls_required: bool = False) -> None:
+        self.session: ServerSession = ServerSession(tls_required=tls_required)
         self._limits = limits
         self._buffer = ReceiveBuffer()
         self._commands: list[ClientCommand] = []
         self._started = False
+        self._paused = False
         self._finished = False
         self._steps = self._decode()
         self._needed = next(self._steps)
@@ -90,9 +97,21 @@ class CommandDecoder:
         self._buffer.end()
         return self._advance()
 
+    def resume(self) -> list[ClientCommand]:
+        """Decode what has come behind an IDENTIFY or AUTH, up to the next one."""
+        self._paused = False
+        return self._advance()
+
+    def take_rest(self) -> bytes:
+        """Take the bytes behind an IDENTIFY undecoded."""
+        self._buffer.join()
+        rest = self._buffer.data[self._buffer.position :]
+        self._buffer.position = len(self._buffer.data)
+        return rest
+
     def _advance(self) -> list[ClientCommand]:
         buffer = self._buffer
-        while not self._finished and (buffer.available >= self._needed or buffer.ended):
+        while not (self._finished or self._paused) and (buffer.available >= self._needed or buffer.ended):
             buffer.join()
             try:
                 self._needed = next(self._steps)
@@ -115,12 +134,17 @@ class CommandDecoder:
                     return
                 params = line.removesuffix(b"\r").split(b" ")
                 name = params[0]
+                if self.session.tls_required and name != b"IDENTIFY":
+                    raise _invalid(f"cannot {_text(name)} in current state (TLS required)")
                 if name in self._parsers:
                     self._commands.append(self._parsers[name](params))
                 elif name in self._readers:
                     # Not in one expression: `feed` puts a new list in place while this waits.
                     command = yield from self._readers[name](params)
                     self._commands.append(command)
+                    if isinstance(command, Identify | Auth):
+                        self._paused = True
+                        yield 0
                 else:
                     raise ServerError("E_INVALID", f"invalid command {_text(name)}")
         except ServerError as error:
@@ -235,6 +259,7 @@ class CommandDecoder:
             raise _invalid("MPUB insufficient number of parameters")
         # nsqd writes the code twice in this one.
         topic = _topic("MPUB", params[1], "E_BAD_TOPIC MPUB")
+        self._commands.append(MpubStart(topic))
         yield from self._size("MPUB", "body", "E_BAD_BODY", self._limits.max_body_size)
         # nsqd does not compare that size with what follows.
         return Mpub(topic, (yield from read_bodies(self._buffer, self._limits)))

@@ -6,7 +6,14 @@ import re
 
 from ..errors import PermanentRefusal, ServerError
 
-__all__ = ["FAILED_RESPONSE_CODES", "FATAL_CODES", "PERMANENT_CODES", "failed_message_id", "parse_error"]
+__all__ = [
+    "AUTH_FAILURE_CODES",
+    "FAILED_RESPONSE_CODES",
+    "FATAL_CODES",
+    "PERMANENT_CODES",
+    "failed_message_id",
+    "parse_error",
+]
 
 FAILED_RESPONSE_CODES = frozenset({"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"})
 """The three that answer no request and leave the connection open: the message was not in flight any more."""
@@ -14,6 +21,8 @@ FAILED_RESPONSE_CODES = frozenset({"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAIL
 PERMANENT_CODES = frozenset(
     {
         "E_AUTH_DISABLED",
+        "E_AUTH_ERROR",
+        "E_AUTH_FAILED",
         "E_AUTH_FIRST",
         "E_BAD_BODY",
         "E_BAD_CHANNEL",
@@ -24,11 +33,12 @@ PERMANENT_CODES = frozenset(
         "E_UNAUTHORIZED",
     }
 )
-"""In a handshake these answer every retry alike. (E_AUTH_FAILED is not here: the auth server may return.)"""
+"""In a handshake these answer every retry alike."""
+
+AUTH_FAILURE_CODES = frozenset({"E_AUTH_ERROR", "E_AUTH_FAILED"})
+"""A wrong secret, or an auth server that nsqd cannot reach: nsqd does not tell the two apart."""
 
 FATAL_CODES = PERMANENT_CODES | {
-    "E_AUTH_ERROR",
-    "E_AUTH_FAILED",
     "E_BAD_MESSAGE",
     "E_DPUB_FAILED",
     "E_MPUB_FAILED",

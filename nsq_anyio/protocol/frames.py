@@ -78,12 +78,17 @@ class FrameDecoder(Generic[SourceT, MessageT]):
         self._max_frame_size = max_frame_size
         self._parts: list[bytes] = []  # the head of an incomplete frame, joined only once it is complete
         self._held = 0
-        self._needed = 0
+        self._needed = _HEADER_LENGTH
 
     @property
     def buffered(self) -> int:
         """Bytes of an incomplete frame that are held; 0 between frames."""
         return self._held
+
+    @property
+    def missing(self) -> int:
+        """Bytes without which no further frame can be complete; with no more than these, one is at most."""
+        return self._needed - self._held
 
     def feed(self, data: bytes, source: SourceT) -> tuple[list[MessageT], list[Frame]]:
         """Decode all frames that ``data`` completes: messages, and the other frames, each in order.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import reprlib
 from dataclasses import dataclass
-from typing import TypeVar, cast
 
-from ..errors import ProtocolError
 from ..options import ConnectionOptions
+from .json_fields import field, parse_object, positive
 
 __all__ = ["DEFAULT_MAX_RDY_COUNT", "DEFAULT_MSG_TIMEOUT", "IdentifyReply", "identify_payload"]
 
@@ -19,8 +17,6 @@ DEFAULT_MSG_TIMEOUT = 60.0
 """nsqd's default ``--msg-timeout``, in seconds."""
 
 _DEFAULT_MAX_MSG_TIMEOUT = 900.0
-
-FieldT = TypeVar("FieldT", str, int, bool)
 
 
 def identify_payload(options: ConnectionOptions) -> bytes:
@@ -40,6 +36,17 @@ def identify_payload(options: ConnectionOptions) -> bytes:
         payload["output_buffer_timeout"] = _milliseconds(options.output_buffer_timeout)
     if options.msg_timeout is not None:
         payload["msg_timeout"] = _milliseconds(options.msg_timeout)
+    if options.tls:
+        payload["tls_v1"] = True
+    if options.snappy:
+        payload["snappy"] = True
+    if options.deflate:
+        payload["deflate"] = True
+        payload["deflate_level"] = options.deflate_level
+    if options.topology_region:
+        payload["topology_region"] = options.topology_region
+    if options.topology_zone:
+        payload["topology_zone"] = options.topology_zone
     return json.dumps(payload).encode("utf-8")
 
 
@@ -76,46 +83,22 @@ class IdentifyReply:
         """
         if data == b"OK":
             return cls(msg_timeout=options.msg_timeout or DEFAULT_MSG_TIMEOUT)
-        try:
-            parsed = json.loads(data)
-        except (ValueError, RecursionError):
-            parsed = None
-        if not isinstance(parsed, dict):
-            raise ProtocolError(f"the answer to IDENTIFY is neither OK nor a JSON object: {data[:80]!r}")
-        fields = cast("dict[str, object]", parsed)
+        fields = parse_object("IDENTIFY", data, "neither OK nor a JSON object")
         return cls(
-            version=_field(fields, "version", str, ""),
-            max_rdy_count=_positive(fields, "max_rdy_count", DEFAULT_MAX_RDY_COUNT),
-            msg_timeout=_positive(fields, "msg_timeout", int(DEFAULT_MSG_TIMEOUT * 1000)) / 1000,
-            max_msg_timeout=_positive(fields, "max_msg_timeout", int(_DEFAULT_MAX_MSG_TIMEOUT * 1000)) / 1000,
-            sample_rate=_field(fields, "sample_rate", int, 0),
-            tls_v1=_field(fields, "tls_v1", bool, False),
-            deflate=_field(fields, "deflate", bool, False),
-            deflate_level=_field(fields, "deflate_level", int, 0),
-            max_deflate_level=_field(fields, "max_deflate_level", int, 0),
-            snappy=_field(fields, "snappy", bool, False),
-            auth_required=_field(fields, "auth_required", bool, False),
-            output_buffer_size=_field(fields, "output_buffer_size", int, 0),
-            output_buffer_timeout=_field(fields, "output_buffer_timeout", int, 0) / 1000,
+            version=field("IDENTIFY", fields, "version", str, ""),
+            max_rdy_count=positive("IDENTIFY", fields, "max_rdy_count", DEFAULT_MAX_RDY_COUNT),
+            msg_timeout=positive("IDENTIFY", fields, "msg_timeout", int(DEFAULT_MSG_TIMEOUT * 1000)) / 1000,
+            max_msg_timeout=positive(
+                "IDENTIFY", fields, "max_msg_timeout", int(_DEFAULT_MAX_MSG_TIMEOUT * 1000)
+            )
+            / 1000,
+            sample_rate=field("IDENTIFY", fields, "sample_rate", int, 0),
+            tls_v1=field("IDENTIFY", fields, "tls_v1", bool, False),
+            deflate=field("IDENTIFY", fields, "deflate", bool, False),
+            deflate_level=field("IDENTIFY", fields, "deflate_level", int, 0),
+            max_deflate_level=field("IDENTIFY", fields, "max_deflate_level", int, 0),
+            snappy=field("IDENTIFY", fields, "snappy", bool, False),
+            auth_required=field("IDENTIFY", fields, "auth_required", bool, False),
+            output_buffer_size=field("IDENTIFY", fields, "output_buffer_size", int, 0),
+            output_buffer_timeout=field("IDENTIFY", fields, "output_buffer_timeout", int, 0) / 1000,
         )
-
-
-_MAX_INTEGER = 2**53  # beyond it a JSON number is no count or duration that nsqd could mean
-
-
-def _field(fields: dict[str, object], name: str, kind: type[FieldT], default: FieldT) -> FieldT:
-    value = fields.get(name, default)
-    # type(), not isinstance(): a bool is no number here.
-    if type(value) is not kind or (isinstance(value, int) and abs(value) > _MAX_INTEGER):
-        # reprlib looks only a few levels deep, where str() could exhaust the stack.
-        raise ProtocolError(
-            f"IDENTIFY was answered with {name}={reprlib.repr(value)}: expected {kind.__name__}"
-        )
-    return value
-
-
-def _positive(fields: dict[str, object], name: str, default: int) -> int:
-    value = _field(fields, name, int, default)
-    if value < 1:
-        raise ProtocolError(f"IDENTIFY was answered with {name}={value}: expected 1 or more")
-    return value

@@ -47,12 +47,16 @@ class ServerSession:
 
     That is ahead of its execution, but safe: a command that changes the state either succeeds, or its
     error ends the connection.
+
+    :param tls_required: whether the client may do nothing before it has negotiated TLS
+    :ivar tls_required: whether that still holds; to be cleared when TLS runs
     """
 
-    __slots__ = ("state",)
+    __slots__ = ("state", "tls_required")
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls_required: bool = False) -> None:
         self.state: ServerState = ServerState.INIT
+        self.tls_required: bool = tls_required
 
     def receive(self, command: Command) -> None:
         """Note that ``command`` came in.

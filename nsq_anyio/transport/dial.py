@@ -1,4 +1,4 @@
-"""Opening a TCP connection to nsqd."""
+"""Opening a byte stream to nsqd: TCP, a unix socket, or what the user's dialer opens."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from typing import cast
 import anyio
 from anyio.abc import ByteStream
 
-from ..address import Address
+from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
+from ..options import Dialer
 
 __all__ = ["dial"]
 
 
-async def dial(address: Address, *, timeout: float) -> ByteStream:
-    """Connect to ``address`` within ``timeout`` seconds, trying all that its name resolves to.
+async def dial(address: NsqdAddress, *, timeout: float, dialer: Dialer | None = None) -> ByteStream:
+    """Connect to ``address`` within ``timeout`` seconds, trying all that a name resolves to (RFC 8305).
 
+    :param dialer: opens the stream instead
     :raises DialFailed: if nothing listens there, the name is unknown, or it takes too long
     """
     try:
         with anyio.fail_after(timeout):
+            if dialer is not None:
+                return await dialer(str(address))
+            if isinstance(address, UnixAddress):
+                return await anyio.connect_unix(address.path)
             return await anyio.connect_tcp(address.host, address.port)
     except TimeoutError:
         raise DialFailed(str(address), f"no connection within dial_timeout={timeout} s") from None

@@ -11,11 +11,12 @@ __all__ = ["half_close"]
 async def half_close(stream: ByteStream) -> None:
     """Tell the peer that nothing more will be sent; what it sends can still be received.
 
-    :raises anyio.BrokenResourceError: if the peer has vanished
+    :raises anyio.BrokenResourceError: if the peer has vanished, or the stream cannot do it
     :raises anyio.ClosedResourceError: if the stream was closed on this side
     """
     try:
         await stream.send_eof()
     except (OSError, RuntimeError) as error:
-        # AnyIO passes on what the system says on Trio, and on uvloop that its transport is closed already.
+        # AnyIO passes on what the system says on Trio, and on uvloop that its transport is closed already. A
+        # stream of a user's dialer, such as AnyIO's own TLS, may raise NotImplementedError (a RuntimeError).
         raise anyio.BrokenResourceError from error

@@ -129,16 +129,13 @@ class HungUp(ByteStream):
         await anyio.lowlevel.checkpoint()
 
 
-async def test_nsqds_reason_counts_even_if_a_send_fails_before_it_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def dial(_address: Address, timeout: float) -> ByteStream:
-        del timeout
+async def test_nsqds_reason_counts_even_if_a_send_fails_before_it_is_read() -> None:
+    async def dial(_address: str) -> ByteStream:
         return HungUp()
 
-    monkeypatch.setattr("nsq_anyio.connection.connection.dial", dial)
+    address = Address("127.0.0.1", 4150)
     with pytest.raises(ConnectionLost, match="nsqd refused a command: E_INVALID FIN bad id"):
-        async with open_connection(Address("127.0.0.1", 4150), ConnectionOptions(), Kept()) as client:
+        async with open_connection(address, ConnectionOptions(dialer=dial), Kept()) as client:
             client.outbox.put(commands.fin(message_id(1)))
             await anyio.sleep_forever()
 

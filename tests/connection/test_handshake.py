@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from nsq_anyio.connection import NoMessages, open_connection
-from nsq_anyio.errors import HandshakeFailed, PermanentRefusal
+from nsq_anyio.errors import ConnectionLost, HandshakeFailed, PermanentRefusal
 from nsq_anyio.options import ConnectionOptions, default_user_agent
 from nsq_anyio.protocol.frames import (
     FRAME_ERROR,
@@ -174,8 +174,15 @@ async def test_a_refusal_for_good_is_raised_as_it_is(code: bytes) -> None:
 
 
 async def test_another_error_may_pass_so_it_is_a_failed_handshake() -> None:
-    error = await failure(saying(encode_frame(FRAME_ERROR, b"E_AUTH_FAILED AUTH failed")))
-    assert "IDENTIFY was refused: E_AUTH_FAILED AUTH failed" in str(error)
+    error = await failure(saying(encode_frame(FRAME_ERROR, b"E_SUB_FAILED not now")))
+    assert "IDENTIFY was refused: E_SUB_FAILED not now" in str(error)
+
+
+async def test_an_answer_too_many_ends_the_connection() -> None:
+    async with fake_nsqd(saying(ANSWER + ANSWER)) as nsqd:
+        with anyio.fail_after(5), pytest.raises(ConnectionLost, match="no request was waiting"):
+            async with open_connection(nsqd.parsed, ConnectionOptions(), NoMessages()):
+                await anyio.sleep_forever()
 
 
 # The peer is no nsqd.
@@ -209,7 +216,6 @@ async def test_random_bytes_are_a_failed_handshake(seed: int) -> None:
         (encode_frame(FRAME_RESPONSE, b'{"max_rdy_count": "many"}'), "max_rdy_count='many'"),
         (encode_frame(FRAME_ERROR, b"E_FIN_FAILED FIN 0123456789abcdef failed"), "E_FIN_FAILED"),
         (encode_message_frame(1, 1, message_id(1), b"x"), "pushed message"),
-        (ANSWER + ANSWER, "no request was waiting"),
         (struct.pack(">ii", 1000, 0), "exceeds max_frame_size=500"),
         (struct.pack(">ii", -1, 0), "announced -1 bytes"),
     ],
@@ -241,7 +247,7 @@ async def test_a_peer_that_resets_the_connection() -> None:
             proxy.reset()
 
         tasks.start_soon(reset)
-        with pytest.raises(HandshakeFailed, match="the connection broke before IDENTIFY was answered"):
+        with pytest.raises(HandshakeFailed, match="the connection broke before the answer to IDENTIFY"):
             await identity(nsqd)
 
 

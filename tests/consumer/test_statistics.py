@@ -40,6 +40,8 @@ async def test_each_connection_is_counted_by_itself_and_all_of_them_together() -
         first, second = sorted(statistics.per_connection, key=lambda one: one.received, reverse=True)
         assert first == ConnectionStatistics(
             nsqd=three[0].nsqd,
+            identity=first.identity,
+            authorization=None,
             rdy=4,
             max_rdy_count=2500,
             in_flight=1,
@@ -50,6 +52,7 @@ async def test_each_connection_is_counted_by_itself_and_all_of_them_together() -
             late=0,
             refused=0,
         )
+        assert first.identity.max_rdy_count == 2500
         assert (second.received, second.finished, second.requeued, second.in_flight) == (2, 0, 1, 1)
         assert (statistics.connections, statistics.in_flight, statistics.waiting) == (2, 2, 0)
         assert (statistics.received, statistics.finished, statistics.requeued) == (5, 2, 1)

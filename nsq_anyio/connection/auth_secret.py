@@ -1,0 +1,30 @@
+"""The secret for AUTH, which nothing here ever shows."""
+
+from __future__ import annotations
+
+import inspect
+
+from ..errors import HandshakeFailed, InvalidOption
+from ..options import AuthSecret
+
+__all__ = ["reveal"]
+
+
+async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
+    """The secret itself; a function is called for it.
+
+    :raises HandshakeFailed: if the function raises; without its text, which may hold the secret
+    :raises InvalidOption: if it returns no secret
+    """
+    if callable(secret):
+        try:
+            returned = secret()
+            secret = await returned if inspect.isawaitable(returned) else returned
+        except Exception as error:
+            reason = f"the function auth_secret raised {type(error).__name__}"
+            raise HandshakeFailed(nsqd, reason) from error
+    if not isinstance(secret, str | bytes) or not secret:
+        raise InvalidOption(
+            f"the function auth_secret returned {type(secret).__name__}: use a non-empty string or bytes"
+        )
+    return secret.encode() if isinstance(secret, str) else secret

@@ -1,0 +1,252 @@
+"""Snappy and deflate of what runs over a connection, in memory that a hostile peer cannot drive up."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Protocol
+
+import snappy  # type: ignore[import-untyped]  # it ships no types; what is used of it is typed below
+
+from ..errors import ProtocolError
+from .receive_buffer import ReceiveBuffer
+
+__all__ = ["Codec", "Deflate", "Snappy"]
+
+
+class Codec(Protocol):
+    """Both directions of one connection; they share no state, so two tasks may use one each."""
+
+    def compress(self, data: bytes) -> bytes:
+        """Compress ``data``, flushed: the peer can decompress all of it. Send each result, in order."""
+        ...
+
+    def feed(self, data: bytes) -> None:
+        """Add compressed bytes. Feed when `decompress` returns nothing, so that no backlog grows."""
+        ...
+
+    def decompress(self, max_size: int) -> bytes:
+        """Take decompressed bytes; none when it needs more input.
+
+        :param max_size: the most bytes to return, 1 or more
+        :raises ProtocolError: if the input is damaged; from then on, always
+        """
+        ...
+
+
+# Snappy's framing format, https://github.com/google/snappy/blob/main/framing_format.txt: a stream is made of
+# chunks, each a type, a 3-byte little-endian length and that many bytes. Data chunks start with a checksum.
+_COMPRESSED, _UNCOMPRESSED, _IDENTIFIER = 0x00, 0x01, 0xFF
+_FIRST_SKIPPABLE = 0x80
+_HEADER_SIZE = 4
+_CHECKSUM_SIZE = 4
+_STREAM_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
+_MAX_BLOCK = 65536
+# By type: what _MAX_BLOCK bytes can grow to when snappy compresses them, or themselves. Go's reader, which is
+# nsqd's, has the same bounds.
+_MAX_CHUNK = (
+    _CHECKSUM_SIZE + 32 + _MAX_BLOCK + _MAX_BLOCK // 6,
+    _CHECKSUM_SIZE + _MAX_BLOCK,
+)
+_MAX_VARINT = 5
+
+_unpack_header = struct.Struct("<I").unpack_from
+
+
+class _SnappyCompressor(Protocol):
+    def add_chunk(self, data: bytes) -> bytes: ...
+
+
+class _SnappyDecompressor(Protocol):
+    def decompress(self, data: bytes) -> bytes: ...
+
+
+class Snappy:
+    """Snappy in its framing format.
+
+    The chunks are found and judged here, since the library decompresses without bounds. It gets them joined
+    in runs of one block's size: a call for each of the small chunks that nsqd may flush would cost more than
+    their decompression, and larger runs are no faster.
+
+    Bytes that stand before damaged ones are not all returned if they arrived together.
+    """
+
+    __slots__ = ("_compressor", "_decompressor", "_identified", "_input", "_needed", "_rest", "_to_skip")
+
+    def __init__(self) -> None:
+        self._compressor: _SnappyCompressor = snappy.StreamCompressor()
+        self._decompressor: _SnappyDecompressor = snappy.StreamDecompressor()
+        self._input = ReceiveBuffer()
+        self._needed = _HEADER_SIZE  # bytes of input without which there is no going on
+        self._to_skip = 0  # bytes of a skippable chunk that are still to come
+        self._identified = False
+        self._rest = memoryview(b"")  # decompressed, and not taken yet
+
+    def compress(self, data: bytes) -> bytes:
+        """Compress ``data`` to whole chunks, the first time behind the stream identifier."""
+        return self._compressor.add_chunk(data)
+
+    def feed(self, data: bytes) -> None:
+        """Add compressed bytes, cut anywhere."""
+        if self._to_skip:
+            skipped = min(self._to_skip, len(data))
+            self._to_skip -= skipped
+            data = data[skipped:]
+        self._input.feed(data)
+
+    def decompress(self, max_size: int) -> bytes:
+        """Take the next decompressed bytes, ``max_size`` at most; none when no chunk is complete.
+
+        :raises ProtocolError: if this is no snappy stream, or it is damaged
+        """
+        if not self._rest:
+            output = self._next_run(min(max_size, _MAX_BLOCK))
+            if len(output) <= max_size:
+                return output
+            self._rest = memoryview(output)
+        taken = bytes(self._rest[:max_size])
+        self._rest = self._rest[max_size:]
+        return taken
+
+    def _next_run(self, max_size: int) -> bytes:
+        """What the next data chunks hold: ``max_size`` bytes at most, or one chunk that holds more."""
+        source = self._input
+        while source.available >= self._needed:
+            source.join()
+            kind, length = _chunk_header(source.data, source.position)
+            if kind == _IDENTIFIER:
+                self._take_identifier(length)
+            elif not self._identified:
+                raise ProtocolError(
+                    f"the snappy stream starts with a chunk of type {kind:#04x} instead of its identifier"
+                )
+            elif kind <= _UNCOMPRESSED:
+                if output := self._take_run(max_size):
+                    return output
+            elif kind >= _FIRST_SKIPPABLE:
+                self._skip(length)
+            else:
+                raise ProtocolError(
+                    f"a snappy chunk has the reserved type {kind:#04x}, which cannot be skipped"
+                )
+        return b""
+
+    def _take_identifier(self, length: int) -> None:
+        """It may come again: a stream can be the concatenation of several."""
+        source = self._input
+        if length != len(_STREAM_IDENTIFIER) - _HEADER_SIZE:
+            raise ProtocolError(f"a snappy stream identifier of {length} bytes instead of 6")
+        self._needed = len(_STREAM_IDENTIFIER)
+        if source.available < self._needed:
+            return
+        if not source.data.startswith(_STREAM_IDENTIFIER, source.position):
+            raise ProtocolError("a snappy stream identifier that does not say sNaPpY")
+        source.position += self._needed
+        self._needed = _HEADER_SIZE
+        self._identified = True
+
+    def _skip(self, length: int) -> None:
+        """Drop a chunk without waiting for it to be complete: it may have 16 MiB."""
+        source = self._input
+        size = _HEADER_SIZE + length
+        skipped = min(size, source.available)
+        source.position += skipped
+        self._to_skip = size - skipped
+
+    def _take_run(self, max_size: int) -> bytes:
+        data = self._input.data
+        start = end = self._input.position
+        size = 0
+        self._needed = _HEADER_SIZE
+        while len(data) - end >= _HEADER_SIZE:
+            kind, length = _chunk_header(data, end)
+            if kind > _UNCOMPRESSED:
+                break
+            if not _CHECKSUM_SIZE <= length <= _MAX_CHUNK[kind]:
+                raise ProtocolError(
+                    f"a snappy chunk of type {kind:#04x} has {length} bytes: "
+                    f"{_CHECKSUM_SIZE} to {_MAX_CHUNK[kind]} are allowed"
+                )
+            block = end + _HEADER_SIZE + _CHECKSUM_SIZE
+            following = end + _HEADER_SIZE + length
+            if following > len(data):
+                self._needed = following - end
+                break
+            size += _uncompressed_size(data, block, following) if kind == _COMPRESSED else following - block
+            if size > max_size and end > start:
+                break
+            end = following
+        if end == start:
+            return b""
+        try:
+            output = self._decompressor.decompress(b"".join((_STREAM_IDENTIFIER, data[start:end])))
+        except Exception as error:  # a type of its own or OSError, as the library's version has it
+            raise ProtocolError(f"a damaged snappy chunk: {error}") from error
+        self._input.position = end
+        return output
+
+
+def _chunk_header(data: bytes, position: int) -> tuple[int, int]:
+    header: int
+    (header,) = _unpack_header(data, position)
+    return header & 0xFF, header >> 8
+
+
+def _uncompressed_size(data: bytes, start: int, end: int) -> int:
+    """The size that a compressed block claims to have, which leads it as a varint."""
+    size = shift = 0
+    for byte in data[start : min(end, start + _MAX_VARINT)]:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    else:
+        raise ProtocolError("a compressed snappy chunk does not tell its uncompressed size")
+    if size > _MAX_BLOCK:
+        raise ProtocolError(f"a snappy chunk claims {size} uncompressed bytes: {_MAX_BLOCK} are allowed")
+    return size
+
+
+class Deflate:
+    """Raw deflate (RFC 1951, without header and checksum), as Go's compress/flate has it.
+
+    :param level: how hard to compress: 1 (fastest) to 9 (smallest); default 6
+    """
+
+    __slots__ = ("_compressor", "_decompressor", "_input")
+
+    def __init__(self, level: int = 6) -> None:
+        self._compressor = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+        self._decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._input = b""
+
+    def compress(self, data: bytes) -> bytes:
+        """Compress ``data`` up to a sync marker, as Go's ``Writer.Flush`` ends it."""
+        return self._compressor.compress(data) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
+
+    def feed(self, data: bytes) -> None:
+        """Add compressed bytes, cut anywhere."""
+        self._input += data
+
+    def decompress(self, max_size: int) -> bytes:
+        """Take the next decompressed bytes, ``max_size`` at most; none when it needs more input.
+
+        A final block ends the stream: nothing comes after it.
+
+        :raises ProtocolError: if the input is damaged, or goes on after the final block
+        """
+        if max_size < 1:
+            raise ValueError(f"max_size={max_size} is not valid: use 1 or more")  # 0 is no limit for zlib
+        source = self._decompressor
+        if not source.eof:
+            try:
+                # Even without input: zlib may hold output that the last call had no room for.
+                output = source.decompress(self._input, max_size)
+            except zlib.error as error:
+                raise ProtocolError(f"a damaged deflate stream: {error}") from error
+            self._input = source.unused_data if source.eof else source.unconsumed_tail
+            if output:
+                return output
+        if source.eof and self._input:
+            raise ProtocolError(f"{len(self._input)} bytes follow the end of the deflate stream")
+        return b""

@@ -1,0 +1,55 @@
+"""The fields of a JSON object that nsqd answers with, checked."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from typing import TypeVar, cast
+
+from ..errors import ProtocolError
+
+__all__ = ["field", "parse_object", "positive"]
+
+FieldT = TypeVar("FieldT", str, int, bool)
+
+_MAX_INTEGER = 2**53  # beyond it a JSON number is no count or duration that nsqd could mean
+
+
+def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> dict[str, object]:
+    """The object that answers ``command``; ``problem`` says what another answer is.
+
+    :raises ProtocolError: if it is none
+    """
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise ProtocolError(f"the answer to {command} is {problem}: {data[:80]!r}")
+    return cast("dict[str, object]", parsed)
+
+
+def field(command: str, fields: dict[str, object], name: str, kind: type[FieldT], default: FieldT) -> FieldT:
+    """One field of the answer to ``command``, or ``default`` where it is missing.
+
+    :raises ProtocolError: if it is of another type, or an absurd number
+    """
+    value = fields.get(name, default)
+    # type(), not isinstance(): a bool is no number here.
+    if type(value) is not kind or (isinstance(value, int) and abs(value) > _MAX_INTEGER):
+        # reprlib looks only a few levels deep, where str() could exhaust the stack.
+        raise ProtocolError(
+            f"{command} was answered with {name}={reprlib.repr(value)}: expected {kind.__name__}"
+        )
+    return value
+
+
+def positive(command: str, fields: dict[str, object], name: str, default: int) -> int:
+    """A field that is 1 or more.
+
+    :raises ProtocolError: if it is not
+    """
+    value = field(command, fields, name, int, default)
+    if value < 1:
+        raise ProtocolError(f"{command} was answered with {name}={value}: expected 1 or more")
+    return value

@@ -1,0 +1,249 @@
+"""TLS over any byte stream.
+
+AnyIO has a ``TLSStream``; this one exists for three reasons:
+
+- One task writes a socket (an invariant of the architecture), and AnyIO's sends from ``receive()`` as well.
+  Here only the handshake, ``send()`` and ``send_eof()`` send. What OpenSSL wants to say while it reads, such
+  as the answer to a KeyUpdate, goes out with the next send: RFC 8446, 4.6.3 asks for that answer before the
+  next application data and no sooner.
+- ``send_eof()`` ends one direction only, as NSQ's orderly close needs it; AnyIO's raises.
+- One ``receive()`` decrypts all records that have arrived, where AnyIO's returns one of at most 16 KiB.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from anyio.abc import ByteStream
+from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
+from anyio.streams.tls import TLSAttribute
+
+__all__ = ["TLSStream", "start_tls"]
+
+RECEIVE_SIZE = 256 * 1024
+"""The most encrypted bytes that are taken from the transport at once."""
+
+SEND_SIZE = 256 * 1024
+"""How much of a large send is encrypted at once, so that memory does not hold all of it twice."""
+
+RECORD_SIZE = 16 * 1024
+"""The most data of one record (RFC 8446, 5.1)."""
+
+
+class TLSStream(ByteStream):
+    """What `start_tls` returns: one task may receive while another sends.
+
+    A peer that ends the transport without close_notify, as nsqd does, has ended the stream: NSQ's frames tell
+    their own length, so nothing can be cut off unnoticed.
+
+    Closing it closes the transport, without a word to the peer: `send_eof` is the orderly end.
+    """
+
+    def __init__(
+        self, stream: ByteStream, ssl_object: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO
+    ) -> None:
+        self._stream = stream
+        self._ssl = ssl_object
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._drained = b""
+        self._peer_ended = False
+        self._failure: ssl.SSLError | None = None
+        self._cut = False
+
+    async def handshake(self) -> None:
+        """Agree with the peer; see `start_tls`, which is the way to call it."""
+        while True:
+            try:
+                self._ssl.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                self._incoming.write(await self._stream.receive(RECEIVE_SIZE))
+            except ssl.SSLError:
+                with suppress(anyio.BrokenResourceError):  # who has gone needs not be told why
+                    await self._flush()
+                raise
+            else:
+                await self._flush()
+                return
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """Return what has arrived, once that is at least one byte and at most ``max_bytes``.
+
+        :raises anyio.EndOfStream: if the peer has ended TLS, or the transport
+        :raises anyio.BrokenResourceError: if the transport broke; or, from an `ssl.SSLError`, if the peer
+            sent an alert or what is not TLS
+        :raises anyio.ClosedResourceError: if the stream was closed on this side
+        """
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes={max_bytes} is not valid: use 1 or more")
+        await checkpoint_if_cancelled()
+        if data := self._decrypt(max_bytes):
+            await (
+                cancel_shielded_checkpoint()
+            )  # the data is taken: a cancellation comes with the next receive
+            return data
+        while True:
+            self._incoming.write(await self._stream.receive(RECEIVE_SIZE))
+            if data := self._decrypt(max_bytes):
+                return data
+
+    async def send(self, item: bytes) -> None:
+        """Encrypt all and send it.
+
+        A send that is cancelled or fails half-way may have cut a record. The peer could not read what follows
+        that, so nothing more can be sent.
+
+        :raises anyio.BrokenResourceError: if the peer has vanished or failed, or an earlier send was cut
+        :raises anyio.ClosedResourceError: if the stream was closed on this side
+        """
+        await checkpoint_if_cancelled()
+        rest = memoryview(item)
+        while rest:
+            self._check_outgoing()
+            try:
+                written = self._ssl.write(rest[:SEND_SIZE])
+            except ssl.SSLError as error:
+                raise anyio.BrokenResourceError from error
+            rest = rest[written:]
+            await self._flush()
+
+    async def send_eof(self) -> None:
+        """Tell the peer that nothing more will be sent; what it sends can still be received.
+
+        :raises anyio.BrokenResourceError: if the peer has vanished or failed, or an earlier send was cut
+        :raises anyio.ClosedResourceError: if the stream was closed on this side
+        """
+        await checkpoint_if_cancelled()
+        # While data is waiting to be read, OpenSSL takes close_notify for the end of both directions.
+        self._drained += self._read_records(sys.maxsize)
+        self._check_outgoing()
+        try:
+            self._ssl.unwrap()
+        except ssl.SSLWantReadError:
+            pass  # it waits for the peer's close_notify, which receive() will see
+        except ssl.SSLError as error:
+            raise anyio.BrokenResourceError from error
+        await self._flush()
+        with suppress(NotImplementedError):  # close_notify alone says it as well
+            await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        """Close the transport."""
+        await self._stream.aclose()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        """AnyIO's `TLSAttribute` set, and what the transport has."""
+        tls = self._ssl
+        stream: Any = self._stream  # AnyIO leaves the types of its mapping open
+        attributes: dict[Any, Callable[[], Any]] = {**stream.extra_attributes}
+        attributes[TLSAttribute.alpn_protocol] = tls.selected_alpn_protocol
+        attributes[TLSAttribute.channel_binding_tls_unique] = tls.get_channel_binding
+        attributes[TLSAttribute.cipher] = tls.cipher
+        attributes[TLSAttribute.peer_certificate] = tls.getpeercert
+        attributes[TLSAttribute.peer_certificate_binary] = lambda: tls.getpeercert(binary_form=True)
+        attributes[TLSAttribute.server_side] = lambda: tls.server_side
+        attributes[TLSAttribute.shared_ciphers] = lambda: tls.shared_ciphers() if tls.server_side else None
+        attributes[TLSAttribute.ssl_object] = lambda: tls
+        attributes[TLSAttribute.standard_compatible] = lambda: False
+        attributes[TLSAttribute.tls_version] = tls.version
+        return attributes
+
+    def _decrypt(self, max_bytes: int) -> bytes:
+        """What can be read without waiting; b"" when that is nothing yet."""
+        if self._drained:
+            data, self._drained = self._drained[:max_bytes], self._drained[max_bytes:]
+        else:
+            data = self._read_records(max_bytes)
+        if not data:
+            if self._failure is not None:
+                raise anyio.BrokenResourceError from self._failure
+            if self._peer_ended:
+                raise anyio.EndOfStream
+        return data
+
+    def _read_records(self, max_bytes: int) -> bytes:
+        """Decrypt what has arrived, and note how it ends."""
+        records: list[bytes] = []
+        try:
+            while max_bytes > 0:
+                record = self._ssl.read(min(max_bytes, RECORD_SIZE))
+                if not record:
+                    self._peer_ended = True
+                    break
+                records.append(record)
+                max_bytes -= len(record)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:  # what read() raises at the peer's end once we have sent ours
+            self._peer_ended = True
+        except ssl.SSLError as error:
+            self._failure = self._failure or error  # the first tells why
+        return b"".join(records)
+
+    def _check_outgoing(self) -> None:
+        if self._failure is not None:
+            raise anyio.BrokenResourceError from self._failure
+        if self._cut:
+            raise anyio.BrokenResourceError("an earlier send was cut: the peer cannot read what follows it")
+
+    async def _flush(self) -> None:
+        if not self._outgoing.pending:
+            return
+        try:
+            await self._stream.send(self._outgoing.read())
+        except BaseException:
+            self._cut = True
+            raise
+
+
+async def start_tls(
+    stream: ByteStream,
+    context: ssl.SSLContext,
+    *,
+    server_hostname: str | None = None,
+    server_side: bool = False,
+    received: bytes = b"",
+) -> TLSStream:
+    """Do the TLS handshake; no other task may use ``stream`` any more.
+
+    On TLS 1.3 a client is done before the server has looked at its certificate: a refusal comes to the first
+    ``receive()``, as `anyio.BrokenResourceError` from an `ssl.SSLError`.
+
+    :param server_hostname: the host name or IP address that the server's certificate must carry, of a client;
+        None for a context that does not check it
+    :param received: what was read from ``stream`` already
+    :raises ssl.SSLError: if either side refuses, or the peer does not speak TLS; as
+        `ssl.SSLCertVerificationError` if it is this side that does not accept the certificate. The peer was
+        sent an alert
+    :raises anyio.EndOfStream: if the peer hung up
+    :raises anyio.BrokenResourceError: if the peer vanished
+    """
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    incoming.write(received)
+    if server_hostname is not None:
+        server_hostname = server_hostname.removesuffix(".")  # absolute names: certificates carry no last dot
+    elif context.check_hostname:
+        raise _unusable(server_hostname, "the context checks it")
+    try:
+        ssl_object = context.wrap_bio(
+            incoming, outgoing, server_side=server_side, server_hostname=server_hostname
+        )
+    except (ValueError, TypeError) as error:  # not a name that a certificate can carry
+        raise _unusable(server_hostname, str(error)) from error
+    tls = TLSStream(stream, ssl_object, incoming, outgoing)
+    await tls.handshake()
+    return tls
+
+
+def _unusable(server_hostname: str | None, why: str) -> ssl.SSLError:
+    reason = f"server_hostname={server_hostname!r} cannot be used: {why}"
+    error = ssl.SSLError(ssl.SSL_ERROR_SSL, reason)
+    error.reason = reason  # OpenSSL's own errors have one, so callers rely on it
+    return error

@@ -1,0 +1,110 @@
+"""From TLS options to the context that does it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import NoReturn
+
+from ..errors import InvalidOption
+from ..options import TLSOptions
+
+__all__ = ["client_context", "tls_options"]
+
+_Path = str | os.PathLike[str]
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+_MISMATCH = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"}
+
+
+def tls_options(value: bool | ssl.SSLContext | TLSOptions) -> TLSOptions | None:
+    """What the ``tls`` option of a connection means; None for no TLS."""
+    if isinstance(value, TLSOptions):
+        return value
+    if isinstance(value, ssl.SSLContext):
+        return TLSOptions(ssl_context=value)
+    return TLSOptions() if value else None
+
+
+def client_context(options: TLSOptions) -> ssl.SSLContext:
+    """Read the files that ``options`` names; a finished ``ssl_context`` is returned as it is.
+
+    :raises InvalidOption: if a file cannot be read or used, naming the option, the path and the remedy
+    """
+    if options.ssl_context is not None:
+        return options.ssl_context
+    if options.ca_file is not None:
+        _check_certificates("ca_file", options.ca_file)
+    context = ssl.create_default_context(cafile=options.ca_file)
+    context.minimum_version = _VERSIONS[options.minimum_version]
+    # A renegotiation (TLS 1.2) would need sends while reading; refused, the connection goes on as it is.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    if not options.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if options.certificate_file is not None:
+        _load_certificate(context, options, options.certificate_file)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, options: TLSOptions, certificate_file: _Path) -> None:
+    _check_certificates("certificate_file", certificate_file)
+    if options.private_key_file is None:
+        key = f"certificate_file={os.fspath(certificate_file)!r}"
+    else:
+        _check_readable("private_key_file", options.private_key_file)
+        key = f"private_key_file={os.fspath(options.private_key_file)!r}"
+    is_encrypted = False
+
+    def password() -> str:
+        # Without a function OpenSSL would ask on the terminal, and wait there.
+        nonlocal is_encrypted
+        is_encrypted = True
+        if options.private_key_password is None:
+            raise InvalidOption(f"{key} holds an encrypted key: set private_key_password")
+        return options.private_key_password
+
+    try:
+        context.load_cert_chain(certificate_file, options.private_key_file, password)
+    except InvalidOption:
+        raise
+    except (ssl.SSLError, ValueError) as error:  # ValueError: a password that OpenSSL does not take
+        if isinstance(error, ssl.SSLError) and error.reason in _MISMATCH:
+            raise InvalidOption(
+                f"{key} holds the key of another certificate: "
+                f"use the one that belongs to certificate_file={os.fspath(certificate_file)!r}"
+            ) from error
+        if is_encrypted:
+            raise InvalidOption(
+                f"{key} holds an encrypted key that private_key_password does not open: check the password"
+            ) from None  # its cause might quote the password
+        raise InvalidOption(f"{key} holds no private key: use one in PEM format") from error
+
+
+def _check_certificates(option: str, path: _Path) -> None:
+    _check_readable(option, path)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except ssl.SSLError as error:
+        raise InvalidOption(
+            f"{option}={os.fspath(path)!r} holds no valid certificate: use a file in PEM format"
+        ) from error
+
+
+def _check_readable(option: str, path: _Path) -> None:
+    """Tell which file it is: OpenSSL's errors do not."""
+    try:
+        with Path(path).open("rb"):
+            pass
+    except OSError as error:
+        _refuse_path(option, path, error.strerror or str(error), error)
+    except ValueError as error:  # a NUL in it
+        _refuse_path(option, path, str(error), error)
+
+
+def _refuse_path(option: str, path: _Path, reason: str, cause: Exception) -> NoReturn:
+    raise InvalidOption(
+        f"{option}={os.fspath(path)!r} cannot be read ({reason}): use the path of a readable PEM file"
+    ) from cause
