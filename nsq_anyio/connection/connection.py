@@ -29,6 +29,7 @@ from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..transport.dial import dial
 from ..transport.half_close import half_close
+from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import Handshake
 from .heartbeat import watch_silence
@@ -66,7 +67,7 @@ class Connection(Generic[SourceT, MessageT]):
         self.nsqd: str = str(address)
         self.identity: IdentifyReply = IdentifyReply()
         self.authorization: AuthReply | None = None
-        self.outbox: Outbox = Outbox()
+        self.outbox: Outbox = Outbox(self._commands_taken)
         self.outstanding_bytes: int = 0
         self._address = address
         self._options = options
@@ -116,6 +117,8 @@ class Connection(Generic[SourceT, MessageT]):
         self._requested += 1
         self.outstanding_bytes += size
         self.outbox.put(data)
+        if self._session.waiting == 1:
+            self.outbox.flush()  # it waits for a round trip; others join it with the writer's turn
         return request
 
     async def subscribe(self, topic: str, channel: str) -> None:
@@ -157,18 +160,14 @@ class Connection(Generic[SourceT, MessageT]):
 
     async def shake_hands(self, *, accepted_before: bool) -> None:
         """Do the handshake on the fresh stream."""
-        now = anyio.current_time()
+        source = self._receiver.arrival(anyio.current_time())
         handshake = Handshake(
-            self._address,
-            self._stream,
-            self._session,
-            self._decoder,
-            self._receiver.arrival(now),
-            self._options,
-            accepted_before=accepted_before,
+            self._address, self._stream, self._session, self._decoder, source, self._options
         )
-        negotiated = await handshake.run()
+        negotiated = await handshake.run(accepted_before=accepted_before)
         self._stream = negotiated.stream
+        if isinstance(self._stream, DirectSocketStream):
+            self.outbox.send_now = self._stream.send_now
         self._received = negotiated.received
         self.identity = negotiated.identity
         self.authorization = negotiated.authorization
@@ -227,7 +226,6 @@ class Connection(Generic[SourceT, MessageT]):
                 self._stream,
                 self.outbox,
                 timeout=timeout,
-                taken=self._commands_taken,
                 sent=self._receiver.progressed,
             )
         except TimeoutError:

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from ..address import Address, NsqdAddress
-from ..errors import HandshakeFailed, PermanentRefusal, ProtocolError, ServerError, TLSFailed
+from ..errors import HandshakeFailed, NSQError, PermanentRefusal, ProtocolError, ServerError, TLSFailed
 from ..options import ConnectionOptions, TLSOptions
 from ..protocol import commands
 from ..protocol.authorization import AuthReply
@@ -58,11 +58,7 @@ class Negotiated:
 
 
 class Handshake(Generic[SourceT, MessageT]):
-    """One handshake on a fresh stream.
-
-    :param accepted_before: whether an nsqd has accepted the same secret before, so that a failed AUTH is the
-        auth server's fault, which passes
-    """
+    """One handshake on a fresh stream."""
 
     def __init__(
         self,
@@ -72,8 +68,6 @@ class Handshake(Generic[SourceT, MessageT]):
         decoder: FrameDecoder[SourceT, MessageT],
         source: SourceT,
         options: ConnectionOptions,
-        *,
-        accepted_before: bool,
     ) -> None:
         self._nsqd = str(address)
         self._address = address
@@ -82,17 +76,20 @@ class Handshake(Generic[SourceT, MessageT]):
         self._decoder = decoder
         self._source = source
         self._options = options
-        self._accepted_before = accepted_before
+        self._accepted_before = False
         self._received = b""
         self._awaited = _FIRST
 
-    async def run(self) -> Negotiated:
+    async def run(self, *, accepted_before: bool) -> Negotiated:
         """Do it.
 
+        :param accepted_before: whether an nsqd has accepted the same secret before, so that a failed AUTH is
+            the auth server's fault, which passes
         :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails
         :raises PermanentRefusal: if nsqd refuses the options or the secret
         :raises HandshakeFailed: if the peer is no nsqd, hangs up, or takes longer than ``handshake_timeout``
         """
+        self._accepted_before = accepted_before
         timeout = self._options.handshake_timeout
         try:
             with anyio.fail_after(timeout):
@@ -170,7 +167,7 @@ class Handshake(Generic[SourceT, MessageT]):
             pass  # the next command answers it
         frame_type, data = frame
         if frame_type == FRAME_ERROR:
-            raise parse_error(data, handshake=True)
+            raise self._refusal(layer, parse_error(data, handshake=True))
         if frame != _OK:
             raise ProtocolError(f"nsqd confirmed {layer} with {data[:80]!r} instead of OK")
 
@@ -198,13 +195,16 @@ class Handshake(Generic[SourceT, MessageT]):
                 case Heartbeat():
                     pass  # the next command, which follows at once, answers it
                 case Refusal(error=error):
-                    if error.code in AUTH_FAILURE_CODES and self._accepted_before:
-                        raise ProtocolError(f"{error}: the auth server of nsqd may be away")
-                    if isinstance(error, PermanentRefusal):
-                        raise error
-                    raise ProtocolError(f"{command.value} was refused: {error}")
+                    raise self._refusal(command.value, error)
                 case failed:
                     raise ProtocolError(f"{failed.error} came in the handshake")
+
+    def _refusal(self, what: str, error: ServerError) -> NSQError:
+        if error.code in AUTH_FAILURE_CODES and self._accepted_before:
+            return ProtocolError(f"{error}: the auth server of nsqd may be away")
+        if isinstance(error, PermanentRefusal):
+            return error
+        return ProtocolError(f"{what} was refused: {error}")
 
     async def _frame(self) -> Frame:
         """The next frame, and not a byte behind it."""

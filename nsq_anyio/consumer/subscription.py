@@ -79,6 +79,7 @@ class Subscription:
         self._throttle = throttle
         self._look_again = look_again
         self._put: Callable[[bytes], None] = _nowhere
+        self._flush: Callable[[], None] = _nothing
         self._msg_timeout = 0.0
         self._max_msg_timeout = 0.0
         self.stopping: bool = False
@@ -94,6 +95,7 @@ class Subscription:
         """Take the connection, before SUB."""
         self.connection = connection
         self._put = connection.outbox.put
+        self._flush = connection.outbox.flush
         self._msg_timeout = connection.identity.msg_timeout
         self._max_msg_timeout = connection.identity.max_msg_timeout
         self.turn_changed_at = self.last_message_at = now
@@ -102,6 +104,7 @@ class Subscription:
         """The connection has ended: what was in flight on it goes to other consumers after its timeout."""
         self.connection = None
         self._put = _nowhere
+        self._flush = _nothing
         self.rdy = 0
         self.in_flight.clear()
         self.answered.set()
@@ -202,6 +205,8 @@ class Subscription:
         if found is message:
             self.counters.finished += 1
             self._put(commands.fin(message.wire_id))
+            if not self.in_flight:
+                self._flush()
             if self.emit.has_hook:
                 self.emit.to_hook(MessageFinished(self.nsqd, message.id, message.attempts))
             if self._throttle.engaged:
@@ -222,6 +227,8 @@ class Subscription:
             )
         self.counters.requeued += 1
         self._put(commands.req(message.wire_id, round(delay * 1000)))
+        if not self.in_flight:
+            self._flush()
         if self.emit.has_hook:
             self.emit.to_hook(MessageRequeued(self.nsqd, message.id, message.attempts, delay))
         self._throttle.result(Result.FAILURE if backoff else Result.NEUTRAL)
@@ -294,3 +301,7 @@ class Subscription:
 
 def _nowhere(command: bytes) -> None:
     """Where commands go while there is no connection: their messages are not in flight any more."""
+
+
+def _nothing() -> None:
+    """What there is to send then."""

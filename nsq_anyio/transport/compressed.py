@@ -64,6 +64,8 @@ class CompressedStream(ByteStream):
         :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was cut
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
+        if self._closed:
+            raise anyio.ClosedResourceError
         if self._send_cut:
             raise anyio.BrokenResourceError
         self._send_cut = True
@@ -82,4 +84,6 @@ class CompressedStream(ByteStream):
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
         """Those of the inner stream."""
-        return dict(self._stream.extra_attributes)
+        stream: Any = self._stream  # AnyIO leaves the types of its mapping open
+        attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
+        return attributes

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import cast
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, SocketStream
 
 from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
 from ..options import Dialer
+from .socket_stream import DirectSocketStream
 
 __all__ = ["dial"]
 
@@ -24,9 +26,13 @@ async def dial(address: NsqdAddress, *, timeout: float, dialer: Dialer | None = 
         with anyio.fail_after(timeout):
             if dialer is not None:
                 return await dialer(str(address))
+            stream: SocketStream
             if isinstance(address, UnixAddress):
-                return await anyio.connect_unix(address.path)
-            return await anyio.connect_tcp(address.host, address.port)
+                stream = await anyio.connect_unix(address.path)
+            else:
+                stream = await anyio.connect_tcp(address.host, address.port)
+            # On Windows the loop's own streams wait for a socket far better than it can be waited for apart.
+            return stream if sys.platform == "win32" else await DirectSocketStream.taking_over(stream)
     except TimeoutError:
         raise DialFailed(str(address), f"no connection within dial_timeout={timeout} s") from None
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that IDNA cannot encode

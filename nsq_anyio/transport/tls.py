@@ -84,9 +84,7 @@ class TLSStream(ByteStream):
             raise ValueError(f"max_bytes={max_bytes} is not valid: use 1 or more")
         await checkpoint_if_cancelled()
         if data := self._decrypt(max_bytes):
-            await (
-                cancel_shielded_checkpoint()
-            )  # the data is taken: a cancellation comes with the next receive
+            await cancel_shielded_checkpoint()  # the data is taken: the next receive() notices a cancellation
             return data
         while True:
             self._incoming.write(await self._stream.receive(RECEIVE_SIZE))
@@ -108,7 +106,7 @@ class TLSStream(ByteStream):
             self._check_outgoing()
             try:
                 written = self._ssl.write(rest[:SEND_SIZE])
-            except ssl.SSLError as error:
+            except ssl.SSLError as error:  # after send_eof, or amid a message of the peer in fragments
                 raise anyio.BrokenResourceError from error
             rest = rest[written:]
             await self._flush()
@@ -127,7 +125,7 @@ class TLSStream(ByteStream):
             self._ssl.unwrap()
         except ssl.SSLWantReadError:
             pass  # it waits for the peer's close_notify, which receive() will see
-        except ssl.SSLError as error:
+        except ssl.SSLError as error:  # amid a message of the peer in fragments
             raise anyio.BrokenResourceError from error
         await self._flush()
         with suppress(NotImplementedError):  # close_notify alone says it as well

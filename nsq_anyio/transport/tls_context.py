@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 from pathlib import Path
-from typing import NoReturn
 
 from ..errors import InvalidOption
 from ..options import TLSOptions
@@ -16,7 +15,8 @@ _Path = str | os.PathLike[str]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
-_MISMATCH = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"}
+# What OpenSSL says to a key of another certificate: of the same kind, and of another kind.
+_MISMATCH = {"KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
 
 
 def tls_options(value: bool | ssl.SSLContext | TLSOptions) -> TLSOptions | None:
@@ -53,34 +53,35 @@ def _load_certificate(context: ssl.SSLContext, options: TLSOptions, certificate_
     _check_certificates("certificate_file", certificate_file)
     if options.private_key_file is None:
         key = f"certificate_file={os.fspath(certificate_file)!r}"
+        remedy = "set private_key_file"
     else:
         _check_readable("private_key_file", options.private_key_file)
         key = f"private_key_file={os.fspath(options.private_key_file)!r}"
+        remedy = "use one in PEM format"
     is_encrypted = False
 
     def password() -> str:
         # Without a function OpenSSL would ask on the terminal, and wait there.
         nonlocal is_encrypted
         is_encrypted = True
-        if options.private_key_password is None:
-            raise InvalidOption(f"{key} holds an encrypted key: set private_key_password")
-        return options.private_key_password
+        return options.private_key_password or ""
 
     try:
         context.load_cert_chain(certificate_file, options.private_key_file, password)
-    except InvalidOption:
-        raise
     except (ssl.SSLError, ValueError) as error:  # ValueError: a password that OpenSSL does not take
         if isinstance(error, ssl.SSLError) and error.reason in _MISMATCH:
             raise InvalidOption(
                 f"{key} holds the key of another certificate: "
                 f"use the one that belongs to certificate_file={os.fspath(certificate_file)!r}"
             ) from error
-        if is_encrypted:
-            raise InvalidOption(
-                f"{key} holds an encrypted key that private_key_password does not open: check the password"
-            ) from None  # its cause might quote the password
-        raise InvalidOption(f"{key} holds no private key: use one in PEM format") from error
+        if not is_encrypted:
+            raise InvalidOption(f"{key} holds no private key: {remedy}") from error
+        # Its cause could quote the password.
+        if options.private_key_password is None:
+            raise InvalidOption(f"{key} holds an encrypted key: set private_key_password") from None
+        raise InvalidOption(
+            f"{key} holds an encrypted key that private_key_password does not open: check the password"
+        ) from None
 
 
 def _check_certificates(option: str, path: _Path) -> None:
@@ -98,13 +99,8 @@ def _check_readable(option: str, path: _Path) -> None:
     try:
         with Path(path).open("rb"):
             pass
-    except OSError as error:
-        _refuse_path(option, path, error.strerror or str(error), error)
-    except ValueError as error:  # a NUL in it
-        _refuse_path(option, path, str(error), error)
-
-
-def _refuse_path(option: str, path: _Path, reason: str, cause: Exception) -> NoReturn:
-    raise InvalidOption(
-        f"{option}={os.fspath(path)!r} cannot be read ({reason}): use the path of a readable PEM file"
-    ) from cause
+    except (OSError, ValueError) as error:  # ValueError: a NUL in it
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise InvalidOption(
+            f"{option}={os.fspath(path)!r} cannot be read ({reason}): use the path of a readable PEM file"
+        ) from error

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import anyio
@@ -23,8 +22,8 @@ from nsq_anyio.protocol.frames import (
     encode_message_frame,
 )
 
-from ..fake_nsqd import FakeConnection, Script, client_tasks, fake_nsqd, hold, message_id
-from ..layered_nsqd import OK, Compression, Layers, make_codec, put_on, server_context
+from ..fake_nsqd import FakeConnection, Script, client_tasks, fake_nsqd, hold, message_id, until
+from ..layered_nsqd import OK, Compression, Layers, make_codec, server_context
 from ..tls_files import TLSFiles, tls_files
 from .opened import Kept
 
@@ -33,7 +32,7 @@ __all__ = ["tls_files"]
 pytestmark = pytest.mark.anyio
 
 HEARTBEAT_FRAME = encode_frame(FRAME_RESPONSE, HEARTBEAT)
-SECRET = "s3cret"  # noqa: S105 - of this test
+SECRET = "s3cret"
 
 COMPRESSIONS: tuple[Compression, ...] = ("snappy", "deflate")
 WAYS: dict[str, tuple[bool, Compression | None]] = {
@@ -45,7 +44,7 @@ WAYS: dict[str, tuple[bool, Compression | None]] = {
 }
 
 
-@pytest.fixture(params=WAYS.values(), ids=WAYS)
+@pytest.fixture(params=list(WAYS.values()), ids=list(WAYS))
 def layers(request: pytest.FixtureRequest, tls_files: TLSFiles) -> Layers:
     """Every combination of layers, but for none."""
     has_tls, compression = request.param
@@ -62,6 +61,11 @@ def options_for(layers: Layers, files: TLSFiles, **others: Any) -> ConnectionOpt
     )
 
 
+def compressing(compression: Compression) -> ConnectionOptions:
+    """What asks for it, without TLS."""
+    return ConnectionOptions(snappy=compression == "snappy", deflate=compression == "deflate")
+
+
 @asynccontextmanager
 async def connected(
     script: Script, options: ConnectionOptions, receiver: Kept | None = None
@@ -75,11 +79,11 @@ async def connected(
 
 
 async def failure(script: Script, options: ConnectionOptions) -> nsq.NSQError:
-    """Why no connection comes about; nothing is left of it."""
+    """Why no connection comes about, or why it ends; nothing is left of it."""
     async with fake_nsqd(script) as nsqd:
         with anyio.fail_after(5), pytest.raises(nsq.NSQError) as caught:
             async with open_connection(nsqd.parsed, options, Kept()):
-                pass
+                await anyio.sleep_forever()
         assert client_tasks() == []
     return caught.value
 
@@ -130,35 +134,36 @@ async def test_large_bodies_travel_both_ways(layers: Layers, tls_files: TLSFiles
             client.outbox.put(b"PUB t\n" + len(body).to_bytes(4, "big") + body)
             await peer.expect(b"PUB t")
             assert peer.body == body
+        await until(lambda: len(kept.bodies) == len(bodies))
         assert kept.bodies == bodies
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 async def test_the_ok_may_be_cut_anywhere(compression: Compression) -> None:
     layers = Layers(compression=compression)
+    answer = layers.answer()
+    data = answer + make_codec(compression).compress(OK)
+    places = iter(range(len(answer) - 1, len(data)))
 
     async def script(connection: FakeConnection) -> None:
         await connection.introduction()
-        codec = make_codec(compression)
-        compressed = codec.compress(OK)
-        data = layers.answer() + compressed
-        for place in range(len(data)):
-            await connection.send(data[place : place + 1])
-            await anyio.wait_all_tasks_blocked()  # each byte is a chunk of its own for the client
+        place = next(places)
+        await connection.send(data[:place])
+        assert await connection.quiet(0.005)  # so that the rest is a chunk of its own for the client
+        await connection.send(data[place:])
         await hold(connection)
 
-    async with connected(script, ConnectionOptions(**{compression: True})) as (client, _):
-        assert getattr(client.identity, compression)
+    for _ in range(len(data) - len(answer) + 1):
+        async with connected(script, compressing(compression)) as (client, _):
+            assert getattr(client.identity, compression)
+    assert not list(places)
 
 
 async def test_heartbeats_may_come_at_every_stage(layers: Layers, tls_files: TLSFiles) -> None:
     async def script(connection: FakeConnection) -> None:
         await connection.introduction()
         await connection.send(HEARTBEAT_FRAME + layers.answer(auth_required=True))
-        if layers.tls is not None:
-            await Layers(layers.tls).start(connection, before=HEARTBEAT_FRAME)
-        if layers.compression is not None:
-            await Layers(None, layers.compression).start(connection, before=HEARTBEAT_FRAME)
+        await layers.start(connection, before=HEARTBEAT_FRAME)
         await connection.heartbeat()
         await connection.expect(b"AUTH")
         await connection.heartbeat()
@@ -193,7 +198,9 @@ async def test_a_connection_closes_in_order(layers: Layers, tls_files: TLSFiles)
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize(
-    "garbage", [b"\xff" * 40, OK, b"HTTP/1.1 400 Bad Request\r\n\r\n" * 3, bytes(40)], ids=lambda data: data[:4].hex()
+    "garbage",
+    [b"\xff" * 40, OK, b"HTTP/1.1 400 Bad Request\r\n\r\n" * 3, bytes(40)],
+    ids=lambda data: data[:4].hex(),
 )
 async def test_what_is_not_compressed_is_a_failed_handshake(compression: Compression, garbage: bytes) -> None:
     async def script(connection: FakeConnection) -> None:
@@ -201,7 +208,7 @@ async def test_what_is_not_compressed_is_a_failed_handshake(compression: Compres
         await connection.send(Layers(compression=compression).answer() + garbage)
         await connection.close()
 
-    error = await failure(script, ConnectionOptions(**{compression: True}))
+    error = await failure(script, compressing(compression))
     assert type(error) is nsq.HandshakeFailed
 
 
@@ -209,18 +216,19 @@ async def test_what_is_not_compressed_is_a_failed_handshake(compression: Compres
 async def test_clear_text_in_place_of_tls_ends_the_attempt(tls_files: TLSFiles, garbage: bytes) -> None:
     layers = Layers(server_context(tls_files))
 
+    sent = bytearray()
+
     async def script(connection: FakeConnection) -> None:
         await connection.introduction()
         await connection.send(layers.answer(auth_required=True) + garbage)
-        await hold(connection)
+        async for data in connection.stream:
+            sent.extend(data)
 
-    async with fake_nsqd(script) as nsqd:
-        with anyio.fail_after(5), pytest.raises(nsq.TLSFailed, match="TLS failed"):
-            async with open_connection(
-                nsqd.parsed, options_for(layers, tls_files, auth_secret=SECRET), Kept()
-            ):
-                pass
-        assert SECRET.encode() not in nsqd.connections[0].sent
+    error = await failure(script, options_for(layers, tls_files, auth_secret=SECRET))
+    assert type(error) is nsq.TLSFailed
+    assert "TLS failed" in str(error)
+    assert b"AUTH" not in sent
+    assert SECRET.encode() not in sent
 
 
 async def test_hanging_up_in_the_tls_handshake_may_pass(tls_files: TLSFiles) -> None:
@@ -262,10 +270,9 @@ async def test_a_layer_begins_with_ok(
 
 
 async def test_an_ok_too_many_ends_the_connection(layers: Layers, tls_files: TLSFiles) -> None:
-    with anyio.fail_after(5), pytest.raises(ExceptionGroup) as caught:
-        async with connected(negotiating(layers, behind=OK), options_for(layers, tls_files)):
-            await anyio.sleep_forever()
-    assert caught.group_contains(nsq.ConnectionLost, match="no request was waiting")
+    error = await failure(negotiating(layers, behind=OK), options_for(layers, tls_files))
+    assert type(error) is nsq.ConnectionLost
+    assert "no request was waiting" in str(error)
 
 
 # AUTH
@@ -285,3 +292,54 @@ async def test_auth_and_what_comes_with_its_answer(layers: Layers, tls_files: TL
     async with connected(script, options) as (client, peer):
         assert client.authorization == nsq.AuthReply("me", "http://id.example", 2)
         await peer.expect(b"NOP")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "text"),
+    [
+        (encode_frame(FRAME_ERROR, b"E_AUTH_FAILED AUTH failed"), nsq.PermanentRefusal, "E_AUTH_FAILED"),
+        (encode_frame(FRAME_ERROR, b"E_UNAUTHORIZED none found"), nsq.PermanentRefusal, "E_UNAUTHORIZED"),
+        (
+            encode_frame(FRAME_ERROR, b"E_UNHEARD_OF today"),
+            nsq.HandshakeFailed,
+            "AUTH was refused: E_UNHEARD",
+        ),
+        (encode_frame(FRAME_RESPONSE, b"OK"), nsq.HandshakeFailed, "AUTH"),
+        (encode_frame(FRAME_RESPONSE, b"[]"), nsq.HandshakeFailed, "AUTH"),
+        (encode_frame(FRAME_RESPONSE, b'{"identity": 1}'), nsq.HandshakeFailed, "identity=1"),
+        (encode_message_frame(1, 1, message_id(1), b"x"), nsq.HandshakeFailed, "message"),
+        (b"", nsq.HandshakeFailed, "closed the connection before the answer to AUTH"),
+    ],
+)
+async def test_an_answer_to_auth_that_does_not_permit(
+    data: bytes, kind: type[nsq.NSQError], text: str
+) -> None:
+    async def script(connection: FakeConnection) -> None:
+        await Layers().negotiate(connection, auth_required=True)
+        await connection.expect(b"AUTH")
+        await connection.send(data)
+
+    error = await failure(script, ConnectionOptions(auth_secret=SECRET))
+    assert type(error) is kind
+    assert text in str(error)
+    assert SECRET not in repr(error)
+
+
+async def test_a_function_is_asked_for_the_secret_of_each_connection() -> None:
+    given: Iterator[str | bytes] = iter(["first", b"second"])
+    bodies: list[bytes] = []
+
+    async def secret() -> str | bytes:
+        await anyio.lowlevel.checkpoint()
+        return next(given)
+
+    async def script(connection: FakeConnection) -> None:
+        await Layers().negotiate(connection, auth_required=True)
+        await connection.expect(b"AUTH")
+        await connection.response(b"{}")
+        await hold(connection)
+
+    for ask in (secret, secret, lambda: "third"):
+        async with connected(script, ConnectionOptions(auth_secret=ask)) as (_, peer):
+            bodies.append(peer.body)
+    assert bodies == [b"first", b"second", b"third"]

@@ -41,15 +41,14 @@ class Writing:
 
     def __init__(self) -> None:
         self.pipe = Pipe()
-        self.outbox = Outbox()
         self.calls: list[str] = []
+        self.outbox = Outbox(lambda: self.calls.append("taken"))
 
     async def run(self, timeout: float = 5) -> None:
         await write(
             self.pipe,
             self.outbox,
             timeout=timeout,
-            taken=lambda: self.calls.append("taken"),
             sent=lambda: self.calls.append("sent"),
         )
 
@@ -96,7 +95,7 @@ async def test_it_waits_without_sending_while_nothing_is_queued() -> None:
 
 
 async def test_flushed_returns_at_once_when_nothing_is_queued() -> None:
-    await Outbox().flushed()
+    await Outbox(lambda: None).flushed()
 
 
 async def test_flushed_waits_for_the_bytes_that_are_being_sent() -> None:
