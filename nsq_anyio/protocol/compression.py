@@ -21,6 +21,10 @@ class Codec(Protocol):
         """Compress ``data``, flushed: the peer can decompress all of it. Send each result, in order."""
         ...
 
+    def finish(self) -> bytes:
+        """Return what ends the outgoing side properly; nothing may be compressed after it."""
+        ...
+
     def feed(self, data: bytes) -> None:
         """Add compressed bytes. Feed when `decompress` returns nothing, so that no backlog grows."""
         ...
@@ -42,12 +46,8 @@ _HEADER_SIZE = 4
 _CHECKSUM_SIZE = 4
 _STREAM_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _MAX_BLOCK = 65536
-# By type: what _MAX_BLOCK bytes can grow to when snappy compresses them, or themselves. Go's reader, which is
-# nsqd's, has the same bounds.
-_MAX_CHUNK = (
-    _CHECKSUM_SIZE + 32 + _MAX_BLOCK + _MAX_BLOCK // 6,
-    _CHECKSUM_SIZE + _MAX_BLOCK,
-)
+# By type: the bound that snappy and the library have for compressed blocks; a whole block and its checksum.
+_MAX_CHUNK = (32 + _MAX_BLOCK + _MAX_BLOCK // 6, _CHECKSUM_SIZE + _MAX_BLOCK)
 _MAX_VARINT = 5
 
 _unpack_header = struct.Struct("<I").unpack_from
@@ -85,6 +85,10 @@ class Snappy:
     def compress(self, data: bytes) -> bytes:
         """Compress ``data`` to whole chunks, the first time behind the stream identifier."""
         return self._compressor.add_chunk(data)
+
+    def finish(self) -> bytes:
+        """Nothing: a snappy stream ends after any chunk."""
+        return b""
 
     def feed(self, data: bytes) -> None:
         """Add compressed bytes, cut anywhere."""
@@ -223,6 +227,10 @@ class Deflate:
     def compress(self, data: bytes) -> bytes:
         """Compress ``data`` up to a sync marker, as Go's ``Writer.Flush`` ends it."""
         return self._compressor.compress(data) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
+
+    def finish(self) -> bytes:
+        """The final block, without which nsqd logs an unexpected end."""
+        return self._compressor.flush(zlib.Z_FINISH)
 
     def feed(self, data: bytes) -> None:
         """Add compressed bytes, cut anywhere."""

@@ -29,7 +29,7 @@ class CompressedStream(ByteStream):
         self._stream = stream
         self._codec = codec
         self._drained = not received  # whether the codec needs more input before it has output
-        self._send_cut = False
+        self._send_ended = False
         self._closed = False
         codec.feed(received)
 
@@ -64,22 +64,36 @@ class CompressedStream(ByteStream):
         :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was cut
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
-        if self._closed:
-            raise anyio.ClosedResourceError
-        if self._send_cut:
-            raise anyio.BrokenResourceError
-        self._send_cut = True
-        await self._stream.send(self._codec.compress(item))
-        self._send_cut = False
+        self._check_open()
+        await self._send(self._codec.compress(item))
 
     async def send_eof(self) -> None:
-        """Tell the peer that nothing more will be sent."""
+        """Tell the peer that nothing more will be sent.
+
+        :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was cut
+        :raises anyio.ClosedResourceError: if the stream was closed on this side
+        """
+        self._check_open()
+        if end := self._codec.finish():
+            await self._send(end)
+        self._send_ended = True
         await self._stream.send_eof()
 
     async def aclose(self) -> None:
         """Close the inner stream."""
         self._closed = True
         await self._stream.aclose()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise anyio.ClosedResourceError
+        if self._send_ended:
+            raise anyio.BrokenResourceError
+
+    async def _send(self, data: bytes) -> None:
+        self._send_ended = True
+        await self._stream.send(data)
+        self._send_ended = False
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:

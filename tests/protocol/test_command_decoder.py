@@ -19,6 +19,7 @@ from nsq_anyio.protocol.client_commands import (
     Invalid,
     LineTooLong,
     Mpub,
+    MpubStart,
     Nop,
     Pub,
     Rdy,
@@ -38,7 +39,8 @@ BEFORE_SUB: list[tuple[bytes, ClientCommand]] = [
     (commands.identify(b"{}"), Identify(b"{}")),
     (commands.auth(b"secret"), Auth(b"secret")),
     (commands.pub("t", b"body\n"), Pub("t", b"body\n")),
-    (commands.mpub("t", [b"a", b"bc"]), Mpub("t", [b"a", b"bc"])),
+    (b"MPUB t\n", MpubStart("t")),
+    (commands.mpub("t", [b"a", b"bc"])[len(b"MPUB t\n") :], Mpub("t", [b"a", b"bc"])),
     (commands.dpub("t", 5, b"body"), Dpub("t", 5, b"body")),
     (commands.NOP, Nop()),
     (SUB, Sub("t", "c")),
@@ -66,7 +68,13 @@ COMMANDS = [command for _, command in ALL]
 
 def decode(*pieces: bytes, limits: Limits | None = None) -> list[ClientCommand]:
     decoder = CommandDecoder(limits or Limits())
-    return [command for piece in pieces for command in decoder.feed(piece)]
+    decoded: list[ClientCommand] = []
+    for piece in pieces:
+        some = decoder.feed(piece)
+        while some:
+            decoded += some
+            some = decoder.resume()
+    return decoded
 
 
 def refused(data: bytes, limits: Limits | None = None) -> ServerError:
@@ -140,6 +148,51 @@ def test_commands_before_an_error_come_first_and_nothing_after_it() -> None:
     assert isinstance(last, Invalid)
     assert decoder.feed(commands.NOP) == []
     assert decoder.end() == []
+
+
+@pytest.mark.parametrize("command", [Identify(b"{}"), Auth(b"secret")])
+def test_it_stops_behind_identify_and_auth(command: Identify | Auth) -> None:
+    data = commands.identify(b"{}") if isinstance(command, Identify) else commands.auth(b"secret")
+    decoder = CommandDecoder(Limits())
+    assert decoder.feed(MAGIC_V2 + data + commands.NOP) == [command]
+    assert decoder.feed(commands.NOP + data + commands.CLS) == []
+    assert decoder.resume() == [Nop(), Nop(), command]
+    (last,) = decoder.resume()
+    assert isinstance(last, Invalid)
+    assert decoder.resume() == []
+
+
+def test_the_bytes_behind_identify_can_be_taken() -> None:
+    decoder = CommandDecoder(Limits())
+    assert decoder.feed(MAGIC_V2 + commands.identify(b"{}") + b"\x16\x03") == [Identify(b"{}")]
+    assert decoder.feed(b"\x01\x00") == []
+    assert decoder.take_rest() == b"\x16\x03\x01\x00"
+    assert decoder.take_rest() == b""
+    assert decoder.resume() == []
+    assert decoder.feed(commands.NOP) == [Nop()]
+
+
+@pytest.mark.parametrize("line", [b"NOP", b"PUB", b"SUB t c", b"AUTH", b"FIN", b"HELLO", b"", b"identify"])
+def test_tls_may_be_required(line: bytes) -> None:
+    decoder = CommandDecoder(Limits(), tls_required=True)
+    assert decoder.feed(MAGIC_V2 + commands.identify(b"{}")) == [Identify(b"{}")]
+    decoder.feed(line + b"\n")
+    (command,) = decoder.resume()
+    assert isinstance(command, Invalid)
+    name = line.split(b" ")[0].decode()
+    assert str(command.error) == f"E_INVALID cannot {name} in current state (TLS required)"
+
+
+def test_once_tls_runs_all_commands_are_taken() -> None:
+    decoder = CommandDecoder(Limits(), tls_required=True)
+    decoder.feed(MAGIC_V2 + commands.identify(b"{}"))
+    decoder.session.tls_required = False
+    assert decoder.resume() == []
+    assert decoder.feed(commands.NOP + SUB) == [Nop(), Sub("t", "c")]
+
+
+def test_the_secret_does_not_show() -> None:
+    assert "hidden" not in repr(decode(MAGIC_V2 + commands.auth(b"hidden")))
 
 
 @pytest.mark.parametrize("length", [16_383, 16_384, 100_000])
@@ -216,7 +269,7 @@ def test_a_large_body_in_small_pieces_takes_linear_time() -> None:
     body = bytes(4_000_000)
     data = MAGIC_V2 + commands.mpub("t", [body[:1_000_000]] * 4)
     start = time.perf_counter()
-    (command,) = decode(*(data[i : i + 1000] for i in range(0, len(data), 1000)))
+    _, command = decode(*(data[i : i + 1000] for i in range(0, len(data), 1000)))
     assert command == Mpub("t", [body[:1_000_000]] * 4)
     # 4000 pieces: joined again at each, they would copy 2 GB per message.
     assert time.perf_counter() - start < 2

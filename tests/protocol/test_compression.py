@@ -4,7 +4,6 @@ import os
 import tracemalloc
 import zlib
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 import snappy  # type: ignore[import-untyped]
@@ -12,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.errors import ProtocolError
-from nsq_anyio.protocol.compression import Codec, Deflate, Snappy
+from nsq_anyio.protocol.compression import Codec, Deflate, Snappy, _SnappyCompressor
+from nsq_anyio.protocol.receive_buffer import ReceiveBuffer
 
 CODECS: dict[str, Callable[[], Codec]] = {
     "snappy": Snappy,
@@ -51,9 +51,18 @@ def chunk(kind: int, body: bytes) -> bytes:
     return bytes([kind]) + len(body).to_bytes(3, "little") + body
 
 
+def library_compressor() -> _SnappyCompressor:
+    compressor: _SnappyCompressor = snappy.StreamCompressor()
+    return compressor
+
+
+def library_compressed(data: bytes) -> bytes:
+    return library_compressor().add_chunk(data)
+
+
 def library_chunks(data: bytes) -> bytes:
     """The chunks that the library makes of ``data``, without the stream identifier."""
-    return cast("bytes", snappy.StreamCompressor().add_chunk(data)).removeprefix(IDENTIFIER)
+    return library_compressed(data).removeprefix(IDENTIFIER)
 
 
 def checksum(data: bytes) -> bytes:
@@ -166,7 +175,7 @@ def test_the_directions_are_independent(make: Callable[[], Codec]) -> None:
 
 def test_snappy_is_the_librarys() -> None:
     data = os.urandom(100_000) + bytes(100_000)
-    assert decompress(Snappy(), snappy.StreamCompressor().add_chunk(data)) == data
+    assert decompress(Snappy(), library_compressed(data)) == data
     codec, library = Snappy(), snappy.StreamDecompressor()
     assert library.decompress(codec.compress(data)) == data
     assert library.decompress(codec.compress(b"more")) == b"more"
@@ -200,7 +209,7 @@ def test_the_identifier_may_come_again() -> None:
 
 
 def test_a_chunk_may_hold_nothing() -> None:
-    empty = chunk(0x01, checksum(b"x")[:0] + bytes.fromhex("d8ea82a2"))  # the masked CRC-32C of nothing
+    empty = chunk(0x01, bytes.fromhex("d8ea82a2"))  # the masked CRC-32C of nothing
     wire = IDENTIFIER + empty + stored(b"one") + empty + empty
     assert decompress(Snappy(), wire + stored(b" two") + empty) == b"one two"
 
@@ -245,8 +254,8 @@ def varint(number: int) -> bytes:
 
 
 def test_the_longest_chunk_that_compressing_can_make() -> None:
-    block = varint(BLOCK) + literals(*[6] * 10_900, *[2] * 50, 36)
-    assert len(block) == 76_490
+    block = varint(BLOCK) + literals(*[6] * 10_900, *[2] * 46, 44)
+    assert len(block) == 76_486
     wire = IDENTIFIER + chunk(0x00, checksum(bytes(BLOCK)) + block)
     assert decompress(Snappy(), wire) == bytes(BLOCK)
     assert decompress(Snappy(), *cut(wire, 1000), max_size=999) == bytes(BLOCK)
@@ -255,14 +264,14 @@ def test_the_longest_chunk_that_compressing_can_make() -> None:
 def test_a_long_chunk_in_small_pieces_is_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     codec = Snappy()
     joins = 0
-    join = codec._input.join
+    join = ReceiveBuffer.join
 
-    def counted() -> None:
+    def counted(buffer: ReceiveBuffer) -> None:
         nonlocal joins
         joins += 1
-        join()
+        join(buffer)
 
-    monkeypatch.setattr(type(codec._input), "join", lambda _self: counted())
+    monkeypatch.setattr(ReceiveBuffer, "join", counted)
     data = os.urandom(BLOCK)
     assert decompress(codec, *cut(codec.compress(data), 16)) == data
     assert joins < 10
@@ -279,9 +288,9 @@ DAMAGED = {
     "first reserved": (IDENTIFIER + chunk(0x02, b"x"), "the reserved type 0x02, which cannot be skipped"),
     "last reserved": (IDENTIFIER + stored(b"a") + b"\x7f\xff\xff\xff", "the reserved type 0x7f, which"),
     "no room for a checksum": (IDENTIFIER + chunk(0x01, b"abc"), "type 0x01 has 3 bytes: 4 to 65540"),
-    "no room, compressed": (IDENTIFIER + chunk(0x00, b""), "type 0x00 has 0 bytes: 4 to 76494 are allowed"),
+    "no room, compressed": (IDENTIFIER + chunk(0x00, b""), "type 0x00 has 0 bytes: 4 to 76490 are allowed"),
     "too long": (IDENTIFIER + b"\x01\x05\x00\x01", "type 0x01 has 65541 bytes: 4 to 65540 are allowed"),
-    "too long, compressed": (IDENTIFIER + b"\x00\xcf\x2a\x01", "type 0x00 has 76495 bytes: 4 to 76494 are"),
+    "too long, compressed": (IDENTIFIER + b"\x00\xcb\x2a\x01", "type 0x00 has 76491 bytes: 4 to 76490 are"),
     "claims 64 KiB and 1": (
         IDENTIFIER + chunk(0x00, b"csum" + varint(BLOCK + 1) + b"x"),
         "claims 65537 uncompressed bytes: 65536 are allowed",
@@ -371,8 +380,8 @@ def test_snappy_takes_garbage_only_as_damage(data: bytes, at: int) -> None:
         codec = Snappy()
         try:
             decompress(codec, wire[:at], wire[at:])
-        except ProtocolError as error:
-            assert str(error)
+        except ProtocolError:
+            continue
 
 
 def test_much_in_little_snappy_comes_in_bounded_pieces() -> None:
@@ -503,5 +512,5 @@ def test_deflate_takes_garbage_only_as_damage(data: bytes, at: int, max_size: in
     codec = Deflate()
     try:
         decompress(codec, data[:at], data[at:], max_size=max_size)
-    except ProtocolError as error:
-        assert str(error)
+    except ProtocolError:
+        return

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -368,3 +369,15 @@ async def test_closing_fails_what_runs_and_what_follows(make: Callable[[], Codec
             await stream.receive()
         with pytest.raises(anyio.ClosedResourceError):
             await stream.send(b"NOP\n")
+
+
+async def test_deflate_ends_with_its_final_block() -> None:
+    wire = Wire()
+    stream = CompressedStream(wire, Deflate())
+    await stream.send(b"CLS\n")
+    await stream.send_eof()
+    peer = zlib.decompressobj(-zlib.MAX_WBITS)
+    assert peer.decompress(b"".join(wire.sent)) == b"CLS\n"
+    assert peer.eof
+    with pytest.raises(anyio.BrokenResourceError):
+        await stream.send(b"NOP\n")
