@@ -7,6 +7,10 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from .tls_files import tls_files
+
+__all__ = ["anyio_backend", "tls_files"]
+
 BACKENDS: dict[str, tuple[str, dict[str, bool]]] = {
     "asyncio": ("asyncio", {"use_uvloop": False}),
     "asyncio+uvloop": ("asyncio", {"use_uvloop": True}),
