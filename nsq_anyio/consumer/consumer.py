@@ -62,7 +62,10 @@ class Consumer:
         self._limiter = limiter or anyio.CapacityLimiter(max(max_in_flight or 1, 1))
         self._follows_taker = max_in_flight is None and limiter is None
         self._closed = False
-        discovery = Discovery(topic, nsqlookupds, options=options, emit=self._emit) if nsqlookupds else None
+        discovery: Discovery | None = None
+        if nsqlookupds:
+            secret = connection.auth_secret
+            discovery = Discovery(topic, nsqlookupds, options=options, emit=self._emit, auth_secret=secret)
         self._supervisor = Supervisor(
             topic,
             channel,

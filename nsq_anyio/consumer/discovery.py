@@ -9,11 +9,20 @@ from contextlib import AsyncExitStack
 import anyio
 
 from ..address import Address
-from ..errors import HTTPError, HTTPStatusError, InvalidAddress
+from ..connection.auth_secret import reveal
+from ..errors import (
+    HandshakeFailed,
+    HTTPError,
+    HTTPStatusError,
+    HTTPUnavailable,
+    InvalidAddress,
+    InvalidOption,
+)
 from ..events import Emitter, LookupDone, LookupFailed
-from ..http import Nsqlookupd
-from ..options import ConsumerOptions
+from ..http import Authorization, Nsqlookupd
+from ..options import AuthSecret, ConsumerOptions
 from ..policy.reconcile import Directory
+from ..transport.tls_context import client_context, tls_options
 
 __all__ = ["Discovery"]
 
@@ -25,15 +34,25 @@ class Discovery:
     """Polls nsqlookupds for one topic.
 
     :param urls: of the nsqlookupds' HTTP sides
+    :param auth_secret: of the connections, which nsqlookupds get with ``lookupd_authorization``
     :ivar directory: what they said last
+    :raises InvalidOption: if a file of ``lookupd_tls`` cannot be used, or there is no secret to send
     """
 
-    def __init__(self, topic: str, urls: Sequence[str], *, options: ConsumerOptions, emit: Emitter) -> None:
+    def __init__(
+        self,
+        topic: str,
+        urls: Sequence[str],
+        *,
+        options: ConsumerOptions,
+        emit: Emitter,
+        auth_secret: AuthSecret | None = None,
+    ) -> None:
         self.directory: Directory[Address] = Directory()
         self._topic = topic
         self._options = options
         self._emit = emit
-        self._lookupds = [Nsqlookupd(url, timeout=options.lookupd_poll_timeout) for url in urls]
+        self._lookupds = _clients(urls, options, auth_secret)
         self._soon = anyio.Event()
         self._rng = random.Random()
 
@@ -84,3 +103,40 @@ class Discovery:
         self._emit(LookupDone(name, tuple(map(str, nsqds))))
         self.directory.answered(name, nsqds)
         changed()
+
+
+def _clients(
+    urls: Sequence[str], options: ConsumerOptions, auth_secret: AuthSecret | None
+) -> list[Nsqlookupd]:
+    # Without options of its own each client finds the system's authorities when it is opened, in a thread.
+    tls = None if isinstance(options.lookupd_tls, bool) else tls_options(options.lookupd_tls)
+    context = None if tls is None else client_context(tls)
+    return [
+        Nsqlookupd(
+            url,
+            timeout=options.lookupd_poll_timeout,
+            authorization=_bearer(url, auth_secret) if options.lookupd_authorization else None,
+            ssl_context=context,
+            server_hostname=None if tls is None else tls.server_hostname,
+        )
+        for url in urls
+    ]
+
+
+def _bearer(url: str, auth_secret: AuthSecret | None) -> Authorization:
+    """What reveals the secret at each poll."""
+    if auth_secret is None:
+        raise InvalidOption(
+            "lookupd_authorization=True without a secret: set ConnectionOptions(auth_secret=...)"
+        )
+
+    async def authorization() -> str:
+        try:
+            secret = await reveal(auth_secret, url)
+        except (HandshakeFailed, InvalidOption) as error:
+            reason = error.reason if isinstance(error, HandshakeFailed) else str(error)
+            raise HTTPUnavailable(url, f"not asked: {reason}") from error
+        # One character a byte; the client refuses what is not ASCII, without showing it.
+        return f"Bearer {secret.decode('latin-1')}"
+
+    return authorization

@@ -1,9 +1,13 @@
-"""The HTTP sides of nsqd and nsqlookupd: every endpoint, with typed replies."""
+"""The HTTP sides of nsqd and nsqlookupd: every endpoint, with typed replies; and a whole cluster."""
 
 from __future__ import annotations
 
 from .client import Client, Profile
+from .cluster import Cluster
+from .fan_out import ClusterFailed, ClusterReply
+from .headers import Authorization
 from .models import Lookup, NsqdInfo, NsqlookupdInfo, Producer, Registration
+from .nodes import Node
 from .nsqd import LogLevel, Nsqd
 from .nsqlookupd import Nsqlookupd
 from .stats import (
@@ -16,15 +20,21 @@ from .stats import (
     Stats,
     TopicStats,
 )
+from .totals import Totals
 
 __all__ = [
+    "Authorization",
     "ChannelStats",
     "Client",
     "ClientStats",
+    "Cluster",
+    "ClusterFailed",
+    "ClusterReply",
     "Latency",
     "LogLevel",
     "Lookup",
     "MemoryStats",
+    "Node",
     "Nsqd",
     "NsqdInfo",
     "Nsqlookupd",
@@ -36,4 +46,5 @@ __all__ = [
     "Registration",
     "Stats",
     "TopicStats",
+    "Totals",
 ]

@@ -2,80 +2,43 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal, Self, TypeVar, get_args
 
 import anyio
-import anyio.to_thread
 import httpx
 
 from ..checks import check_integer, check_seconds
 from ..errors import Closed, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
-from ..options import default_user_agent
-from .fields import is_object, parse_json
+from .headers import Authorization, authorized, checked_headers
+from .reply import Reply, printable
+from .transport import make_transport
 from .url import ServerURL
 
-__all__ = ["Client", "Profile", "Reply"]
+__all__ = ["Client", "Profile"]
 
 T = TypeVar("T")
 
 Profile = Literal["index", "cmdline", "symbol", "profile", "heap", "goroutine", "block", "threadcreate"]
 
-_MAX_CODE_LENGTH = 200
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A whole answer; ``url`` may be shown."""
-
-    url: str
-    status: int
-    content_type: str
-    body: bytes
-
-    def text(self) -> str:
-        """The body as text, with U+FFFD for what is not UTF-8."""
-        return self.body.decode("utf-8", "replace")
-
-    def read(self, reader: Callable[[object], T]) -> T:
-        """The body's JSON as ``reader`` understands it.
-
-        :raises HTTPInvalidReply: if it is no JSON or ``reader`` raises ValueError
-        :raises HTTPStatusError: if it says so inside, as nsq before 1.0 did
-        """
-        try:
-            return reader(self._unwrapped(parse_json(self.body)))
-        except ValueError as error:
-            raise HTTPInvalidReply(self.url, _printable(str(error))) from error
-
-    def _unwrapped(self, value: object) -> object:
-        if not is_object(value) or "status_code" not in value or "data" not in value:
-            return value
-        status = value["status_code"]
-        if type(status) is not int:
-            raise ValueError("status_code is not an integer")
-        if status != 200:
-            raise HTTPStatusError(self.url, status, _error_code(self))
-        return value["data"]
-
 
 class Client(anyio.AsyncContextManagerMixin):
     """What `Nsqd` and `Nsqlookupd` share. Use it in its ``async with`` block; tasks may share it.
 
-    :param url: ``http://host:port``, ``https://host:port`` or ``host:port``. A path is put before each
-        endpoint's, a query is sent along, ``user:password@`` is sent as basic authentication; the query and
-        the password never show up in errors, reprs and logs
+    :param url: ``http://host:port``, ``https://host:port``, ``host:port``, or the absolute path of a unix
+        socket. A path of a URL is put before each endpoint's, a query is sent along, ``user:password@`` is
+        sent as basic authentication; the query and the password never show up in errors, reprs and logs
     :param timeout: seconds for a whole request, from connecting to the last byte of its answer, 0.001 or
         more; default 10
     :param max_reply_size: the largest answer that is read, in bytes, 1 or more; default 64 MiB
     :param headers: sent with each request, such as ``{"Authorization": "Bearer ..."}``
-    :param ssl_context: for ``https``; default: one that trusts the system's certificate authorities
+    :param authorization: a plain or async function that is called before each request for the value of its
+        header ``Authorization``, within the request's ``timeout``; for tokens that expire
+    :param ssl_context: for ``https``, with this client's certificate where the server wants one; default: one
+        that trusts the system's certificate authorities
+    :param server_hostname: the name that the server's certificate must carry; default: the URL's host
     :param transport: what sends the requests, such as `httpx.MockTransport` in tests; it is closed with the
         block
     :raises InvalidAddress: for a ``url`` that is none
@@ -99,7 +62,9 @@ class Client(anyio.AsyncContextManagerMixin):
         timeout: float = 10.0,
         max_reply_size: int = 64 * 1024 * 1024,
         headers: Mapping[str, str] | None = None,
+        authorization: Authorization | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        server_hostname: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._url = ServerURL.parse(url).without_suffix(self._DROPPED_SUFFIX)
@@ -107,8 +72,14 @@ class Client(anyio.AsyncContextManagerMixin):
         check_integer("max_reply_size", max_reply_size, 1)
         self._timeout = timeout
         self._max_reply_size = max_reply_size
-        self._headers = _headers(self._url, headers or {})
+        self._headers = checked_headers(self._url, headers or {})
+        if authorization is not None and not callable(authorization):
+            raise InvalidOption("authorization is not valid: use a function, or headers for a fixed value")
+        self._authorization = authorization
         self._ssl_context = ssl_context
+        if server_hostname is not None and (not isinstance(server_hostname, str) or not server_hostname):
+            raise InvalidOption(f"server_hostname={server_hostname!r} is not valid: use a host name")
+        self._extensions = {} if server_hostname is None else {"sni_hostname": server_hostname}
         self._given_transport = transport
         self._transport: httpx.AsyncBaseTransport | None = None
 
@@ -117,7 +88,7 @@ class Client(anyio.AsyncContextManagerMixin):
 
     @property
     def url(self) -> str:
-        """The server's URL without user, password and query."""
+        """The server's URL without user, password and query, or ``unix:/path``."""
         return self._url.shown
 
     @asynccontextmanager
@@ -133,14 +104,9 @@ class Client(anyio.AsyncContextManagerMixin):
                 self._transport = None
 
     async def _make_transport(self) -> httpx.AsyncBaseTransport:
-        context = self._ssl_context
-        if context is None and self._url.is_https:
-            # It reads and parses some hundred certificates, which blocks for tens of milliseconds.
-            context = await anyio.to_thread.run_sync(ssl.create_default_context)
-        elif context is None:
-            # Never used, as no redirect is followed; it keeps httpx from loading the certificates.
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        return httpx.AsyncHTTPTransport(verify=context, trust_env=False)
+        return await make_transport(
+            is_https=self._url.is_https, ssl_context=self._ssl_context, socket=self._url.socket
+        )
 
     async def ping(self) -> None:
         """Ask whether the server is healthy.
@@ -208,17 +174,20 @@ class Client(anyio.AsyncContextManagerMixin):
             raise Closed(f"{self!r} is closed: use it inside its 'async with' block")
         url, shown = self._url.endpoint(path, parameters or {})
         timeout = self._timeout + extra_time
-        request = httpx.Request(method, url, headers=self._headers, content=body)
-        try:
-            # httpx bounds single operations only; a server that drips a byte a second would hold us forever.
-            with anyio.fail_after(timeout):
+        reply: Reply | None = None
+        # httpx bounds single operations only; a server that drips a byte a second would hold us forever.
+        with anyio.move_on_after(timeout):
+            headers = await authorized(self._headers, self._authorization, shown)
+            request = httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
+            try:
                 reply = await self._exchange(transport, request, shown)
-        except TimeoutError:
-            raise HTTPUnavailable(shown, f"no answer within {timeout:g} s") from None
-        except (httpx.RequestError, httpx.StreamError) as error:
-            raise HTTPUnavailable(shown, _reason(error)) from error
+            except (httpx.RequestError, httpx.StreamError, OSError) as error:
+                # OSError: httpx lets through the alert with which a server refuses a client's certificate.
+                raise HTTPUnavailable(shown, _reason(error)) from error
+        if reply is None:
+            raise HTTPUnavailable(shown, f"no answer within {timeout:g} s")
         if not httpx.codes.is_success(reply.status):
-            raise HTTPStatusError(shown, reply.status, _error_code(reply))
+            raise HTTPStatusError(shown, reply.status, reply.error_code())
         return reply
 
     async def _exchange(
@@ -229,7 +198,7 @@ class Client(anyio.AsyncContextManagerMixin):
             encoding = response.headers.get("Content-Encoding", "identity")
             if encoding.lower() != "identity":
                 # Refused, as it was not asked for and a kilobyte can unfold into a gigabyte.
-                raise HTTPInvalidReply(shown, f"the answer is compressed ({_printable(encoding)})")
+                raise HTTPInvalidReply(shown, f"the answer is compressed ({printable(encoding)})")
             body = await self._read_body(response, shown)
         finally:
             await response.aclose()
@@ -250,7 +219,7 @@ class Client(anyio.AsyncContextManagerMixin):
                     # garbage collector; the closed connection ends them from the inside.
                     is_too_large = True
                     await response.aclose()
-        except httpx.RequestError:
+        except (httpx.RequestError, OSError):
             if not is_too_large:
                 raise
         if is_too_large:
@@ -258,48 +227,11 @@ class Client(anyio.AsyncContextManagerMixin):
         return bytes(body)
 
 
-def _headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:
-    headers = httpx.Headers(
-        {
-            "User-Agent": default_user_agent(),
-            # nsq before 1.0 wraps its replies in {"status_code": ..., "data": ...} without this.
-            "Accept": "application/vnd.nsq; version=1.0",
-            "Accept-Encoding": "identity",
-        }
-    )
-    if url.authorization is not None:
-        headers["Authorization"] = url.authorization
-    for name, value in given.items():
-        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise InvalidOption(f"header name {name!r} is not valid: use letters, digits and '-'")
-        if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
-            # The value may be a secret.
-            raise InvalidOption(f"the value of header {name} is not valid: use printable ASCII on one line")
-        headers[name] = value
-    return headers
-
-
-def _error_code(reply: Reply) -> str:
-    """NSQ's code in an error reply, or as much of its text as can be shown."""
-    try:
-        value = parse_json(reply.body)
-    except ValueError:
-        # /ping answers in plain text. An HTML page is a proxy's and says nothing.
-        text = reply.text() if reply.content_type in {"", "text/plain"} else ""
-        return _printable(text.strip().partition("\n")[0])
-    code = value.get("message", value.get("status_txt")) if is_object(value) else ""
-    return _printable(code) if isinstance(code, str) else ""
-
-
 def _reason(error: Exception) -> str:
     # Some errors of httpx say nothing, while what they were made from names the system's or TLS's reason.
     cause: BaseException | None = error
     while cause is not None:
-        if text := _printable(str(cause)):
+        if text := printable(str(cause)):
             return text
         cause = cause.__cause__ or cause.__context__  # httpcore's pool drops the cause
     return type(error).__name__
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_CODE_LENGTH])

@@ -5,39 +5,46 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlencode, urlsplit
 
 import httpx
 
+from ..address import UnixAddress
 from ..errors import InvalidAddress
 
 __all__ = ["ServerURL"]
 
-_EXAMPLE = "use 'http://host:port', 'https://host:port' or 'host:port'"
+_EXAMPLE = "use 'http://host:port', 'https://host:port', 'host:port' or '/path/of/a/unix/socket'"
+_UNIX = "unix:"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerURL:
     """A checked URL. Only ``shown`` is for errors, reprs and logs.
 
-    :ivar shown: scheme, host, port and path
+    :ivar shown: scheme, host, port and path, or ``unix:`` and the path of a socket
     :ivar query: of the URL; people put tokens there
     :ivar authorization: the header made of the URL's user and password, or None
+    :ivar socket: the path of a unix socket, or None
     """
 
     shown: str
     query: str = field(default="", repr=False)
     authorization: str | None = field(default=None, repr=False)
+    socket: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> ServerURL:
-        """Parse an ``http`` or ``https`` URL, or ``host:port``.
+        """Parse an ``http`` or ``https`` URL, ``host:port``, ``/path`` or ``unix:/path``.
 
         :raises InvalidAddress: if it is anything else
         """
         if not isinstance(text, str):
             raise InvalidAddress(f"a URL of type {type(text).__name__} is not valid: {_EXAMPLE}")
+        if (path := text.removeprefix(_UNIX)).startswith("/"):
+            socket = UnixAddress(path).path
+            return cls(f"{_UNIX}{socket}", socket=socket)
         try:
             return cls._parse(text if "://" in text else f"http://{text}", bare="://" not in text)
         except (ValueError, httpx.InvalidURL) as error:
@@ -82,14 +89,17 @@ class ServerURL:
 
     def without_suffix(self, path: str) -> ServerURL:
         """The same without ``path`` at its end."""
-        return ServerURL(self.shown.removesuffix(path), self.query, self.authorization)
+        return self if self.socket else replace(self, shown=self.shown.removesuffix(path))
 
     def endpoint(self, path: str, parameters: Mapping[str, str]) -> tuple[str, str]:
         """The URL of an endpoint: as it is requested, and as it may be shown."""
         own = urlencode(parameters)
-        shown = f"{self.shown}{path}"
         query = "&".join(part for part in (self.query, own) if part)
-        return (f"{shown}?{query}" if query else shown), (f"{shown}?{own}" if own else shown)
+        if self.socket:
+            requested, shown = f"http://localhost{path}", f"{self.shown}:{path}"
+        else:
+            requested = shown = f"{self.shown}{path}"
+        return (f"{requested}?{query}" if query else requested), (f"{shown}?{own}" if own else shown)
 
 
 class _Refused(ValueError):

@@ -1,17 +1,30 @@
 """Finding nsqds by nsqlookupds that agree, disagree, fail and lie."""
 
+import logging
 import random
+import re
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import ByteStream
 
 import nsq_anyio as nsq
 from nsq_anyio.consumer import discovery
-from nsq_anyio.events import ConnectFailed, Disconnected, LookupDone, LookupFailed
+from nsq_anyio.events import ConnectFailed, Disconnected, Emitter, LookupDone, LookupFailed
+from nsq_anyio.options import AuthSecret
 
 from ..fake_nsqd import LIMIT, Events, FakeNsqd, client_tasks, fake_nsqd, fake_nsqds, serve, until
+from ..http.support import read_head, tcp_server, tls_server
+from ..tls_files import KeyPair, TLSFiles, tls_files
 from .fake_lookupd import FakeLookupd, fake_lookupd, producer
+
+__all__ = ["tls_files"]
 
 pytestmark = pytest.mark.anyio
 
@@ -313,6 +326,202 @@ async def test_polls_are_spread_over_the_jitter(
         pauses = [later - earlier for earlier, later in zip(lookupd.times, lookupd.times[1:], strict=False)]
     assert min(pauses) >= interval - 0.01
     assert min(pauses) < interval + 0.04
+
+
+# Trust, in both directions.
+
+
+@dataclass
+class StrictLookupd(FakeLookupd):
+    """One that is asked over TLS, or for authorization.
+
+    :ivar authorizations: what it was sent
+    :ivar location: where it redirects to
+    """
+
+    authorizations: list[str] = field(default_factory=list[str])
+    location: str = ""
+
+    async def handle(self, stream: ByteStream) -> None:
+        request = (await read_head(stream)).decode("latin-1")
+        self.requests.append(request.partition("\r\n")[0])
+        found = re.search(r"^Authorization: (.*)\r$", request, re.MULTILINE)
+        self.authorizations.append(found[1] if found else "")
+        head = f"HTTP/1.1 {self.status} X\r\nContent-Length: {len(self.body)}\r\nConnection: close\r\n"
+        location = f"Location: {self.location}\r\n" if self.location else ""
+        await stream.send(f"{head}{location}\r\n".encode() + self.body)
+
+
+@asynccontextmanager
+async def strict_lookupd(
+    *nsqds: FakeNsqd, pair: KeyPair | None = None, client_ca_file: str | None = None
+) -> AsyncGenerator[StrictLookupd]:
+    """It is asked over TLS if it has a certificate, and wants one itself if it knows an authority."""
+    lookupd = StrictLookupd()
+    lookupd.names(*nsqds)
+    if pair is None:
+        async with tcp_server(lookupd.handle) as address:
+            lookupd.url = f"http://{address}"
+            yield lookupd
+            return
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca_file)
+    context.load_cert_chain(pair.certificate_file, pair.private_key_file)
+    context.verify_mode = ssl.CERT_REQUIRED if client_ca_file else ssl.CERT_NONE
+    async with tls_server(lookupd.handle, context) as address:
+        lookupd.url = f"https://{address}"
+        yield lookupd
+
+
+def lookup(lookupd: FakeLookupd, events: Events, **options: Any) -> discovery.Discovery:
+    secret = options.pop("auth_secret", None)
+    polling = nsq.ConsumerOptions(lookupd_poll_interval=0.02, lookupd_poll_timeout=1, **options)
+    return discovery.Discovery(
+        "t",
+        [lookupd.url],
+        options=polling,
+        emit=Emitter("nsq_anyio.consumer", events),
+        auth_secret=secret,
+    )
+
+
+@asynccontextmanager
+async def polling(finder: discovery.Discovery) -> AsyncGenerator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(finder.run, lambda: None, lambda: None)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def async_secret() -> bytes:
+    return b"s3cret"
+
+
+@pytest.mark.parametrize("secret", ["s3cret", b"s3cret", lambda: "s3cret", async_secret])
+async def test_the_secret_is_sent_when_that_is_asked_for(secret: AuthSecret) -> None:
+    async with strict_lookupd() as lookupd:
+        events = Events()
+        async with polling(lookup(lookupd, events, lookupd_authorization=True, auth_secret=secret)):
+            await until(lambda: events.of(LookupDone))
+        assert lookupd.authorizations[0] == "Bearer s3cret"
+
+
+async def test_the_secret_is_not_sent_without_that() -> None:
+    async with strict_lookupd() as lookupd:
+        events = Events()
+        async with polling(lookup(lookupd, events, auth_secret="s3cret")):
+            await until(lambda: events.of(LookupDone))
+        assert lookupd.authorizations[0] == ""
+
+
+async def test_the_secret_is_asked_for_at_each_poll() -> None:
+    numbers = count(1)
+    async with strict_lookupd() as lookupd:
+        finder = lookup(
+            lookupd, Events(), lookupd_authorization=True, auth_secret=lambda: f"s3cret-{next(numbers)}"
+        )
+        async with polling(finder):
+            await until(lambda: len(lookupd.authorizations) >= 3)
+        assert lookupd.authorizations[:3] == ["Bearer s3cret-1", "Bearer s3cret-2", "Bearer s3cret-3"]
+
+
+def failing_secret() -> str:
+    raise RuntimeError("s3cret")
+
+
+@pytest.mark.parametrize(
+    ("secret", "reason"),
+    [
+        (failing_secret, "not asked: the function auth_secret raised RuntimeError"),
+        (lambda: None, "not asked: the function auth_secret returned NoneType"),
+        (lambda: "s3cret\r\nX: y", "not asked: the header Authorization must be printable ASCII"),
+        ("s3cret-\u00fc", "not asked: the header Authorization must be printable ASCII"),
+        (b"s3cret-\xff", "not asked: the header Authorization must be printable ASCII"),
+    ],
+)
+async def test_a_secret_that_cannot_be_sent_is_a_failure_and_not_shown(
+    secret: Any, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    events = Events()
+    async with strict_lookupd() as lookupd:
+        async with polling(lookup(lookupd, events, lookupd_authorization=True, auth_secret=secret)):
+            await until(lambda: len(events.of(LookupFailed)) >= 2)  # and it goes on
+        assert lookupd.requests == []
+        failed = events.of(LookupFailed)[0]
+        assert failed.nsqlookupd == lookupd.url
+        assert reason in str(failed)
+        assert "s3cret" not in str(failed) + repr(failed) + caplog.text
+
+
+async def test_a_refusal_and_a_redirect_show_no_secret_and_pass_none_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    events = Events()
+    async with strict_lookupd() as elsewhere, strict_lookupd() as lookupd:
+        lookupd.status = 307
+        lookupd.location = f"{elsewhere.url}/lookup?topic=t"
+        finder = lookup(lookupd, events, lookupd_authorization=True, auth_secret="s3cret")
+        async with polling(finder):
+            await until(lambda: len(events.of(LookupFailed)) >= 2)
+        assert lookupd.authorizations[0] == "Bearer s3cret"
+        assert elsewhere.requests == []
+    texts = [caplog.text, repr(finder.__dict__), *map(repr, events), *map(str, events)]
+    assert [text for text in texts if "s3cret" in text] == []
+
+
+def test_to_send_a_secret_there_must_be_one() -> None:
+    with pytest.raises(nsq.InvalidOption, match="auth_secret"):
+        lookup(FakeLookupd(url="http://127.0.0.1:1"), Events(), lookupd_authorization=True)
+
+
+async def test_an_https_nsqlookupd_finds_nsqds(tls_files: TLSFiles) -> None:
+    options = nsq.ConsumerOptions(lookupd_tls=nsq.TLSOptions(ca_file=tls_files.ca_file))
+    async with (
+        fake_nsqd(serve) as nsqd,
+        strict_lookupd(nsqd, pair=tls_files.server) as lookupd,
+        nsq.consume("t", "c", nsqlookupd=lookupd.url, options=options) as consumer,
+    ):
+        await connected(consumer, nsqd)
+
+
+async def test_how_https_nsqlookupds_are_verified(tls_files: TLSFiles) -> None:
+    context = ssl.create_default_context(cafile=tls_files.ca_file)
+    ca_file = tls_files.ca_file
+    client = tls_files.client
+    elsewhere = nsq.TLSOptions(ca_file=ca_file, server_hostname="elsewhere.example")
+    with_certificate = nsq.TLSOptions(
+        ca_file=ca_file,
+        certificate_file=client.certificate_file,
+        private_key_file=client.private_key_file,
+    )
+    cases: list[tuple[Any, KeyPair, str | None, bool]] = [
+        (False, tls_files.server, None, False),
+        (True, tls_files.server, None, False),
+        (context, tls_files.server, None, True),
+        (nsq.TLSOptions(ca_file=ca_file), tls_files.server, None, True),
+        (nsq.TLSOptions(ca_file=ca_file), tls_files.stranger, None, False),
+        (nsq.TLSOptions(verify=False), tls_files.stranger, None, True),
+        (nsq.TLSOptions(ca_file=ca_file), tls_files.other_host, None, False),
+        (elsewhere, tls_files.other_host, None, True),
+        (elsewhere, tls_files.server, None, False),
+        (nsq.TLSOptions(ca_file=ca_file), tls_files.server, ca_file, False),
+        (with_certificate, tls_files.server, ca_file, True),
+    ]
+    for tls, pair, client_ca_file, works in cases:
+        events = Events()
+        async with (
+            strict_lookupd(pair=pair, client_ca_file=client_ca_file) as lookupd,
+            polling(lookup(lookupd, events, lookupd_tls=tls)),
+        ):
+            await until(events.__len__)
+            assert isinstance(events[0], LookupDone if works else LookupFailed), (tls, events[0])
+
+
+def test_a_file_that_is_not_there_is_told_at_once() -> None:
+    lookupd = FakeLookupd(url="https://127.0.0.1:1")
+    with pytest.raises(nsq.InvalidOption, match=r"/nonexistent/ca\.pem"):
+        lookup(lookupd, Events(), lookupd_tls=nsq.TLSOptions(ca_file="/nonexistent/ca.pem"))
 
 
 # The end.

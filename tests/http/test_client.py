@@ -22,27 +22,15 @@ from nsq_anyio.errors import (
 from nsq_anyio.http import Nsqd, Nsqlookupd
 from nsq_anyio.options import default_user_agent
 
-from .support import Answers, tcp_server
+from .support import Answers, answer_ok, read_head, tcp_server
 
 pytestmark = pytest.mark.anyio
 
 URL = "http://nsqd.example:4151"
 
 
-async def drain_request(stream: anyio.abc.SocketStream) -> None:
-    received = b""
-    while not received.endswith(b"\r\n\r\n"):
-        received += await stream.receive()
-
-
 async def never_answer(stream: anyio.abc.SocketStream) -> None:
     await anyio.sleep_forever()
-
-
-async def answer_ok(stream: anyio.abc.SocketStream) -> None:
-    while True:
-        await drain_request(stream)
-        await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
 
 
 # The block
@@ -264,9 +252,12 @@ async def test_secrets_are_sent_but_not_shown(url: str, caplog: pytest.LogCaptur
         httpx.LocalProtocolError("bad"),
         httpx.UnsupportedProtocol("no"),
         httpx.PoolTimeout("full"),
+        ssl.SSLError("certificate required"),
+        ConnectionResetError("reset"),
+        TimeoutError("slow"),
     ],
 )
-async def test_transport_errors_are_mapped(error: httpx.TransportError) -> None:
+async def test_transport_errors_are_mapped(error: Exception) -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         raise error
 
@@ -312,7 +303,7 @@ async def test_nobody_listens() -> None:
 )
 async def test_a_connection_that_ends_or_speaks_no_http(answer: bytes) -> None:
     async def reply(stream: anyio.abc.SocketStream) -> None:
-        await drain_request(stream)
+        await read_head(stream)
         await stream.send(answer)
 
     async with tcp_server(reply) as address, Nsqd(address, timeout=5) as nsqd:
@@ -374,7 +365,7 @@ async def test_an_endless_reply_is_left_at_once() -> None:
     is_closed = anyio.Event()
 
     async def endless(stream: anyio.abc.SocketStream) -> None:
-        await drain_request(stream)
+        await read_head(stream)
         await stream.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         try:
             while True:
@@ -414,7 +405,7 @@ async def test_the_timeout_is_for_the_whole_request() -> None:
     """A byte at a time keeps every single read short."""
 
     async def drip(stream: anyio.abc.SocketStream) -> None:
-        await drain_request(stream)
+        await read_head(stream)
         await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         while True:
             await stream.send(b"x")
@@ -460,7 +451,7 @@ async def test_cancellation_is_not_an_error() -> None:
     is_left = anyio.Event()
 
     async def silent(stream: anyio.abc.SocketStream) -> None:
-        await drain_request(stream)
+        await read_head(stream)
         is_asked.set()
         with pytest.raises(anyio.EndOfStream):
             await stream.receive()

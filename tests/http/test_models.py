@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from nsq_anyio.address import Address
 from nsq_anyio.errors import HTTPInvalidReply, HTTPStatusError, InvalidAddress
-from nsq_anyio.http.client import Reply
 from nsq_anyio.http.fields import Fields, is_object, parse_json
 from nsq_anyio.http.models import Lookup, NsqdInfo, NsqlookupdInfo, Producer, read_producers
 from nsq_anyio.http.nsqlookupd import _registrations
+from nsq_anyio.http.reply import Reply
 from nsq_anyio.http.stats import ClientStats, MemoryStats, Stats
 
 from . import samples

@@ -73,6 +73,33 @@ def test_no_string_is_refused_by_its_type(value: object) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["/run/nsqd/http.sock", "unix:/run/nsqd/http.sock"])
+def test_a_unix_socket(text: str) -> None:
+    url = ServerURL.parse(text)
+    assert (url.socket, url.shown, url.is_https) == ("/run/nsqd/http.sock", "unix:/run/nsqd/http.sock", False)
+    assert url.endpoint("/stats", {"topic": "t"}) == (
+        "http://localhost/stats?topic=t",
+        "unix:/run/nsqd/http.sock:/stats?topic=t",
+    )
+    assert ServerURL.parse(url.shown) == url
+
+
+def test_a_suffix_of_a_socket_is_no_endpoint() -> None:
+    url = ServerURL.parse("/run/lookup").without_suffix("/lookup")
+    assert url.socket == "/run/lookup"
+    assert url.shown == "unix:/run/lookup"
+
+
+@pytest.mark.parametrize("text", ["/run/a\nb", "unix:/run/\0", "unix:run/nsqd.sock", "unix:"])
+def test_a_bad_path_is_refused(text: str) -> None:
+    with pytest.raises(InvalidAddress):
+        ServerURL.parse(text)
+
+
+def test_a_host_may_be_called_unix() -> None:
+    assert ServerURL.parse("unix:4161").shown == "http://unix:4161"
+
+
 def test_the_path_and_the_query_are_kept() -> None:
     url = ServerURL.parse("https://proxy.example/nsq?team=a%20b&x=1")
     requested, shown = url.endpoint("/lookup", {"topic": "t#ephemeral"})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+import tempfile
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import anyio
@@ -10,7 +13,10 @@ import httpx
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.http import ClusterReply
 
+from ..real_servers import real_nsqd
+from ..tls_files import TLSFiles
 from .cluster import KINDS, Cluster, Kind, Server
 from .observe import LIMIT, consume_now, until_told
 
@@ -221,6 +227,56 @@ async def test_nsqlookupd(cluster: Cluster, nsqd_kind: Kind, nsqlookupd_kind: Ki
             await http.delete_channel("u", "d")
         await http.delete_topic("u")
         assert await http.topics() == ("t",)
+
+
+@pytest.mark.parametrize("policy", ["", "require-verify"])
+async def test_https_with_certificates(cluster: Cluster, tls_files: TLSFiles, policy: str) -> None:
+    nsqd = await cluster.nsqd(
+        "real",
+        tls_cert=tls_files.certificate_file,
+        tls_key=tls_files.private_key_file,
+        tls_root_ca_file=tls_files.ca_file,
+        tls_client_auth_policy=policy,
+    )
+    assert nsqd._real is not None
+    assert nsqd._real.https_url is not None
+    url = nsqd._real.https_url
+    trusting = ssl.create_default_context(cafile=tls_files.ca_file)
+    known = ssl.create_default_context(cafile=tls_files.ca_file)
+    known.load_cert_chain(tls_files.client.certificate_file, tls_files.client.private_key_file)
+    async with nsq.http.Nsqd(url, ssl_context=known) as http:
+        await http.publish("t", b"x")
+        assert (await http.info()).version == "1.3.0"
+    async with nsq.http.Cluster(nsqd=url, ssl_context=known) as client:
+        (node,) = (await client.producers("t")).value
+        assert node.url == url
+        assert (await client.pause_topic("t")).value == (url,)
+    async with nsq.http.Nsqd(url, ssl_context=trusting) as http:
+        if policy:
+            # What nsqd says of it may be lost, as it closes the connection on the request.
+            with pytest.raises(nsq.HTTPUnavailable) as caught:
+                await http.ping()
+            assert "no answer within" not in caught.value.reason
+        else:
+            await http.ping()
+    async with nsq.http.Nsqd(url) as http:
+        with pytest.raises(nsq.HTTPUnavailable, match="certificate verify failed"):
+            await http.ping()
+
+
+async def test_a_unix_socket() -> None:
+    # Not pytest's directory, whose name may be longer than that of a socket can be.
+    with tempfile.TemporaryDirectory(prefix="nsqd-http-") as directory:
+        path = Path(directory) / "http.sock"
+        async with real_nsqd(http_path=path), nsq.http.Nsqd(str(path)) as http:
+            await http.ping()
+            await http.publish_many("t", [b"x", b"y"])
+            assert (await http.stats()).topics[0].message_count == 2
+            async with nsq.http.Cluster(nsqd=f"unix:{path}") as client:
+                (node,) = (await client.nodes()).value
+                assert (node.url, node.topics) == (f"unix:{path}", ("t",))
+                assert await client.delete_topic("t") == ClusterReply((node.url,))
+            assert (await http.stats()).topics == ()
 
 
 def shape(value: object) -> object:

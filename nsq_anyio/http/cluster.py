@@ -1,0 +1,229 @@
+"""A whole NSQ cluster over HTTP: what nsqadmin does, with what failed beside what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from ..address import Address
+from ..errors import HTTPError, HTTPStatusError, InvalidAddress, InvalidOption
+from ..names import check_channel, check_topic
+from .cluster_view import NOT_FOUND, ClusterView
+from .fan_out import Answers, ClusterReply
+from .nodes import Node
+from .nsqd import Nsqd
+from .nsqlookupd import Nsqlookupd
+
+__all__ = ["Cluster"]
+
+Done = ClusterReply[tuple[str, ...]]
+
+
+class Cluster(ClusterView):
+    """All nsqds and nsqlookupds of a cluster at once, for the length of an ``async with`` block.
+
+    ::
+
+        async with nsq.http.Cluster(nsqlookupd=["http://a:4161", "http://b:4161"]) as cluster:
+            reply = await cluster.pause_channel("clicks", "archive")
+            print("paused on", reply.value)
+            for failure in reply.failures:
+                print(failure)
+
+    All servers are asked in parallel, and their answers are united. A server that fails is named in
+    `ClusterReply.failures`; only when none does what was asked there is an error.
+
+    An action returns the URLs of the servers that did it. The nsqds are those that `producers` tells, so ask
+    that first to see whom an action will touch. To delete, empty or unpause what a server does not have is no
+    failure there. A cancelled action may have been done by some servers.
+
+    :param nsqlookupd: URL or URLs of all nsqlookupds, which know the nsqds; as for `Client`
+    :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be left out
+    :param timeout: seconds for what one server is asked in one step, 0.001 or more; default 10
+    :param concurrency: how many servers are asked at once, 1 or more; default 16
+    :param headers: as for `Client`; this and the next three are for the servers given here, never for nsqds
+        that nsqlookupds name
+    :param authorization: as for `Client`
+    :param ssl_context: as for `Client`
+    :param server_hostname: as for `Client`
+    :param transport: what sends all requests, such as `httpx.MockTransport` in tests; it is closed with the
+        block
+    :raises InvalidAddress: for a URL that is none
+    :raises InvalidOption: for another value outside its range, or no server
+
+    Every method raises:
+
+    :raises ClusterFailed: if no server answered, or did what was asked
+    :raises InvalidName: for a topic or channel that NSQ would refuse, before anything is sent
+    :raises Closed: outside the block
+    """
+
+    async def create_topic(self, topic: str) -> Done:
+        """Make a topic known to all nsqlookupds, then create it on the nsqds that were given, if any.
+
+        Other nsqds create it when somebody publishes to it there.
+        """
+        check_topic(topic)
+        known = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_topic(topic))
+        created = await self._on_nsqds(self._servers.nsqds, lambda nsqd: nsqd.create_topic(topic))
+        return self._done("topic", (), known, created)
+
+    async def create_channel(self, topic: str, channel: str) -> Done:
+        """Make a channel known to all nsqlookupds, then create it on all nsqds that have the topic."""
+        check_topic(topic)
+        check_channel(channel)
+        # In this order no nsqd is missed that creates the topic meanwhile: it asks nsqlookupd for channels.
+        known = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_channel(topic, channel))
+        producers = await self.producers(topic)
+        created = await self._on_nsqds(_urls(producers), lambda nsqd: nsqd.create_channel(topic, channel))
+        return self._done("topic", producers.failures, known, created)
+
+    async def delete_topic(self, topic: str) -> Done:
+        """Delete a topic with its channels and messages, from all nsqlookupds, then from all nsqds.
+
+        It comes back wherever somebody still publishes to it or consumes it.
+        """
+
+        async def forget(nsqlookupd: Nsqlookupd) -> None:
+            await nsqlookupd.lookup(topic)  # as it accepts to delete what it does not know
+            await nsqlookupd.delete_topic(topic)
+
+        # First, as the nsqlookupds are about to forget them.
+        producers = await self.producers(topic)
+        forgotten = await self._on_nsqlookupds(forget)
+        deleted = await self._on_nsqds(_urls(producers), lambda nsqd: nsqd.delete_topic(topic))
+        return self._done("topic", producers.failures, forgotten, deleted)
+
+    async def delete_channel(self, topic: str, channel: str) -> Done:
+        """Delete a channel with its messages, from all nsqlookupds, then from the nsqds that have its topic.
+
+        It comes back wherever somebody still consumes it. That a server has no such channel is no failure.
+        """
+        check_channel(channel)
+        producers = await self.producers(topic)
+        forgotten = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_channel(topic, channel))
+        deleted = await self._on_nsqds(_urls(producers), lambda nsqd: nsqd.delete_channel(topic, channel))
+        return self._done("channel", producers.failures, forgotten, deleted)
+
+    async def empty_topic(self, topic: str) -> Done:
+        """Throw away the messages of a topic that no channel has taken yet, on all nsqds that have it."""
+        return await self._on_producers("topic", topic, lambda nsqd: nsqd.empty_topic(topic))
+
+    async def empty_channel(self, topic: str, channel: str) -> Done:
+        """Throw away the messages of a channel, those in flight and deferred too, on all nsqds."""
+        check_channel(channel)
+        return await self._on_producers("channel", topic, lambda nsqd: nsqd.empty_channel(topic, channel))
+
+    async def pause_topic(self, topic: str) -> Done:
+        """Stop the flow of messages from a topic to its channels, on all nsqds that have it."""
+        return await self._on_producers(
+            "topic", topic, lambda nsqd: nsqd.pause_topic(topic), absence_is_failure=True
+        )
+
+    async def pause_channel(self, topic: str, channel: str) -> Done:
+        """Stop the flow of messages from a channel to its clients, on all nsqds that have its topic.
+
+        An nsqd that has no such channel is a failure: one that a consumer creates there later is not paused.
+        """
+        check_channel(channel)
+        return await self._on_producers(
+            "channel", topic, lambda nsqd: nsqd.pause_channel(topic, channel), absence_is_failure=True
+        )
+
+    async def unpause_topic(self, topic: str) -> Done:
+        """Let the messages of a paused topic flow again, on all nsqds that have it."""
+        return await self._on_producers("topic", topic, lambda nsqd: nsqd.unpause_topic(topic))
+
+    async def unpause_channel(self, topic: str, channel: str) -> Done:
+        """Let the messages of a paused channel flow again, on all nsqds that have it."""
+        check_channel(channel)
+        return await self._on_producers("channel", topic, lambda nsqd: nsqd.unpause_channel(topic, channel))
+
+    async def tombstone_topic(self, topic: str, node: Node | str) -> Done:
+        """Take a topic away from one nsqd, once nobody publishes to it there any more.
+
+        All nsqlookupds hide that nsqd for the topic, by default for 45 s, so that no consumer comes back and
+        creates it anew; then the nsqd deletes it with its messages.
+
+        :param node: one of `nodes`, or its name, ``broadcast_address:http_port``
+        :raises InvalidOption: if no nsqlookupds were given, or ``node`` is neither
+        :raises ClusterFailed: if no nsqlookupd hides it; then nothing is deleted
+        """
+        check_topic(topic)
+        if not self._servers.has_nsqlookupds:
+            raise InvalidOption("there is no nsqlookupd to set a tombstone: name them, or delete the topic")
+        name, url = (node.name, node.url) if isinstance(node, Node) else _named(node)
+        hidden = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.tombstone_topic(topic, name))
+        if not hidden.values:
+            raise self._failed("no nsqlookupd set the tombstone", hidden.failures.values())
+        deleted = await self._on_nsqds([url], lambda nsqd: nsqd.delete_topic(topic))
+        return self._done("topic", (), hidden, deleted)
+
+    async def _on_producers(
+        self,
+        kind: str,
+        topic: str,
+        call: Callable[[Nsqd], Awaitable[None]],
+        *,
+        absence_is_failure: bool = False,
+    ) -> Done:
+        producers = await self.producers(topic)
+        answers = await self._on_nsqds(_urls(producers), call, absence_is_failure=absence_is_failure)
+        return self._done(kind, producers.failures, answers)
+
+    async def _on_nsqlookupds(self, call: Callable[[Nsqlookupd], Awaitable[None]]) -> Answers[bool]:
+        """Whether each did it, or had nothing to do it to."""
+        return await self._servers.ask_nsqlookupds(lambda nsqlookupd: _was_there(call(nsqlookupd)))
+
+    async def _on_nsqds(
+        self,
+        urls: Iterable[str],
+        call: Callable[[Nsqd], Awaitable[None]],
+        *,
+        absence_is_failure: bool = False,
+    ) -> Answers[bool]:
+        """As `_on_nsqlookupds`."""
+
+        async def attempt(nsqd: Nsqd) -> bool:
+            if not absence_is_failure:
+                return await _was_there(call(nsqd))
+            await call(nsqd)
+            return True
+
+        return await self._servers.ask_nsqds(urls, attempt)
+
+    def _done(self, kind: str, failures: Iterable[HTTPError], *answers: Answers[bool]) -> Done:
+        """Who did it, unless nobody did.
+
+        :param kind: topic or channel: what it was to be done to
+        """
+        failures = (*failures, *(error for found in answers for error in found.failures.values()))
+        urls = tuple(url for found in answers for url, was_there in found.values.items() if was_there)
+        if not urls:
+            raise self._failed("nothing was done" if failures else f"no server has this {kind}", failures)
+        return ClusterReply(urls, failures)
+
+
+def _urls(nodes: ClusterReply[tuple[Node, ...]]) -> list[str]:
+    return [node.url for node in nodes.value]
+
+
+async def _was_there(action: Awaitable[None]) -> bool:
+    try:
+        await action
+    except HTTPStatusError as error:
+        if error.code in NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+def _named(node: str) -> tuple[str, str]:
+    """The name as nsqlookupd compares it, without brackets around an IPv6 literal, and the URL."""
+    host, _, port = node.rpartition(":") if isinstance(node, str) else ("", "", "")
+    try:
+        address = Address.parse(f"[{host.removeprefix('[').removesuffix(']')}]:{port}")
+    except InvalidAddress:
+        raise InvalidOption(
+            f"node={node!r} is not valid: use a Node or 'broadcast_address:http_port'"
+        ) from None
+    return f"{address.host}:{address.port}", f"http://{address}"

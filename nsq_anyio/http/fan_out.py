@@ -1,0 +1,82 @@
+"""Asking many servers at once: what they answered, and beside it what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import anyio
+
+from ..errors import HTTPError, HTTPUnavailable
+
+__all__ = ["Answers", "ClusterFailed", "ClusterReply", "FanOut"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReply(Generic[T]):
+    """What came of asking many servers.
+
+    :ivar value: made of the answers that came
+    :ivar failures: what went wrong, each with the URL that was asked; empty when all is well
+    """
+
+    value: T
+    failures: tuple[HTTPError, ...] = ()
+
+
+class ClusterFailed(HTTPError):
+    """No server did what was asked.
+
+    :ivar failures: what went wrong, each with its own URL; empty where no server had what was asked for
+    """
+
+    def __init__(self, servers: Sequence[str], reason: str, failures: Sequence[HTTPError] = ()) -> None:
+        details = "; ".join(map(str, failures))
+        super().__init__(", ".join(servers), f"{reason}: {details}" if details else reason)
+        self.failures = tuple(failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """What servers answered, and what went wrong with others; both by their URLs, in the order asked."""
+
+    values: dict[str, T]
+    failures: dict[str, HTTPError]
+
+
+class FanOut:
+    """Bounds in number and time what is asked at once.
+
+    :param timeout: seconds for all that one call asks its server
+    :param concurrency: how many calls run at once
+    """
+
+    def __init__(self, timeout: float, concurrency: int) -> None:
+        self._timeout = timeout
+        self._limiter = anyio.CapacityLimiter(concurrency)
+
+    async def ask(self, calls: Mapping[str, Callable[[], Awaitable[T]]]) -> Answers[T]:
+        """Make all ``calls``, one for each URL; none waits for another's answer."""
+        values: dict[str, T] = {}
+        failures: dict[str, HTTPError] = {}
+
+        async def ask_one(url: str, call: Callable[[], Awaitable[T]]) -> None:
+            async with self._limiter:
+                try:
+                    with anyio.fail_after(self._timeout):
+                        values[url] = await call()
+                except TimeoutError:
+                    failures[url] = HTTPUnavailable(url, f"no answer within {self._timeout:g} s")
+                except HTTPError as error:
+                    failures[url] = error
+
+        async with anyio.create_task_group() as tasks:
+            for url, call in calls.items():
+                tasks.start_soon(ask_one, url, call)
+        return Answers(
+            {url: values[url] for url in calls if url in values},
+            {url: failures[url] for url in calls if url in failures},
+        )

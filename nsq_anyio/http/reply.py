@@ -1,0 +1,67 @@
+"""A server's whole answer, and what may be shown of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..errors import HTTPInvalidReply, HTTPStatusError
+from .fields import is_object, parse_json
+
+__all__ = ["Reply", "printable"]
+
+T = TypeVar("T")
+
+_MAX_SHOWN_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer; ``url`` may be shown."""
+
+    url: str
+    status: int
+    content_type: str
+    body: bytes
+
+    def text(self) -> str:
+        """The body as text, with U+FFFD for what is not UTF-8."""
+        return self.body.decode("utf-8", "replace")
+
+    def read(self, reader: Callable[[object], T]) -> T:
+        """The body's JSON as ``reader`` understands it.
+
+        :raises HTTPInvalidReply: if it is no JSON or ``reader`` raises ValueError
+        :raises HTTPStatusError: if it says so inside, as nsq before 1.0 did
+        """
+        try:
+            return reader(self._unwrapped(parse_json(self.body)))
+        except ValueError as error:
+            raise HTTPInvalidReply(self.url, printable(str(error))) from error
+
+    def _unwrapped(self, value: object) -> object:
+        if not is_object(value) or "status_code" not in value or "data" not in value:
+            return value
+        status = value["status_code"]
+        if type(status) is not int:
+            raise ValueError("status_code is not an integer")
+        if status != 200:
+            raise HTTPStatusError(self.url, status, self.error_code())
+        return value["data"]
+
+    def error_code(self) -> str:
+        """NSQ's code in an error reply, or as much of its text as can be shown."""
+        try:
+            value = parse_json(self.body)
+        except ValueError:
+            # /ping answers in plain text. An HTML page is a proxy's and says nothing.
+            text = self.text() if self.content_type in {"", "text/plain"} else ""
+            return printable(text.strip().partition("\n")[0])
+        code = value.get("message", value.get("status_txt")) if is_object(value) else ""
+        return printable(code) if isinstance(code, str) else ""
+
+
+def printable(text: str) -> str:
+    """The beginning of what a server said, fit for one line of a log."""
+    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_SHOWN_LENGTH])

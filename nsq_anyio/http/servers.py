@@ -1,0 +1,133 @@
+"""The clients behind a `Cluster`: of the servers it was given, and of nsqds that nsqlookupds name."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Self, TypeVar
+
+import anyio
+import httpx
+
+from ..checks import check_integer, check_seconds
+from ..errors import Closed, InvalidOption
+from .client import Client
+from .fan_out import Answers, FanOut
+from .headers import Authorization
+from .nsqd import Nsqd
+from .nsqlookupd import Nsqlookupd
+from .transport import Borrowed, make_transport
+
+__all__ = ["Servers"]
+
+T = TypeVar("T")
+ClientT = TypeVar("ClientT", bound=Client)
+
+
+class Servers(anyio.AsyncContextManagerMixin):
+    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster`.
+
+    :ivar urls: of the servers that were given, nsqlookupds first
+    :ivar nsqds: the URLs of the nsqds that were given
+    """
+
+    def __init__(
+        self,
+        nsqlookupd: str | Sequence[str],
+        nsqd: str | Sequence[str],
+        *,
+        timeout: float,
+        concurrency: int,
+        headers: Mapping[str, str] | None,
+        authorization: Authorization | None,
+        ssl_context: ssl.SSLContext | None,
+        server_hostname: str | None,
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        check_seconds("timeout", timeout, 0.001)
+        check_integer("concurrency", concurrency, 1)
+
+        def client(kind: type[ClientT], url: str) -> ClientT:
+            return kind(
+                url,
+                timeout=timeout,
+                headers=headers,
+                authorization=authorization,
+                ssl_context=ssl_context,
+                server_hostname=server_hostname,
+                transport=None if transport is None else Borrowed(transport),
+            )
+
+        # One client for each server, however often it is named.
+        self._nsqlookupds = _by_url(client(Nsqlookupd, url) for url in _texts(nsqlookupd))
+        self._nsqds = _by_url(client(Nsqd, url) for url in _texts(nsqd))
+        self.nsqds = tuple(self._nsqds)
+        self.urls = (*self._nsqlookupds, *self._nsqds)
+        if not self.urls:
+            raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
+        self._timeout = timeout
+        self._fan_out = FanOut(timeout, concurrency)
+        self._given_transport = transport
+        self._transport: httpx.AsyncBaseTransport | None = None
+
+    @property
+    def has_nsqlookupds(self) -> bool:
+        """Whether any was given."""
+        return bool(self._nsqlookupds)
+
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
+        async with AsyncExitStack() as stack:
+            transport = await stack.enter_async_context(self._given_transport or await make_transport())
+            for client in (*self._nsqlookupds.values(), *self._nsqds.values()):
+                await stack.enter_async_context(client)
+            self._transport = transport
+            try:
+                yield self
+            finally:
+                self._transport = None
+
+    async def ask_given(
+        self, of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[T]], of_nsqd: Callable[[Nsqd], Awaitable[T]]
+    ) -> Answers[T]:
+        """Make a call to each server that was given."""
+        self._check_open()
+        calls = {url: partial(of_nsqlookupd, client) for url, client in self._nsqlookupds.items()}
+        return await self._fan_out.ask(
+            {**calls, **{url: partial(of_nsqd, client) for url, client in self._nsqds.items()}}
+        )
+
+    async def ask_nsqlookupds(self, call: Callable[[Nsqlookupd], Awaitable[T]]) -> Answers[T]:
+        """Make a call to each."""
+        self._check_open()
+        return await self._fan_out.ask(
+            {url: partial(call, nsqlookupd) for url, nsqlookupd in self._nsqlookupds.items()}
+        )
+
+    async def ask_nsqds(self, urls: Iterable[str], call: Callable[[Nsqd], Awaitable[T]]) -> Answers[T]:
+        """Make a call to each nsqd of ``urls``, which were given, or named by an nsqlookupd."""
+        transport = self._check_open()
+
+        async def ask(url: str) -> T:
+            if (given := self._nsqds.get(url)) is not None:
+                return await call(given)
+            # Anybody can register at an nsqlookupd, so headers and tokens do not go where it sends us.
+            async with Nsqd(url, timeout=self._timeout, transport=Borrowed(transport)) as found:
+                return await call(found)
+
+        return await self._fan_out.ask({url: partial(ask, url) for url in urls})
+
+    def _check_open(self) -> httpx.AsyncBaseTransport:
+        if self._transport is None:
+            raise Closed("the cluster client is closed: use it inside its 'async with' block")
+        return self._transport
+
+
+def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _by_url(clients: Iterable[ClientT]) -> dict[str, ClientT]:
+    return {client.url: client for client in clients}

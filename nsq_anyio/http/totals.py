@@ -1,0 +1,85 @@
+"""Statistics of a topic or channel over several nsqds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic, TypeVar
+
+from .stats import ChannelStats, Latency, Percentile, TopicStats
+
+__all__ = ["Totals", "channel_totals", "topic_totals"]
+
+StatsT = TypeVar("StatsT", TopicStats, ChannelStats)
+
+_TOPIC_COUNTS = ("depth", "backend_depth", "message_count", "message_bytes")
+_CHANNEL_COUNTS = (
+    "depth",
+    "backend_depth",
+    "in_flight_count",
+    "deferred_count",
+    "message_count",
+    "requeue_count",
+    "timeout_count",
+    "client_count",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals(Generic[StatsT]):
+    """The statistics of a topic or channel on all nsqds, and on each.
+
+    :ivar total: the sums; with the clients of all; paused if it is so anywhere. A latency is the largest that
+        any nsqd has at that quantile, which is an upper bound of the whole
+    :ivar nodes: the rows, by the nsqds' URLs; empty when no nsqd has it
+    """
+
+    total: StatsT
+    nodes: dict[str, StatsT]
+
+
+def topic_totals(topic: str, nodes: Mapping[str, TopicStats]) -> Totals[TopicStats]:
+    """Add up the rows of one topic."""
+    rows = list(nodes.values())
+    channels: dict[str, list[ChannelStats]] = {}
+    for channel in chain.from_iterable(row.channels for row in rows):
+        channels.setdefault(channel.channel_name, []).append(channel)
+    total = TopicStats(
+        topic_name=topic,
+        channels=tuple(_channel(name, found) for name, found in sorted(channels.items())),
+        paused=any(row.paused for row in rows),
+        e2e_processing_latency=_latency(row.e2e_processing_latency for row in rows),
+        **_sums(rows, _TOPIC_COUNTS),
+    )
+    return Totals(total, dict(nodes))
+
+
+def channel_totals(channel: str, nodes: Mapping[str, ChannelStats]) -> Totals[ChannelStats]:
+    """Add up the rows of one channel."""
+    return Totals(_channel(channel, list(nodes.values())), dict(nodes))
+
+
+def _channel(name: str, rows: Sequence[ChannelStats]) -> ChannelStats:
+    return ChannelStats(
+        channel_name=name,
+        clients=tuple(chain.from_iterable(row.clients for row in rows)),
+        paused=any(row.paused for row in rows),
+        e2e_processing_latency=_latency(row.e2e_processing_latency for row in rows),
+        **_sums(rows, _CHANNEL_COUNTS),
+    )
+
+
+def _sums(rows: Sequence[object], names: Sequence[str]) -> dict[str, int]:
+    return {name: sum(getattr(row, name) for row in rows) for name in names}
+
+
+def _latency(latencies: Iterable[Latency]) -> Latency:
+    count = 0
+    largest: dict[float, float] = {}
+    for latency in latencies:
+        count += latency.count
+        for percentile in latency.percentiles:
+            known = largest.get(percentile.quantile, 0.0)
+            largest[percentile.quantile] = max(known, percentile.value)
+    return Latency(count, tuple(Percentile(*item) for item in sorted(largest.items(), reverse=True)))

@@ -1,0 +1,116 @@
+"""Ways to a server: https with certificates of both sides, and unix sockets."""
+
+import ssl
+from typing import Any
+
+import anyio.abc
+import pytest
+
+from nsq_anyio.errors import HTTPUnavailable, InvalidOption
+from nsq_anyio.http import Nsqd, Nsqlookupd
+
+from ..tls_files import KeyPair, TLSFiles
+from .support import answer_ok, read_head, tls_server, unix_server
+
+pytestmark = pytest.mark.anyio
+
+
+def server_context(pair: KeyPair, client_ca_file: str | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca_file)
+    context.load_cert_chain(pair.certificate_file, pair.private_key_file)
+    if client_ca_file is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(ca_file: str, pair: KeyPair | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca_file)
+    if pair is not None:
+        context.load_cert_chain(pair.certificate_file, pair.private_key_file)
+    return context
+
+
+@pytest.mark.parametrize("kind", [Nsqd, Nsqlookupd])
+async def test_https(kind: type[Nsqd] | type[Nsqlookupd], tls_files: TLSFiles) -> None:
+    async with (
+        tls_server(answer_ok, server_context(tls_files.server)) as address,
+        kind(f"https://{address}", ssl_context=client_context(tls_files.ca_file)) as client,
+    ):
+        for _ in range(2):
+            await client.ping()
+
+
+@pytest.mark.parametrize("certificate", ["stranger", "expired", "other_host"])
+async def test_a_certificate_that_is_not_to_be_trusted(certificate: str, tls_files: TLSFiles) -> None:
+    pair: KeyPair = getattr(tls_files, certificate)
+    async with (
+        tls_server(answer_ok, server_context(pair)) as address,
+        Nsqd(f"https://{address}", ssl_context=client_context(tls_files.ca_file)) as nsqd,
+    ):
+        with pytest.raises(HTTPUnavailable, match="certificate verify failed"):
+            await nsqd.ping()
+
+
+async def test_the_system_s_authorities_are_trusted_by_default(tls_files: TLSFiles) -> None:
+    async with (
+        tls_server(answer_ok, server_context(tls_files.server)) as address,
+        Nsqd(f"https://{address}") as nsqd,
+    ):
+        with pytest.raises(HTTPUnavailable, match="certificate verify failed"):
+            await nsqd.ping()
+
+
+async def test_another_server_hostname_than_the_url_s(tls_files: TLSFiles) -> None:
+    context = client_context(tls_files.ca_file)
+    async with tls_server(answer_ok, server_context(tls_files.other_host)) as address:
+        url = f"https://{address}"
+        async with Nsqd(url, ssl_context=context, server_hostname="elsewhere.example") as nsqd:
+            await nsqd.ping()
+        async with Nsqd(url, ssl_context=context, server_hostname="localhost") as nsqd:
+            with pytest.raises(HTTPUnavailable, match="Hostname mismatch"):
+                await nsqd.ping()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_client_certificates(version: ssl.TLSVersion, tls_files: TLSFiles) -> None:
+    server = server_context(tls_files.server, tls_files.ca_file)
+    server.minimum_version = server.maximum_version = version
+    async with tls_server(answer_ok, server) as address:
+        url = f"https://{address}"
+        context = client_context(tls_files.ca_file, tls_files.client)
+        async with Nsqd(url, ssl_context=context) as nsqd:
+            await nsqd.ping()
+        for pair in (None, tls_files.stranger):
+            context = client_context(tls_files.ca_file, pair)
+            async with Nsqd(url, ssl_context=context, timeout=5) as nsqd:
+                with pytest.raises(HTTPUnavailable) as caught:
+                    await nsqd.ping()
+                assert "no answer within" not in caught.value.reason
+
+
+@pytest.mark.parametrize("prefix", ["", "unix:"])
+async def test_a_unix_socket(prefix: str) -> None:
+    requests: list[bytes] = []
+
+    async def answer(stream: anyio.abc.ByteStream) -> None:
+        requests.append(await read_head(stream))
+        await stream.send(b"HTTP/1.1 500 X\r\nContent-Length: 3\r\nConnection: close\r\n\r\nNOK")
+
+    async with unix_server(answer) as path, Nsqd(prefix + path) as nsqd:
+        assert nsqd.url == f"unix:{path}"
+        with pytest.raises(Exception, match="NOK") as caught:
+            await nsqd.ping()
+    assert str(caught.value) == f"unix:{path}:/ping: 500 NOK"
+    assert requests[0].startswith(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n")
+
+
+async def test_a_unix_socket_that_is_not_there() -> None:
+    async with Nsqd("/nonexistent/nsqd.sock") as nsqd:
+        with pytest.raises(HTTPUnavailable, match=r"^unix:/nonexistent/nsqd\.sock:/ping: "):
+            await nsqd.ping()
+
+
+@pytest.mark.parametrize("name", ["", 5, b"a"])
+def test_a_bad_server_hostname_is_refused(name: Any) -> None:
+    with pytest.raises(InvalidOption, match="server_hostname"):
+        Nsqd("https://127.0.0.1:4152", server_hostname=name)
