@@ -22,7 +22,12 @@ class Codec(Protocol):
         ...
 
     def finish(self) -> bytes:
-        """Return what ends the outgoing side properly; nothing may be compressed after it."""
+        """Return what tells the peer that nothing follows; none where the format cannot tell."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether the peer has told that nothing follows, and everything before it was taken."""
         ...
 
     def feed(self, data: bytes) -> None:
@@ -87,8 +92,13 @@ class Snappy:
         return self._compressor.add_chunk(data)
 
     def finish(self) -> bytes:
-        """Nothing: a snappy stream ends after any chunk."""
+        """Nothing: a snappy stream may end after any chunk."""
         return b""
+
+    @property
+    def ended(self) -> bool:
+        """Never: the format cannot tell."""
+        return False
 
     def feed(self, data: bytes) -> None:
         """Add compressed bytes, cut anywhere."""
@@ -229,8 +239,13 @@ class Deflate:
         return self._compressor.compress(data) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
 
     def finish(self) -> bytes:
-        """The final block, without which nsqd logs an unexpected end."""
+        """The final block, at which nsqd closes; without it, it would log an unexpected end."""
         return self._compressor.flush(zlib.Z_FINISH)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the final block was reached."""
+        return self._decompressor.eof
 
     def feed(self, data: bytes) -> None:
         """Add compressed bytes, cut anywhere."""

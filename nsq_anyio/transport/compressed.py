@@ -53,6 +53,8 @@ class CompressedStream(ByteStream):
                     raise anyio.ClosedResourceError
             if data := self._codec.decompress(max_bytes):
                 return data
+            if self._codec.ended:
+                raise anyio.EndOfStream
             self._drained = True
 
     async def send(self, item: bytes) -> None:
@@ -74,10 +76,14 @@ class CompressedStream(ByteStream):
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_open()
-        if end := self._codec.finish():
+        end = self._codec.finish()
+        if not end:
+            await self._stream.send_eof()
+        else:
+            # The peer may close as soon as it has read this. To send more, such as the end of a transport,
+            # would race with that: a connection that gets bytes after it was closed is reset.
             await self._send(end)
         self._send_ended = True
-        await self._stream.send_eof()
 
     async def aclose(self) -> None:
         """Close the inner stream."""

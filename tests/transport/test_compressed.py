@@ -379,5 +379,16 @@ async def test_deflate_ends_with_its_final_block() -> None:
     peer = zlib.decompressobj(-zlib.MAX_WBITS)
     assert peer.decompress(b"".join(wire.sent)) == b"CLS\n"
     assert peer.eof
+    assert wire.calls == []  # the peer may have closed already
     with pytest.raises(anyio.BrokenResourceError):
         await stream.send(b"NOP\n")
+
+
+async def test_the_final_block_of_deflate_is_the_end() -> None:
+    codec = Deflate()
+    wire = Wire(codec.compress(b"OK") + codec.finish())
+    stream = CompressedStream(wire, Deflate())
+    assert await stream.receive() == b"OK"
+    for _ in range(2):
+        with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):
+            await stream.receive()
