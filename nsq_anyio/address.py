@@ -70,7 +70,7 @@ class UnixAddress:
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or not self.path.isprintable():
             raise InvalidAddress(
-                f"path {self.path!r} is not valid: use the absolute path of a socket, such as '/run/nsqd.sock'"
+                f"path {self.path!r} is not valid: use a socket's absolute path, such as '/run/nsqd.sock'"
             )
 
     def __str__(self) -> str:

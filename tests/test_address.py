@@ -1,10 +1,11 @@
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.address import Address, addresses
+from nsq_anyio.address import Address, UnixAddress, addresses, nsqd_addresses
 from nsq_anyio.errors import InvalidAddress
 
 
@@ -124,3 +125,21 @@ def test_round_trip(host: str, port: int) -> None:
     if "://" not in host and len(host) <= 255:
         address = Address(host, port)
         assert Address.parse(str(address)) == address
+
+
+def test_an_nsqd_may_listen_on_a_unix_socket() -> None:
+    found = nsqd_addresses(["/run/nsqd.sock", "127.0.0.1:4150", "/run/nsqd.sock"])
+    assert found == (UnixAddress("/run/nsqd.sock"), Address("127.0.0.1", 4150))
+    assert [str(address) for address in found] == ["/run/nsqd.sock", "127.0.0.1:4150"]
+
+
+@pytest.mark.parametrize("path", ["run/nsqd.sock", "", "/run/nsqd\n.sock"])
+def test_a_path_is_absolute_and_printable(path: str) -> None:
+    with pytest.raises(InvalidAddress, match=rf"path {re.escape(repr(path))} is not valid: use a socket's"):
+        UnixAddress(path)
+
+
+@pytest.mark.parametrize("value", ["nowhere", "./nsqd.sock", [], [4150]])
+def test_what_is_neither_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidAddress):
+        nsqd_addresses(value)

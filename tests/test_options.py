@@ -254,7 +254,7 @@ def test_a_bad_secret_is_refused_unseen(secret: object) -> None:
     with pytest.raises(InvalidOption, match=r"^auth_secret is not valid: use a non-empty string or bytes"):
         make(ConnectionOptions, auth_secret=secret)
     if not isinstance(secret, str):
-        with pytest.raises(InvalidOption, match="^private_key_password is not valid: use a string$"):
+        with pytest.raises(InvalidOption, match=r"^private_key_password is not valid: use a string$"):
             make(TLSOptions, certificate_file="c", private_key_password=secret)
 
 
