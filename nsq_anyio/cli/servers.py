@@ -10,6 +10,7 @@ import click
 
 from .. import embedded
 from .go_flags import GoCommand, ListenAddress, duration, listen_address, peer_address
+from .nsqd_flags import Listen, boolean_option, listen_address_or_path, tls_flags
 from .run import backend_option, run_servers
 
 __all__ = ["nsqd", "nsqlookupd"]
@@ -30,7 +31,9 @@ _NSQD_FLAGS: _Flags = {
     "min_output_buffer_timeout": (duration, "The least that a client may ask for."),
     "max_output_buffer_timeout": (duration, "The most that a client may ask for."),
     "max_output_buffer_size": (int, "The most that a client may ask for, in bytes."),
-    "max_deflate_level": (int, "Reported to clients; there is no compression."),
+    "max_deflate_level": (int, "The most that a client may ask for, 1 to 9."),
+    "http_client_connect_timeout": (duration, "Time to connect to an auth server."),
+    "http_client_request_timeout": (duration, "Time for the whole request to an auth server."),
     "max_channel_consumers": (int, "Consumers that a channel takes; 0 is no limit."),
 }
 
@@ -38,6 +41,13 @@ _NSQLOOKUPD_FLAGS: _Flags = {
     "inactive_producer_timeout": (duration, "Time without a PING after which an nsqd is not listed."),
     "tombstone_lifetime": (duration, "Time for which a tombstoned nsqd is not listed."),
 }
+
+# All but auth_http_addresses, whose flag may be given several times and has another name.
+_NSQD_OPTIONS = (
+    *_NSQD_FLAGS,
+    *("tls_cert", "tls_key", "tls_root_ca_file", "tls_client_auth_policy", "tls_required", "tls_min_version"),
+    *("snappy", "deflate"),
+)
 
 _IN_MEMORY = "this server keeps messages in memory only"
 _NO_SUCH_LOG = "this server logs warnings only"
@@ -80,13 +90,18 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _addresses(tcp_port: int, http_port: int, broadcast_help: str) -> Callable[[_Command], _Command]:
+def _addresses(
+    ports: dict[str, int], broadcast_help: str, kind: Callable[[str], Listen] = listen_address
+) -> Callable[[_Command], _Command]:
+    """Add flags for where to listen, each with its default port."""
+
     def add(command: _Command) -> _Command:
-        for flag, port in (("--http-address", http_port), ("--tcp-address", tcp_port)):
+        for name, port in reversed(ports.items()):
+            takes_path = kind is listen_address_or_path and name != "https_address"
             command = click.option(
-                flag,
-                type=listen_address,
-                metavar="HOST:PORT",
+                _flag(name),
+                type=kind if takes_path else listen_address,
+                metavar="HOST:PORT|PATH" if takes_path else "HOST:PORT",
                 default=f"127.0.0.1:{port}",
                 show_default=True,
                 help="Where to listen; port 0 takes a free one.",
@@ -100,7 +115,11 @@ def _addresses(tcp_port: int, http_port: int, broadcast_help: str) -> Callable[[
     cls=GoCommand,
     epilog="\b\nExample:\n  nsq-anyio nsqd --lookupd-tcp-address=127.0.0.1:4160 --msg-timeout=5s",
 )
-@_addresses(4150, 4151, "Under which nsqlookupd tells clients to reach it. [default: the host it listens on]")
+@_addresses(
+    {"tcp_address": 4150, "http_address": 4151, "https_address": 4152},
+    "Under which nsqlookupd tells clients to reach it. [default: the host it listens on]",
+    listen_address_or_path,
+)
 @click.option(
     "--lookupd-tcp-address",
     type=peer_address,
@@ -108,35 +127,54 @@ def _addresses(tcp_port: int, http_port: int, broadcast_help: str) -> Callable[[
     multiple=True,
     help="An nsqlookupd to register with; may be given several times.",
 )
+@tls_flags
+@click.option(
+    "--auth-http-address",
+    metavar="HOST:PORT|URL",
+    multiple=True,
+    help="An auth server to ask what clients may do; may be given several times.",
+)
+@boolean_option("--snappy", "Whether clients may negotiate snappy.", default="true")
+@boolean_option("--deflate", "Whether clients may negotiate deflate.", default="true")
 @_flags(_NSQD_FLAGS, embedded.NsqdOptions(), _NSQD_WITHOUT_EFFECT)
 @backend_option
 def nsqd(
-    tcp_address: ListenAddress,
-    http_address: ListenAddress,
+    tcp_address: Listen,
+    http_address: Listen,
+    https_address: ListenAddress,
     broadcast_address: str | None,
     lookupd_tcp_address: tuple[str, ...],
+    auth_http_address: tuple[str, ...],
     backend: str,
     **flags: Any,
 ) -> None:
     """Run an nsqd for development and tests, with the flags of the real one.
 
-    All messages are in memory and lost at the end. There is no TLS, compression or AUTH.
+    All messages are in memory and lost at the end.
     """
     _note_without_effect(flags, _NSQD_WITHOUT_EFFECT)
+    tcp_host, tcp_port, unix_path = _host_port_path(tcp_address)
+    http_host, http_port, http_unix_path = _host_port_path(http_address)
 
     async def start(servers: AsyncExitStack) -> None:
         server = await servers.enter_async_context(
             embedded.nsqd(
-                host=tcp_address.host,
-                http_host=http_address.host,
-                tcp_port=tcp_address.port,
-                http_port=http_address.port,
+                host=tcp_host,
+                http_host=http_host,
+                https_host=https_address.host,
+                tcp_port=tcp_port,
+                http_port=http_port,
+                https_port=https_address.port,
+                unix_path=unix_path,
+                http_unix_path=http_unix_path,
                 broadcast_address=broadcast_address,
                 lookupd_tcp_addresses=lookupd_tcp_address,
-                options=embedded.NsqdOptions(**{name: flags[name] for name in _NSQD_FLAGS}),
+                options=embedded.NsqdOptions(
+                    auth_http_addresses=auth_http_address, **{name: flags[name] for name in _NSQD_OPTIONS}
+                ),
             )
         )
-        _announce("nsqd", server.tcp_address, server.http_url)
+        _announce("nsqd", server.tcp_address, server.http_url, server.https_url)
 
     run_servers(start, backend)
 
@@ -145,7 +183,10 @@ def nsqd(
     cls=GoCommand,
     epilog="\b\nExample:\n  nsq-anyio nsqlookupd --tcp-address=127.0.0.1:0 --http-address=127.0.0.1:0",
 )
-@_addresses(4160, 4161, "Under which it tells nsqds to reach it. [default: the host it listens on]")
+@_addresses(
+    {"tcp_address": 4160, "http_address": 4161},
+    "Under which it tells nsqds to reach it. [default: the host it listens on]",
+)
 @_flags(_NSQLOOKUPD_FLAGS, embedded.NsqlookupdOptions(), _NSQLOOKUPD_WITHOUT_EFFECT)
 @backend_option
 def nsqlookupd(
@@ -180,7 +221,15 @@ def _note_without_effect(flags: dict[str, Any], reasons: dict[str, str]) -> None
             click.echo(f"note: {_flag(name)} has no effect: {reason}", err=True)
 
 
-def _announce(name: str, tcp_address: str, http_url: str) -> None:
+def _host_port_path(address: Listen) -> tuple[str, int, str | None]:
+    if isinstance(address, str):
+        return "127.0.0.1", 0, address
+    return address.host, address.port, None
+
+
+def _announce(name: str, tcp_address: str, http_url: str, https_url: str | None = None) -> None:
     click.echo(f"{name} of nsq-anyio, for development and tests", err=True)
     click.echo(f"TCP: listening on {tcp_address}", err=True)
-    click.echo(f"HTTP: listening on {http_url.removeprefix('http://')}", err=True)
+    click.echo(f"HTTP: listening on {http_url.removeprefix('http://').removeprefix('unix:')}", err=True)
+    if https_url is not None:
+        click.echo(f"HTTPS: listening on {https_url.removeprefix('https://')}", err=True)

@@ -9,12 +9,16 @@
 
 from __future__ import annotations
 
+from .authorization import Authorization, AuthRequest, AuthState
 from .listener import ListenFailed
 from .nsqd import EmbeddedNsqd, nsqd
 from .nsqd_options import NsqdOptions
 from .nsqlookupd import EmbeddedNsqlookupd, NsqlookupdOptions, nsqlookupd
 
 __all__ = [
+    "AuthRequest",
+    "AuthState",
+    "Authorization",
     "EmbeddedNsqd",
     "EmbeddedNsqlookupd",
     "ListenFailed",

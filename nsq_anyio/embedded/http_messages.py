@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -23,6 +24,7 @@ __all__ = [
     "json_response",
     "parse_target",
     "text_response",
+    "tls_required",
 ]
 
 _NSQ_HEADER = ("X-NSQ-Content-Type", "nsq; version=1.0")
@@ -96,6 +98,17 @@ def text_response(text: str = "") -> Response:
 def error_response(status: int, code: str) -> Response:
     """``{"message": code}`` with ``status``."""
     return Response(status, _to_json({"message": code}), (_NSQ_HEADER, _JSON_HEADER))
+
+
+def tls_required(https_port: int) -> Handler:
+    """A handler that sends every request to the HTTPS port."""
+    # Not by `_to_json`, as nsqd writes this one with spaces.
+    body = json.dumps({"message": "TLS_REQUIRED", "https_port": https_port}).encode()
+
+    async def refuse(_: Request) -> Response:
+        return Response(HTTPStatus.FORBIDDEN, body, (_NSQ_HEADER, _JSON_HEADER))
+
+    return refuse
 
 
 def _to_json(value: object) -> bytes:

@@ -7,6 +7,7 @@ vanishing peer ends it; only cancellation or closing the listener does.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -16,6 +17,7 @@ import anyio
 import h11
 from anyio.abc import ByteStream, Listener
 
+from ..transport.tls import start_tls
 from .http_messages import Handler, Refusal, Request, Response, error_response, parse_target
 from .listener import PEER_GONE, linger, serve_connections
 
@@ -36,6 +38,7 @@ async def serve_http(
     max_body_size: int,
     too_large_codes: Mapping[str, str] | None = None,
     request_timeout: float = 30.0,
+    tls: ssl.SSLContext | None = None,
 ) -> None:
     """Answer requests until cancelled or until ``listener`` is closed; the caller closes it.
 
@@ -45,14 +48,29 @@ async def serve_http(
     :param max_body_size: bytes; a longer body is answered with 413 and the connection closed
     :param too_large_codes: the code of that answer by path; others have ``BODY_TOO_BIG``
     :param request_timeout: seconds from the first byte of a request to its last, and for the peer to take
-        the answer; idle connections stay open as long as the peer wants
+        the answer; idle connections stay open as long as the peer wants. It bounds the TLS handshake as well
+    :param tls: for HTTPS; None is plain HTTP
     """
     limits = _Limits(max_body_size, request_timeout, too_large_codes or {})
 
     async def serve(stream: ByteStream) -> None:
-        await _Connection(stream, handler, limits).run()
+        async with stream:
+            secured = stream if tls is None else await _start_tls(stream, tls, request_timeout)
+            if secured is not None:
+                await _Connection(secured, handler, limits).run()
 
     await serve_connections(listener, serve)
+
+
+async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, timeout: float) -> ByteStream | None:
+    try:
+        with anyio.fail_after(timeout):
+            return await start_tls(stream, tls, server_side=True)
+    except TimeoutError:
+        _logger.debug("a peer did not finish its TLS handshake in %s s", timeout)
+    except (anyio.EndOfStream, *PEER_GONE) as error:  # ssl.SSLError is an OSError
+        _logger.debug("a peer failed in its TLS handshake: %r", error)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +92,8 @@ class _Connection:
 
     async def run(self) -> None:
         try:
-            async with self._stream:
-                while await self._wait_for_request() and await self._exchange():
-                    self._http.start_next_cycle()
+            while await self._wait_for_request() and await self._exchange():
+                self._http.start_next_cycle()
         except TimeoutError:
             _logger.debug("a peer did not take its HTTP response in %s s", self._limits.request_timeout)
         except PEER_GONE as error:

@@ -1,24 +1,32 @@
-"""TCP listeners of the embedded daemons: open one, and serve it whatever its peers do."""
+"""Listeners of the embedded daemons: open one, and serve it whatever its peers do."""
 
 from __future__ import annotations
 
 import logging
+import os
 import socket
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.streams.stapled import MultiListener
 
-from ..address import Address
+from ..address import Address, UnixAddress
 from ..errors import InvalidOption, NSQError
 from ..transport.half_close import half_close
+from .unix_listener import UnixListener
 
 __all__ = [
     "PEER_GONE",
+    "Endpoint",
     "ListenFailed",
+    "Remote",
     "linger",
+    "listen",
     "local_port",
     "open_listener",
     "reachable_host",
@@ -32,6 +40,7 @@ _MAX_PORT = 65535
 _ACCEPT_RETRY_DELAY = 0.1
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 _LINGER = 1.0
+_OTHER_PATH = "use another path, or remove the file if no program listens there"
 
 PEER_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """What a stream raises when its peer vanished; `anyio.EndOfStream` is for one that said goodbye.
@@ -44,13 +53,29 @@ Stream = TypeVar("Stream")
 
 
 class ListenFailed(NSQError):
-    """A port could not be opened, most often because another program has it."""
+    """A port or a unix socket could not be opened, most often because another program has it.
 
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(f"cannot listen on {host}:{port}: {reason}; use another port, or 0 for a free one")
-        self.host = host
-        self.port = port
+    :ivar address: ``host:port``, or the path
+    """
+
+    def __init__(self, address: str, reason: str, remedy: str) -> None:
+        super().__init__(f"cannot listen on {address}: {reason}; {remedy}")
+        self.address = address
         self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Who a peer is; ``str()`` is what nsqd calls it.
+
+    :ivar host: its address; empty on a unix socket
+    """
+
+    host: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
@@ -64,7 +89,48 @@ async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     try:
         return await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:
-        raise ListenFailed(host, port, error.strerror or str(error)) from error
+        remedy = "use another port, or 0 for a free one"
+        raise ListenFailed(f"{host}:{port}", error.strerror or str(error), remedy) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one side of a server listens.
+
+    :ivar address: ``host:port``, or the path of a unix socket
+    :ivar port: 0 on a unix socket
+    """
+
+    listener: Listener[SocketStream]
+    address: str
+    port: int
+
+
+@asynccontextmanager
+async def listen(
+    host: str, port: int, path: str | os.PathLike[str] | None = None
+) -> AsyncGenerator[Endpoint]:
+    """Listen for the length of the block, on ``host:port``, or on a unix socket at ``path``.
+
+    :raises InvalidOption: if the port or the path is not valid, or there are both
+    :raises ListenFailed: if the system refuses, or there is a file at ``path`` already
+    """
+    if path is None:
+        async with await open_listener(host, port) as tcp_listener:
+            port = local_port(tcp_listener)
+            yield Endpoint(tcp_listener, str(Address(host, port)), port)
+        return
+    if port:
+        raise InvalidOption(f"port {port} with path {path!r} is not valid: use one of them")
+    if sys.platform == "win32":
+        raise InvalidOption(f"path {path!r} is not valid: there are no unix sockets on this system")
+    address = UnixAddress(os.path.abspath(path)).path  # noqa: ASYNC240, PTH100 - no I/O; resolve() follows links
+    try:
+        unix_listener = UnixListener(address)
+    except OSError as error:
+        raise ListenFailed(address, error.strerror or str(error), _OTHER_PATH) from error
+    async with unix_listener:
+        yield Endpoint(unix_listener, address, 0)
 
 
 def local_port(listener: MultiListener[SocketStream]) -> int:
@@ -106,24 +172,31 @@ async def _accept(
             await anyio.sleep(_ACCEPT_RETRY_DELAY)
 
 
-def remote_address(stream: SocketStream) -> Address | None:
+def remote_address(stream: SocketStream) -> Remote | None:
     """Who the peer is; None if it was gone before it was accepted."""
     try:
         remote = stream.extra_attributes.get(SocketAttribute.remote_address)
     except AttributeError:  # anyio asks the socket, which is None in a transport that uvloop has closed
         return None
-    return Address(*remote()[:2]) if remote is not None else None
+    if remote is None:
+        return None
+    address = remote()
+    if isinstance(address, str):
+        return Remote("", "@")  # Go's name for who connects to a unix socket
+    return Remote(address[0], str(Address(*address[:2])))
 
 
-async def linger(stream: ByteStream) -> None:
+async def linger(stream: ByteStream, transport: ByteStream | None = None) -> None:
     """End the outgoing side and let the peer read it, for a second at most; the caller closes the stream.
 
     To close at once while the peer still sends would reset the connection, and the last answer be lost.
+
+    :param transport: what is below ``stream``, where its bytes can be read without understanding them
     """
     with anyio.move_on_after(_LINGER):
         try:
             await half_close(stream)
             while True:
-                await stream.receive()
+                await (transport or stream).receive()
         except (anyio.EndOfStream, *PEER_GONE):
             return

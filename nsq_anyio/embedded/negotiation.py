@@ -11,7 +11,7 @@ from ..errors import ServerError
 from .nsq_version import NSQ_VERSION
 from .nsqd_options import NsqdOptions
 
-__all__ = ["Negotiated", "identify_reply", "negotiate"]
+__all__ = ["Negotiated", "Upgrade", "identify_reply", "negotiate"]
 
 _DEFAULT_BUFFER_SIZE = 16 * 1024
 _MIN_BUFFER_SIZE = 64
@@ -24,11 +24,28 @@ _MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """The layers that a client asks for, as far as they are offered.
+
+    :ivar deflate_level: None for no deflate; never together with snappy
+    """
+
+    tls: bool = False
+    snappy: bool = False
+    deflate_level: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.tls or self.snappy or self.deflate_level is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Negotiated:
     """What holds for one connection; durations in seconds.
 
     :ivar heartbeat_interval: 0 when the client wants no heartbeats
     :ivar wants_reply: whether IDENTIFY is answered with JSON instead of ``OK``
+    :ivar upgrade: what follows the answer to the last IDENTIFY
+    :ivar deflate_level: what that answer tells, whether or not there is deflate
     """
 
     client_id: str
@@ -40,6 +57,8 @@ class Negotiated:
     user_agent: str = ""
     sample_rate: int = 0
     wants_reply: bool = False
+    upgrade: Upgrade = Upgrade()
+    deflate_level: int = _DEFAULT_DEFLATE_LEVEL
 
     @classmethod
     def before_identify(cls, host: str, options: NsqdOptions) -> Negotiated:
@@ -78,7 +97,8 @@ _ZEROS = asdict(_Identify())
 def negotiate(payload: bytes, current: Negotiated, options: NsqdOptions) -> Negotiated:
     """What holds after an IDENTIFY with this JSON; a setting that it leaves out stays as it is.
 
-    :raises ServerError: ``E_BAD_BODY`` if it is no such JSON, or a value is out of range
+    :raises ServerError: ``E_BAD_BODY`` if it is no such JSON, or a value is out of range;
+        ``E_IDENTIFY_FAILED`` if it asks for two compressions
     """
     asked = _parse(payload)
     heartbeat_interval = _interval(
@@ -112,6 +132,12 @@ def negotiate(payload: bytes, current: Negotiated, options: NsqdOptions) -> Nego
         (_MIN_INTERVAL_MS, options.max_msg_timeout * 1000),
         can_disable=False,
     )
+    deflate_level = min(
+        asked.deflate_level
+        if asked.deflate and options.deflate and asked.deflate_level > 0
+        else _DEFAULT_DEFLATE_LEVEL,
+        options.max_deflate_level,
+    )
     return replace(
         current,
         client_id=asked.client_id,
@@ -123,11 +149,27 @@ def negotiate(payload: bytes, current: Negotiated, options: NsqdOptions) -> Nego
         output_buffer_size=output_buffer_size,
         sample_rate=asked.sample_rate,
         msg_timeout=msg_timeout,
+        upgrade=_upgrade(asked, deflate_level, options),
+        deflate_level=deflate_level,
+    )
+
+
+def _upgrade(asked: _Identify, deflate_level: int, options: NsqdOptions) -> Upgrade:
+    if not asked.feature_negotiation:
+        return Upgrade()
+    snappy = options.snappy and asked.snappy
+    deflate = options.deflate and asked.deflate
+    if snappy and deflate:
+        raise ServerError("E_IDENTIFY_FAILED", "cannot enable both deflate and snappy compression")
+    return Upgrade(
+        tls=options.tls_cert is not None and asked.tls_v1,
+        snappy=snappy,
+        deflate_level=deflate_level if deflate else None,
     )
 
 
 def identify_reply(negotiated: Negotiated, options: NsqdOptions) -> bytes:
-    """The answer to IDENTIFY. TLS, compression and AUTH are not offered, as by an nsqd that has them off."""
+    """The answer to IDENTIFY."""
     if not negotiated.wants_reply:
         return b"OK"
     reply = {
@@ -135,13 +177,13 @@ def identify_reply(negotiated: Negotiated, options: NsqdOptions) -> bytes:
         "version": NSQ_VERSION,
         "max_msg_timeout": int(options.max_msg_timeout * 1000),
         "msg_timeout": int(negotiated.msg_timeout * 1000),
-        "tls_v1": False,
-        "deflate": False,
-        "deflate_level": min(_DEFAULT_DEFLATE_LEVEL, options.max_deflate_level),
+        "tls_v1": negotiated.upgrade.tls,
+        "deflate": negotiated.upgrade.deflate_level is not None,
+        "deflate_level": negotiated.deflate_level,
         "max_deflate_level": options.max_deflate_level,
-        "snappy": False,
+        "snappy": negotiated.upgrade.snappy,
         "sample_rate": negotiated.sample_rate,
-        "auth_required": False,
+        "auth_required": options.requires_auth,
         "output_buffer_size": negotiated.output_buffer_size,
         "output_buffer_timeout": int(negotiated.output_buffer_timeout * 1000),
     }

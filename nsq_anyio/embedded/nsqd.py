@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
+import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from anyio.abc import SocketStream
-
-from ..address import Address
 from ..connection.background import background_tasks
+from .access import auth_source
 from .broker import Broker, ChangeCallback
+from .http_messages import tls_required
 from .http_server import serve_http
 from .known_channels import start_with_known_channels
-from .listener import local_port, open_listener, reachable_host, serve_connections
+from .listener import Endpoint, listen, reachable_host, serve_connections
 from .lookup_peer import LookupPeers
 from .nsq_version import NSQ_VERSION
-from .nsqd_client import NsqdClient
 from .nsqd_config import NsqdConfig
-from .nsqd_connection import serve_client
-from .nsqd_http import TOO_LARGE_CODES, NsqdIdentity, nsqd_routes
+from .nsqd_connection import ClientService
+from .nsqd_http import TOO_LARGE_CODES, nsqd_routes
+from .nsqd_identity import NsqdIdentity
 from .nsqd_options import NsqdOptions
 from .scheduler import Scheduler
+from .server_tls import server_context
 from .topic import Topic
 
 __all__ = ["EmbeddedNsqd", "nsqd"]
@@ -36,13 +38,15 @@ _MAX_NODE = 1023
 class EmbeddedNsqd:
     """A running nsqd.
 
-    :ivar tcp_address: for clients, ``host:port``
-    :ivar http_url: ``http://host:port``
+    :ivar tcp_address: for clients: ``host:port``, or the path of a unix socket
+    :ivar http_url: ``http://host:port``, or ``unix:`` and the path of a socket
+    :ivar https_url: ``https://host:port``; None without TLS
     """
 
-    def __init__(self, tcp_address: str, http_url: str, broker: Broker) -> None:
+    def __init__(self, tcp_address: str, http_url: str, https_url: str | None, broker: Broker) -> None:
         self.tcp_address = tcp_address
         self.http_url = http_url
+        self.https_url = https_url
         self._broker = broker
 
     def __repr__(self) -> str:
@@ -68,47 +72,56 @@ async def nsqd(
     *,
     host: str = "127.0.0.1",
     http_host: str | None = None,
+    https_host: str | None = None,
     tcp_port: int = 0,
     http_port: int = 0,
+    https_port: int = 0,
+    unix_path: str | os.PathLike[str] | None = None,
+    http_unix_path: str | os.PathLike[str] | None = None,
     broadcast_address: str | None = None,
     lookupd_tcp_addresses: Sequence[str] = (),
     options: NsqdOptions | None = None,
 ) -> AsyncGenerator[EmbeddedNsqd]:
     """Run an nsqd for the length of the block; all messages are in memory and lost at the end.
 
-    It behaves like nsqd 1.3.0 without TLS, compression and AUTH, speaks to real clients, tools and
-    nsqlookupds, but is meant for development and tests. At the end of the block all connections are cut, as
-    when nsqd is stopped.
+    It behaves like nsqd 1.3.0, speaks to real clients, tools and nsqlookupds, but is meant for development
+    and tests. At the end of the block all connections are cut, as when nsqd is stopped.
 
     :param host: of the network interface to listen on
     :param http_host: the same for HTTP; default: ``host``
+    :param https_host: the same for HTTPS, which there is with TLS; default: ``host``
     :param tcp_port: for clients; 0 takes a free one
     :param http_port: 0 takes a free one
+    :param https_port: 0 takes a free one
+    :param unix_path: of a unix socket to listen on for clients instead of a port. The file must not exist
+        yet, and is removed at the end. There is no port then to tell nsqlookupds
+    :param http_unix_path: the same for HTTP
     :param broadcast_address: under which nsqlookupds tell clients it is reachable; default: ``host``,
         or the name of this host when that stands for all interfaces
     :param lookupd_tcp_addresses: the nsqlookupds to register with, ``host:port`` of their TCP sides
     :param options: what nsqd has flags for; default: nsqd's defaults
-    :raises ListenFailed: if a port cannot be opened
-    :raises InvalidOption: if a port is not 0 to 65535, or an address is not valid
+    :raises ListenFailed: if a port or a unix socket cannot be opened
+    :raises InvalidOption: if a port is not 0 to 65535, an address or a path is not valid, or a file that
+        ``options`` names for TLS cannot be used
     """
     broadcast_address = broadcast_address or reachable_host(host)
     options = options or NsqdOptions()
     started_at = time.time()
-    async with (
-        await open_listener(host, tcp_port) as tcp_listener,
-        await open_listener(http_host or host, http_port) as http_listener,
-        background_tasks() as tasks,
-    ):
-        identity = NsqdIdentity(
-            broadcast_address, local_port(tcp_listener), local_port(http_listener), started_at
-        )
-        tcp_address = str(Address(host, identity.tcp_port))
-        http_address = str(Address(http_host or host, identity.http_port))
+    tls = server_context(options)
+    auth = auth_source(options)
+    async with AsyncExitStack() as stack:
+        tcp = await stack.enter_async_context(listen(host, tcp_port, unix_path))
+        http = await stack.enter_async_context(listen(http_host or host, http_port, http_unix_path))
+        https: Endpoint | None = None
+        if tls is not None:
+            https = await stack.enter_async_context(listen(https_host or host, https_port))
+        tasks = await stack.enter_async_context(background_tasks())
+
+        identity = NsqdIdentity(broadcast_address, tcp.port, http.port, started_at)
         scheduler = Scheduler()
         # The port tells its message ids from those of other nsqds on this host.
-        node = identity.tcp_port & _MAX_NODE
+        node = (tcp.port or zlib.crc32(tcp.address.encode())) & _MAX_NODE
         broker = Broker(options, scheduler, node)
-        clients: dict[NsqdClient, None] = {}
 
         peers = LookupPeers(broker, identity.registration, lookupd_tcp_addresses)
         broker.subscribe_changes(peers.notify)
@@ -122,33 +135,40 @@ async def nsqd(
         broker.prepare_topics(prepare)
         config = NsqdConfig(
             options,
-            tcp_address=tcp_address,
-            http_address=http_address,
-            broadcast_address=broadcast_address,
+            tcp_address=tcp.address,
+            http_address=http.address,
+            https_address=https.address if https is not None else "",
+            identity=identity,
             node=node,
             lookupd_tcp_addresses=lookupd_tcp_addresses,
             set_lookupds=peers.set_addresses,
         )
-
-        async def serve(stream: SocketStream) -> None:
-            await serve_client(stream, broker, clients)
-
+        service = ClientService(broker, tls, auth)
+        routes = nsqd_routes(broker, service.clients, identity, config)
+        serve = partial(
+            serve_http,
+            max_body_size=max(options.max_body_size, options.max_msg_size),
+            too_large_codes=TOO_LARGE_CODES,
+        )
         tasks.start_soon(scheduler.run)
         tasks.start_soon(peers.run)
-        tasks.start_soon(serve_connections, tcp_listener, serve)
-        tasks.start_soon(
-            partial(
-                serve_http,
-                http_listener,
-                nsqd_routes(broker, clients, identity, config),
-                max_body_size=max(options.max_body_size, options.max_msg_size),
-                too_large_codes=TOO_LARGE_CODES,
-            )
-        )
+        tasks.start_soon(serve_connections, tcp.listener, service.serve)
+        if https is not None:
+            tasks.start_soon(partial(serve, https.listener, routes, tls=tls))
+        if https is not None and options.requires_tls is True:
+            tasks.start_soon(serve, http.listener, tls_required(https.port))
+        else:
+            tasks.start_soon(serve, http.listener, routes)
         _logger.info(
-            "embedded nsqd %s for development and tests: TCP %s, HTTP %s",
+            "embedded nsqd %s for development and tests: TCP %s, HTTP %s, HTTPS %s",
             NSQ_VERSION,
-            tcp_address,
-            http_address,
+            tcp.address,
+            http.address,
+            https.address if https is not None else "off",
         )
-        yield EmbeddedNsqd(tcp_address, f"http://{http_address}", broker)
+        yield EmbeddedNsqd(
+            tcp.address,
+            f"http://{http.address}" if http.port else f"unix:{http.address}",
+            f"https://{https.address}" if https is not None else None,
+            broker,
+        )

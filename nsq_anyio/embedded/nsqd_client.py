@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -19,6 +20,7 @@ from ..protocol.client_commands import (
     Invalid,
     LineTooLong,
     Mpub,
+    MpubStart,
     Nop,
     Pub,
     Rdy,
@@ -29,14 +31,20 @@ from ..protocol.client_commands import (
 from ..protocol.command_decoder import CommandDecoder
 from ..protocol.frames import FRAME_RESPONSE, HEARTBEAT, encode_frame
 from ..protocol.server_session import ServerState, encode_error
+from .access import Access, AuthorizationExpired
 from .broker import Broker
 from .channel import Channel
-from .negotiation import Negotiated, identify_reply, negotiate
+from .listener import Remote
+from .negotiation import Negotiated, Upgrade, identify_reply, negotiate
 from .output import Output
 from .subscription import Subscription
 from .timers import CallbackTimer
+from .upgrade import Layers
 
-__all__ = ["NsqdClient"]
+__all__ = ["NsqdClient", "Upgrader"]
+
+Upgrader: TypeAlias = Callable[[Upgrade, bytes], Awaitable[Layers]]
+"""Changes the stream to what was negotiated; the bytes are what came behind the IDENTIFY."""
 
 _OK = encode_frame(FRAME_RESPONSE, b"OK")
 _CLOSE_WAIT = encode_frame(FRAME_RESPONSE, b"CLOSE_WAIT")
@@ -47,25 +55,37 @@ _MILLISECONDS = 1000
 class NsqdClient:
     """Executes the commands of one client; its owner moves the bytes.
 
-    Nothing here waits: the commands of a received chunk are executed in one go.
+    The commands of a received chunk are executed in one go. Those that have to wait, which are AUTH and an
+    IDENTIFY that changes the stream, hold up what this client sent behind them, and nobody else.
 
-    :param remote_address: ``host:port``
+    :param access: what the client may do; None when there is no AUTH
     :param disconnect: cuts the connection at once
+    :ivar layers: what was negotiated for the stream; None before
     """
 
     def __init__(
-        self, broker: Broker, remote_address: str, host: str, disconnect: Callable[[], None]
+        self,
+        broker: Broker,
+        remote: Remote,
+        access: Access | None,
+        disconnect: Callable[[], None],
+        upgrade: Upgrader,
     ) -> None:
-        self.remote_address = remote_address
+        self.remote_address: str = str(remote)
         self.connected_at: float = time.time()
-        self.negotiated: Negotiated = Negotiated.before_identify(host, broker.options)
+        self.negotiated: Negotiated = Negotiated.before_identify(remote.host, broker.options)
+        self.access: Access | None = access
+        self.layers: Layers | None = None
         self.publish_counts: dict[str, int] = {}
         self.channel: Channel | None = None
         self.subscription: Subscription | None = None
         self.output: Output = Output()
         self._broker = broker
         self._disconnect = disconnect
-        self._decoder = CommandDecoder(broker.options.limits)
+        self._upgrade = upgrade
+        self._decoder = CommandDecoder(broker.options.limits, tls_required=bool(broker.options.requires_tls))
+        self._wait: Callable[[], Awaitable[None]] | None = None
+        self._held_up: list[ClientCommand] = []
         self._heartbeat = CallbackTimer(self._send_heartbeat)
         self._read_deadline = CallbackTimer(self._check_read_deadline)
         self._last_command: float | None = None
@@ -77,6 +97,7 @@ class NsqdClient:
             Req: self._req,
             Touch: self._touch,
             Pub: self._pub,
+            MpubStart: self._mpub_start,
             Mpub: self._mpub,
             Dpub: self._dpub,
             Nop: self._nop,
@@ -92,9 +113,29 @@ class NsqdClient:
         """Where the connection stands."""
         return self._decoder.session.state
 
-    def receive(self, data: bytes) -> bool:
+    async def receive(self, data: bytes) -> bool:
         """Execute what ``data`` completes; False when the connection has to end."""
-        return self._execute(self._decoder.feed(data))
+        commands = self._decoder.feed(data)
+        while self._execute(commands):
+            if self._wait is not None:
+                try:
+                    await self._pause(self._wait)
+                except ServerError as error:
+                    self.output.add(encode_error(error))
+                    return False
+                commands, self._held_up = self._held_up, []
+            elif not (commands := self._decoder.resume()):
+                return True
+        return False
+
+    async def _pause(self, wait: Callable[[], Awaitable[None]]) -> None:
+        self._wait = None
+        # Nothing is read meanwhile, so silence says nothing of the client.
+        self._broker.scheduler.cancel_timer(self._read_deadline)
+        await wait()
+        self._last_command = anyio.current_time()
+        if self.negotiated.heartbeat_interval:
+            self._check_read_deadline(self._last_command)
 
     def receive_end(self) -> None:
         """Execute what is left when the client has sent its last byte."""
@@ -124,11 +165,15 @@ class NsqdClient:
             self._set_timers()
         if commands:
             self._last_command = now
-        for command in commands:
+        iterator = iter(commands)
+        for command in iterator:
             if isinstance(command, LineTooLong):
                 return False
             try:
                 self._executors[type(command)](command)
+            except AuthorizationExpired:
+                self._held_up = [command, *iterator]
+                self._wait = self._renew
             except ServerError as error:
                 self.output.add(encode_error(error))
                 if error.fatal:
@@ -165,9 +210,27 @@ class NsqdClient:
         self.negotiated = negotiate(command.payload, self.negotiated, self._broker.options)
         self._set_timers()
         self.output.add(encode_frame(FRAME_RESPONSE, identify_reply(self.negotiated, self._broker.options)))
+        if self.negotiated.upgrade:
+            self._wait = self._change_stream
 
-    def _auth(self, _command: Auth) -> None:
-        raise ServerError("E_AUTH_DISABLED", "AUTH disabled")
+    async def _change_stream(self) -> None:
+        self.layers = await self._upgrade(self.negotiated.upgrade, self._decoder.take_rest())
+        if self.layers.tls is not None:
+            self._decoder.session.tls_required = False
+
+    def _auth(self, command: Auth) -> None:
+        if self.access is None:
+            raise ServerError("E_AUTH_DISABLED", "AUTH disabled")
+        if self.access.state is not None:
+            raise ServerError("E_INVALID", "AUTH already set")
+        self._wait = partial(self._authenticate, self.access, command.secret)
+
+    async def _authenticate(self, access: Access, secret: bytes) -> None:
+        self.output.add(encode_frame(FRAME_RESPONSE, await access.authenticate(secret)))
+
+    async def _renew(self) -> None:
+        if self.access is not None:
+            await self.access.renew()
 
     def _nop(self, _command: Nop) -> None:
         pass
@@ -178,12 +241,22 @@ class NsqdClient:
     # Publishing.
 
     def _pub(self, command: Pub) -> None:
+        if self.access is not None:
+            self.access.check("PUB", command.topic)
         self._publish(command.topic, [command.body])
+
+    def _mpub_start(self, command: MpubStart) -> None:
+        if self.access is not None:
+            self.access.check("MPUB", command.topic)
+        # nsqd makes the topic even if it refuses the body.
+        self._broker.get_topic(command.topic)
 
     def _mpub(self, command: Mpub) -> None:
         self._publish(command.topic, command.bodies)
 
     def _dpub(self, command: Dpub) -> None:
+        if self.access is not None:
+            self.access.check("DPUB", command.topic)
         self._publish(command.topic, [command.body], command.defer_ms / _MILLISECONDS)
 
     def _publish(self, topic: str, bodies: list[bytes], defer: float = 0.0) -> None:
@@ -196,6 +269,8 @@ class NsqdClient:
     def _sub(self, command: Sub) -> None:
         if not self.negotiated.heartbeat_interval:
             raise ServerError("E_INVALID", "cannot SUB with heartbeats disabled")
+        if self.access is not None:
+            self.access.check("SUB", command.topic, command.channel)
         subscription = Subscription(
             self.output,
             self._disconnect,

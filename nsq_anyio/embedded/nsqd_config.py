@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ..errors import InvalidAddress
 from .http_messages import Refusal
+from .nsqd_identity import NsqdIdentity
 from .nsqd_options import NsqdOptions
 
 __all__ = ["NsqdConfig"]
 
 _NANOSECONDS = 1_000_000_000
+_TLS_REQUIRED: dict[bool | str, int] = {False: 0, "tcp-https": 1, True: 2}
+_TLS_VERSIONS = {"tls1.0": 0x0301, "tls1.1": 0x0302, "tls1.2": 0x0303, "tls1.3": 0x0304}
 _LOG_LEVELS = {"debug": 1, "info": 2, "warn": 3, "error": 4, "fatal": 5}
 
 
 class NsqdConfig:
     """The options by the names that nsqd has for them; durations are nanoseconds there.
 
-    Those about disk, TLS, statsd and latency have nsqd's defaults, or say that it is off; none of them has an
+    Those about disk, statsd and latency have nsqd's defaults, or say that it is off; none of them has an
     effect. Neither has ``log_level``: what is logged is the application's business.
 
     :param set_lookupds: called with the new TCP addresses of nsqlookupds
@@ -31,7 +35,8 @@ class NsqdConfig:
         *,
         tcp_address: str,
         http_address: str,
-        broadcast_address: str,
+        https_address: str,
+        identity: NsqdIdentity,
         node: int,
         lookupd_tcp_addresses: Sequence[str],
         set_lookupds: Callable[[Sequence[str]], None],
@@ -43,14 +48,14 @@ class NsqdConfig:
             "log_prefix": "[nsqd] ",
             "tcp_address": tcp_address,
             "http_address": http_address,
-            "https_address": "",
-            "broadcast_address": broadcast_address,
-            "broadcast_tcp_port": int(tcp_address.rpartition(":")[2]),
-            "broadcast_http_port": int(http_address.rpartition(":")[2]),
+            "https_address": https_address,
+            "broadcast_address": identity.broadcast_address,
+            "broadcast_tcp_port": identity.tcp_port,
+            "broadcast_http_port": identity.http_port,
             "nsqlookupd_tcp_addresses": list(lookupd_tcp_addresses),
-            "auth_http_addresses": [],
-            "http_client_connect_timeout": 2 * _NANOSECONDS,
-            "http_client_request_timeout": 5 * _NANOSECONDS,
+            "auth_http_addresses": list(options.auth_http_addresses),
+            "http_client_connect_timeout": _nanoseconds(options.http_client_connect_timeout),
+            "http_client_request_timeout": _nanoseconds(options.http_client_request_timeout),
             "data_path": "",
             "mem_queue_size": options.mem_queue_size,
             "max_bytes_per_file": 100 * 1024 * 1024,
@@ -71,22 +76,22 @@ class NsqdConfig:
             "output_buffer_timeout": _nanoseconds(options.output_buffer_timeout),
             "max_channel_consumers": options.max_channel_consumers,
             "statsd_address": "",
-            "statsd_prefix": _statsd_prefix(broadcast_address, http_address),
+            "statsd_prefix": _statsd_prefix(identity.broadcast_address, identity.http_port),
             "statsd_interval": 60 * _NANOSECONDS,
             "statsd_mem_stats": True,
             "statsd_udp_packet_size": 508,
             "statsd_exclude_ephemeral": False,
             "e2e_processing_latency_window_time": 600 * _NANOSECONDS,
             "e2e_processing_latency_percentiles": [],
-            "tls_cert": "",
-            "tls_key": "",
-            "tls_client_auth_policy": "",
-            "tls_root_ca_file": "",
-            "tls_required": 0,
-            "tls_min_version": 0x0301,
-            "deflate": False,
+            "tls_cert": os.fspath(options.tls_cert or ""),
+            "tls_key": os.fspath(options.tls_key or ""),
+            "tls_client_auth_policy": options.tls_client_auth_policy or "",
+            "tls_root_ca_file": os.fspath(options.tls_root_ca_file or ""),
+            "tls_required": _TLS_REQUIRED[options.requires_tls],
+            "tls_min_version": _TLS_VERSIONS[options.tls_min_version],
+            "deflate": options.deflate,
             "max_deflate_level": options.max_deflate_level,
-            "snappy": False,
+            "snappy": options.snappy,
         }
 
     def get(self, name: str) -> object:
@@ -132,8 +137,7 @@ def _addresses(body: bytes) -> list[str]:
     return cast("list[str]", value)
 
 
-def _statsd_prefix(broadcast_address: str, http_address: str) -> str:
-    port = http_address.rpartition(":")[2]
+def _statsd_prefix(broadcast_address: str, port: int) -> str:
     host = broadcast_address.replace(".", "_")
     return f"nsq.{host}_{port}."
 

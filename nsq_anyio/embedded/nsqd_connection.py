@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import ssl
 
 import anyio
 from anyio.abc import SocketStream
 
+from ..errors import ProtocolError
+from .access import Access, AuthSource
+from .authorization import AuthRequest
 from .broker import Broker
-from .listener import PEER_GONE, linger, remote_address
+from .listener import PEER_GONE, Remote, linger, remote_address
+from .negotiation import Upgrade
 from .nsqd_client import NsqdClient
+from .upgrade import Layers, upgrade
 
-__all__ = ["serve_client"]
+__all__ = ["ClientService"]
 
 _logger = logging.getLogger(__name__)
 
@@ -20,56 +25,112 @@ _RECEIVE_SIZE = 64 * 1024
 _LAST_FLUSH = 5.0
 
 
-async def serve_client(stream: SocketStream, broker: Broker, clients: dict[NsqdClient, None]) -> None:
-    """Serve one client until it leaves, breaks the rules, or is cut off; it is in ``clients`` meanwhile."""
-    async with stream:
-        remote = remote_address(stream)
-        if remote is None:
-            return
-        with anyio.CancelScope() as connection:
-            client = NsqdClient(broker, str(remote), remote.host, connection.cancel)
-            clients[client] = None
+class ClientService:
+    """Serves the clients of one nsqd.
+
+    :param context: for TLS; None without
+    :param auth: who says what clients may do; None when they may do everything
+    :ivar clients: those that are connected
+    """
+
+    def __init__(self, broker: Broker, context: ssl.SSLContext | None, auth: AuthSource | None) -> None:
+        self.clients: dict[NsqdClient, None] = {}
+        self.broker = broker
+        self.context = context
+        self.auth = auth
+
+    async def serve(self, stream: SocketStream) -> None:
+        """Serve one client until it leaves, breaks the rules, or is cut off."""
+        async with stream:
+            remote = remote_address(stream)
+            if remote is not None:
+                await _Connection(self, stream, remote).run()
+
+
+class _Connection:
+    """One client: its stream, whose layers may change, and its two tasks."""
+
+    def __init__(self, service: ClientService, stream: SocketStream, remote: Remote) -> None:
+        self._service = service
+        self._socket = stream
+        self._remote = remote
+        self._layers = Layers(stream)
+        self._scope = anyio.CancelScope()
+        access = Access(service.auth, self._describe) if service.auth is not None else None
+        self._client = NsqdClient(service.broker, remote, access, self._scope.cancel, self._upgrade)
+
+    async def run(self) -> None:
+        client = self._client
+        with self._scope:
+            self._service.clients[client] = None
             try:
-                await _converse(stream, client, connection.cancel)
+                await self._converse()
             finally:
-                del clients[client]
+                del self._service.clients[client]
                 client.leave()
             # The last words tell the client what it did wrong; it should get to read them.
-            await linger(stream)
+            await linger(self._layers.stream, self._socket)
 
+    async def _converse(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write)
+            await self._read()
+            self._client.leave()
+            self._client.output.end()
+            tasks.cancel_scope.deadline = anyio.current_time() + _LAST_FLUSH
 
-async def _converse(stream: SocketStream, client: NsqdClient, disconnect: Callable[[], None]) -> None:
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_write, stream, client, disconnect)
-        await _read(stream, client, disconnect)
-        client.leave()
-        client.output.end()
-        tasks.cancel_scope.deadline = anyio.current_time() + _LAST_FLUSH
+    async def _read(self) -> None:
+        client = self._client
+        try:
+            while await client.receive(await self._layers.stream.receive(_RECEIVE_SIZE)):
+                # A client that does not read the answers has to stop asking.
+                await client.output.wait_not_full()
+        except anyio.EndOfStream:
+            client.receive_end()
+        except TimeoutError:
+            _logger.debug("client %s was too slow to change to TLS or compression", self._remote)
+            self._scope.cancel()
+        except (ProtocolError, *PEER_GONE) as error:
+            _logger.debug("client %s vanished: %r", self._remote, error)
+            self._scope.cancel()
 
+    async def _write(self) -> None:
+        client = self._client
+        output = client.output
+        try:
+            while data := await output.wait_for_data():
+                with anyio.fail_after(client.write_timeout):
+                    await self._layers.stream.send(data)
+                output.note_sent(len(data))
+                client.sent()
+        except TimeoutError:
+            _logger.debug("client %s did not read for %s s", self._remote, client.write_timeout)
+            self._scope.cancel()
+        except PEER_GONE as error:
+            _logger.debug("client %s vanished: %r", self._remote, error)
+            self._scope.cancel()
 
-async def _read(stream: SocketStream, client: NsqdClient, disconnect: Callable[[], None]) -> None:
-    try:
-        while client.receive(await stream.receive(_RECEIVE_SIZE)):
-            # A client that does not read the answers has to stop asking.
-            await client.output.wait_not_full()
-    except anyio.EndOfStream:
-        client.receive_end()
-    except PEER_GONE as error:
-        _logger.debug("client %s vanished: %r", client.remote_address, error)
-        disconnect()
+    async def _upgrade(self, wanted: Upgrade, received: bytes) -> Layers:
+        output = self._client.output
+        # The answer to IDENTIFY has to be out: it belongs to the old layer, and all later bytes to the new.
+        await output.hold()
+        try:
+            self._layers = await upgrade(
+                self._layers,
+                wanted,
+                context=self._service.context,
+                received=received,
+                write_timeout=self._client.write_timeout,
+            )
+        finally:
+            output.release()
+        return self._layers
 
-
-async def _write(stream: SocketStream, client: NsqdClient, disconnect: Callable[[], None]) -> None:
-    output = client.output
-    try:
-        while data := await output.wait_for_data():
-            with anyio.fail_after(client.write_timeout):
-                await stream.send(data)
-            output.note_sent(len(data))
-            client.sent()
-    except TimeoutError:
-        _logger.debug("client %s did not read for %s s", client.remote_address, client.write_timeout)
-        disconnect()
-    except PEER_GONE as error:
-        _logger.debug("client %s vanished: %r", client.remote_address, error)
-        disconnect()
+    def _describe(self, secret: str) -> AuthRequest:
+        tls = self._layers.tls
+        return AuthRequest(
+            secret=secret,
+            remote_ip=self._remote.host,
+            tls=tls is not None,
+            common_name=tls.common_name if tls is not None else "",
+        )

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 from ..errors import ServerError
 from ..names import is_valid_name
@@ -19,11 +17,12 @@ from .http_messages import Refusal, Request, Response, Router, json_response, te
 from .nsq_version import NSQ_VERSION
 from .nsqd_client import NsqdClient
 from .nsqd_config import NsqdConfig
+from .nsqd_identity import NsqdIdentity
 from .nsqd_stats import MEMORY_FIELDS, StatsQuery, collect_stats
 from .nsqd_stats_text import stats_text
 from .topic import Topic
 
-__all__ = ["TOO_LARGE_CODES", "NsqdIdentity", "nsqd_routes"]
+__all__ = ["TOO_LARGE_CODES", "nsqd_routes"]
 
 TOO_LARGE_CODES = {"/pub": "MSG_TOO_BIG"}
 """What a body beyond all limits is answered with; other paths have ``BODY_TOO_BIG``."""
@@ -32,27 +31,6 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _NANOSECONDS = 1_000_000_000
 _MILLISECONDS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class NsqdIdentity:
-    """What an nsqd says of itself; ``started_at`` in Unix seconds."""
-
-    broadcast_address: str
-    tcp_port: int
-    http_port: int
-    started_at: float
-    hostname: str = field(default_factory=socket.gethostname)
-
-    def registration(self) -> dict[str, object]:
-        """What it tells nsqlookupd."""
-        return {
-            "version": NSQ_VERSION,
-            "hostname": self.hostname,
-            "broadcast_address": self.broadcast_address,
-            "tcp_port": self.tcp_port,
-            "http_port": self.http_port,
-        }
 
 
 def nsqd_routes(
@@ -101,6 +79,9 @@ class _Api:
         return json_response(
             {
                 **identity.registration(),
+                # As nsqd has it: nsqlookupd is told 0.
+                "tcp_port": identity.tcp_port or -1,
+                "http_port": identity.http_port or -1,
                 "start_time": int(identity.started_at),
                 "max_heartbeat_interval": round(options.max_heartbeat_interval * _NANOSECONDS),
                 "max_output_buffer_size": options.max_output_buffer_size,

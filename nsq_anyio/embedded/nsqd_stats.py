@@ -105,6 +105,8 @@ def _no_latency() -> _Json:
 
 def _client_stats(client: NsqdClient, topic: str) -> _Json:
     subscription = client.subscription
+    layers = client.layers
+    tls = layers.tls if layers is not None else None
     stats: _Json = {
         "client_id": client.negotiated.client_id,
         "hostname": client.negotiated.hostname,
@@ -118,14 +120,15 @@ def _client_stats(client: NsqdClient, topic: str) -> _Json:
         "requeue_count": subscription.requeue_count if subscription else 0,
         "connect_ts": int(client.connected_at),
         "sample_rate": client.negotiated.sample_rate,
-        "deflate": False,
-        "snappy": False,
+        "deflate": layers is not None and layers.deflate,
+        "snappy": layers is not None and layers.snappy,
         "user_agent": client.negotiated.user_agent,
-        "tls": False,
-        "tls_cipher_suite": "",
-        "tls_version": "",
+        **_auth_stats(client),
+        "tls": tls is not None,
+        "tls_cipher_suite": tls.cipher_suite if tls is not None else "",
+        "tls_version": tls.version if tls is not None else "",
         "tls_negotiated_protocol": "",
-        "tls_negotiated_protocol_is_mutual": False,
+        "tls_negotiated_protocol_is_mutual": tls is not None,  # always true in Go
     }
     # nsqd tells of one topic alone, even of a client that published to several, and omits an empty list.
     counts = [
@@ -136,3 +139,16 @@ def _client_stats(client: NsqdClient, topic: str) -> _Json:
     if counts:
         stats["pub_counts"] = counts[:1]
     return stats
+
+
+def _auth_stats(client: NsqdClient) -> _Json:
+    """Like nsqd, without those that are empty."""
+    state = client.access.state if client.access is not None else None
+    if state is None:
+        return {}
+    fields = {
+        "authed": bool(state.authorizations),
+        "auth_identity": state.identity,
+        "auth_identity_url": state.identity_url,
+    }
+    return {name: value for name, value in fields.items() if value}

@@ -67,7 +67,8 @@ def _topic_lines(topic: _Json) -> Iterator[str]:
 
 
 def _client_line(client: _Json) -> str:
-    port = client["remote_address"].rpartition(":")[2]
+    _, colon, port = client["remote_address"].rpartition(":")
+    port = port if colon else ""  # of a unix socket
     name = f"{client['hostname']}:{port} {client['user_agent']}"
     connected = _duration(max(0.0, time.time() - client["connect_ts"]), digits=0)
     if "pub_counts" in client:

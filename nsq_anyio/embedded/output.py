@@ -11,7 +11,7 @@ MAX_UNSENT = 1024 * 1024
 
 
 class Output:
-    """The bytes that wait for one client; only its `send_to` writes to the stream.
+    """The bytes that wait for one client; one task takes and sends them.
 
     :ivar unsent: bytes that the system has not taken yet
     """
@@ -20,6 +20,7 @@ class Output:
         self.unsent: int = 0
         self._parts: list[bytes] = []
         self._ended = False
+        self._held = False
         self._added = anyio.Event()
         self._sent = anyio.Event()
 
@@ -36,7 +37,7 @@ class Output:
         return self.unsent >= MAX_UNSENT
 
     def end(self) -> None:
-        """Let `send_to` return once everything is sent."""
+        """Let `wait_for_data` return nothing once everything has been taken."""
         self._ended = True
         self._added.set()
 
@@ -45,10 +46,24 @@ class Output:
         while self.is_full:
             await self._sent.wait()
 
+    async def hold(self) -> None:
+        """Wait until everything is sent, and keep back what is added from then on, until `release`.
+
+        Meanwhile the stream belongs to the caller alone.
+        """
+        while self.unsent:
+            await self._sent.wait()
+        self._held = True
+
+    def release(self) -> None:
+        """Let bytes be taken again."""
+        self._held = False
+        self._added.set()
+
     async def wait_for_data(self) -> bytes:
         """Wait for bytes, and take them all; none after `end`."""
-        while not self._parts:
-            if self._ended:
+        while self._held or not self._parts:
+            if self._ended and not self._held:
                 return b""
             self._added = anyio.Event()
             await self._added.wait()

@@ -122,6 +122,7 @@ class CommandDecoder:
 
     def _decode(self) -> Reading[None]:
         buffer = self._buffer
+        session = self.session
         try:
             if (yield from buffer.exactly(len(MAGIC_V2))) != MAGIC_V2:
                 raise ServerError("E_BAD_PROTOCOL")
@@ -134,7 +135,7 @@ class CommandDecoder:
                     return
                 params = line.removesuffix(b"\r").split(b" ")
                 name = params[0]
-                if self.session.tls_required and name != b"IDENTIFY":
+                if session.tls_required and name != b"IDENTIFY":
                     raise _invalid(f"cannot {_text(name)} in current state (TLS required)")
                 if name in self._parsers:
                     self._commands.append(self._parsers[name](params))
@@ -142,8 +143,7 @@ class CommandDecoder:
                     # Not in one expression: `feed` puts a new list in place while this waits.
                     command = yield from self._readers[name](params)
                     self._commands.append(command)
-                    if isinstance(command, Identify | Auth):
-                        self._paused = True
+                    if self._paused:
                         yield 0
                 else:
                     raise ServerError("E_INVALID", f"invalid command {_text(name)}")
@@ -228,13 +228,17 @@ class CommandDecoder:
 
     def _identify(self, _params: list[bytes]) -> Reading[Identify]:
         self.session.receive(Command.IDENTIFY)
-        return Identify((yield from self._body("IDENTIFY")))
+        payload = yield from self._body("IDENTIFY")
+        self._paused = True
+        return Identify(payload)
 
     def _auth(self, params: list[bytes]) -> Reading[Auth]:
         self.session.receive(Command.AUTH)
         if len(params) != 1:
             raise _invalid("AUTH invalid number of parameters")
-        return Auth((yield from self._body("AUTH")))
+        secret = yield from self._body("AUTH")
+        self._paused = True
+        return Auth(secret)
 
     def _pub(self, params: list[bytes]) -> Reading[Pub]:
         if len(params) < 2:

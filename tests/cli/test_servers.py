@@ -4,11 +4,14 @@ import json
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 import httpx
@@ -17,6 +20,16 @@ from click.testing import CliRunner
 
 from nsq_anyio.cli.go_flags import ListenAddress, duration, listen_address
 from nsq_anyio.cli.main import cli
+from nsq_anyio.cli.nsqd_flags import (
+    boolean,
+    listen_address_or_path,
+    tls_client_auth_policy,
+    tls_min_version,
+    tls_required,
+)
+from tests.tls_files import TLSFiles, tls_files
+
+__all__ = ["tls_files"]
 
 ANY_PORTS = ("--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
 LIMIT = 15.0
@@ -42,14 +55,14 @@ def running(*arguments: str) -> Generator[subprocess.Popen[str]]:
             process.kill()
 
 
-def listening(process: subprocess.Popen[str]) -> dict[str, str]:
-    """The addresses that a server tells on stderr."""
+def listening(process: subprocess.Popen[str], *names: str) -> dict[str, str]:
+    """The addresses that a server tells on stderr, of TCP, HTTP and ``names``."""
     assert process.stderr is not None
     found: dict[str, str] = {}
-    while not {"TCP", "HTTP"} <= found.keys():
+    while not {"TCP", "HTTP", *names} <= found.keys():
         line = process.stderr.readline()
         assert line, f"it ended with {process.wait()} before it listened"
-        if match := re.fullmatch(r"(TCP|HTTP): listening on (\S+)\n", line):
+        if match := re.fullmatch(r"(TCP|HTTP|HTTPS): listening on (\S+)\n", line):
             found[match[1]] = match[2]
     return found
 
@@ -99,6 +112,17 @@ def test_version() -> None:
         (("nsqd", "--max-rdy-count=many"), "'many' is not a valid integer"),
         (("nsqd", "--tcp-address=here"), "'here' is not an address: use host:port"),
         (("nsqd", "--lookupd-tcp-address=here"), "'here'"),
+        (("nsqd", "--auth-http-address=here"), "'here'"),
+        (("nsqd", "--snappy=maybe"), "'maybe' is not a boolean: use true or false"),
+        (("nsqd", "--tls-required"), "set tls_cert and tls_key as well"),
+        (("nsqd", "--tls-required=http"), "'http' is not valid: use true, false or tcp-https"),
+        (("nsqd", "--tls-min-version=tls2"), "'tls2' is not a version: use one of tls1.0"),
+        (("nsqd", "--tls-client-auth-policy=ask"), "'ask' is not a policy: use require or require-verify"),
+        (("nsqd", "--tls-cert=c.pem"), "tls_cert='c.pem' with tls_key=None is not valid"),
+        (("nsqd", "--tls-cert=/no/c", "--tls-key=/no/k"), "tls_cert='/no/c', tls_key='/no/k' cannot be used"),
+        (("nsqd", "--max-deflate-level=10"), "max_deflate_level=10 is not valid"),
+        (("nsqd", "--https-address=/run/nsqd.sock"), "is not an address: use host:port"),
+        (("nsqlookupd", "--tcp-address=/run/nsqd.sock"), "is not an address: use host:port"),
         (("nsqlookupd", "--tombstone-lifetime=-1s"), "'-1s' is not a duration"),
         (("up", "--nsqd", "0"), "0 is not in the range"),
         (("nsqx",), "No such command 'nsqx'"),
@@ -160,6 +184,16 @@ def test_listen_addresses() -> None:
             listen_address(bad)
 
 
+def test_flags_of_nsqd_alone() -> None:
+    assert [boolean(text) for text in ("true", "1", "T", "false", "0", "FALSE")] == [True] * 3 + [False] * 3
+    assert [tls_required(text) for text in ("true", "TCP-HTTPS", "False")] == [True, "tcp-https", False]
+    assert [tls_min_version(text) for text in ("", "TLS1.3", "tls1.1")] == ["tls1.0", "tls1.3", "tls1.1"]
+    assert [tls_client_auth_policy(text) for text in ("", "require")] == [None, "require"]
+    assert listen_address_or_path("/run/nsqd.sock") == "/run/nsqd.sock"
+    assert listen_address_or_path("./nsqd.sock") == "./nsqd.sock"
+    assert listen_address_or_path("[::1]:5") == ListenAddress("::1", 5)
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("server", ["nsqd", "nsqlookupd"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
@@ -200,6 +234,59 @@ def test_nsqd_takes_the_flags_of_the_real_one() -> None:
             assert end(nsqd) == (0, "")
         assert nodes(lookupd["HTTP"], 0) == []
         assert end(nsqlookupd) == (0, "")
+
+
+def test_nsqd_takes_the_flags_for_tls_compression_and_auth(tls_files: TLSFiles) -> None:
+    flags = (
+        *ANY_PORTS,
+        "--https-address=127.0.0.1:0",
+        f"--tls-cert={tls_files.server.certificate_file}",
+        f"-tls-key={tls_files.server.private_key_file}",
+        f"--tls-root-ca-file={tls_files.ca_file}",
+        "--tls-required",
+        "--tls-min-version=tls1.2",
+        "--auth-http-address=127.0.0.1:1",
+        "--auth-http-address=http://127.0.0.1:2/auth",
+        "-snappy",
+        "-deflate=false",
+        "--max-deflate-level=3",
+        "--http-client-request-timeout=1s",
+    )
+    context = ssl.create_default_context(cafile=tls_files.ca_file)
+    with running("nsqd", *flags) as nsqd:
+        found = listening(nsqd, "HTTPS")
+        with httpx.Client(verify=context, trust_env=False) as http:
+            refusal = http.get(f"http://{found['HTTP']}/ping")
+            assert refusal.status_code == 403
+            assert found["HTTPS"] == f"127.0.0.1:{refusal.json()['https_port']}"
+            for option, value in {
+                "tls_required": 2,
+                "tls_min_version": 0x0303,
+                "auth_http_addresses": ["127.0.0.1:1", "http://127.0.0.1:2/auth"],
+                "snappy": True,
+                "deflate": False,
+                "max_deflate_level": 3,
+                "http_client_connect_timeout": 2 * 10**9,
+                "http_client_request_timeout": 10**9,
+            }.items():
+                assert http.get(f"https://{found['HTTPS']}/config/{option}").json() == value, option
+        assert end(nsqd) == (0, "")
+
+
+def test_nsqd_on_unix_sockets() -> None:
+    with tempfile.TemporaryDirectory(prefix="nsqd-") as directory:
+        path = Path(directory)
+        with running("nsqd", f"--tcp-address={path}/tcp", f"--http-address={path}/http") as nsqd:
+            assert listening(nsqd) == {"TCP": f"{path}/tcp", "HTTP": f"{path}/http"}
+            with httpx.Client(transport=httpx.HTTPTransport(uds=f"{path}/http"), trust_env=False) as http:
+                assert http.get("http://nsqd/ping").text == "OK"
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(LIMIT)
+                client.connect(f"{path}/tcp")
+                client.sendall(b"  V2IDENTIFY\n\0\0\0\x02{}")
+                assert client.recv(100) == b"\0\0\0\x06\0\0\0\0OK"
+            assert end(nsqd) == (0, "")
+        assert list(path.iterdir()) == []
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -24,10 +24,8 @@ from nsq_anyio.protocol.frames import (
 
 from ..fake_nsqd import FakeConnection, Script, client_tasks, fake_nsqd, hold, message_id, until
 from ..layered_nsqd import OK, Compression, Layers, make_codec, server_context
-from ..tls_files import TLSFiles, tls_files
+from ..tls_files import TLSFiles
 from .opened import Kept
-
-__all__ = ["tls_files"]
 
 pytestmark = pytest.mark.anyio
 

@@ -1,12 +1,20 @@
 """A client of nsqd that knows frames and nothing else: servers are tested without the package's client."""
 
+import json
+import socket
+import ssl
 import struct
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
-from anyio.abc import SocketStream
+from anyio.abc import ByteStream, SocketStream
+
+from nsq_anyio.protocol.compression import Deflate, Snappy
+from nsq_anyio.transport.compressed import CompressedStream
+from nsq_anyio.transport.tls import start_tls
 
 MAGIC = b"  V2"
 LIMIT = 5.0
@@ -22,8 +30,11 @@ class RawMessage:
 
 
 class RawClient:
-    def __init__(self, stream: SocketStream) -> None:
+    """A client; ``transport`` is below all that was negotiated for ``stream``."""
+
+    def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
+        self.transport = stream
         self._buffer = b""
 
     async def send(self, data: bytes) -> None:
@@ -63,6 +74,40 @@ class RawClient:
     async def ask(self, command: bytes) -> bytes:
         await self.send(command)
         return await self.response()
+
+    async def negotiate(
+        self, fields: dict[str, Any] | None = None, context: ssl.SSLContext | None = None
+    ) -> dict[str, Any]:
+        """IDENTIFY with ``fields``, and put on the layers that the answer promises; returns the answer."""
+        reply = await self.ask(identify(json.dumps({"feature_negotiation": True, **(fields or {})})))
+        promised: dict[str, Any] = json.loads(reply)
+        if promised["tls_v1"]:
+            await self.start_tls(context)
+            assert await self.response() == b"OK"
+        if promised["snappy"] or promised["deflate"]:
+            self.compress("snappy" if promised["snappy"] else "deflate", promised["deflate_level"])
+            assert await self.response() == b"OK"
+        return promised
+
+    async def start_tls(self, context: ssl.SSLContext | None) -> None:
+        """Without a context any server is trusted."""
+        if context is None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        name = "localhost" if context.check_hostname else None
+        with anyio.fail_after(LIMIT):
+            self.stream = await start_tls(
+                self.stream, context, server_hostname=name, received=self.take_buffer()
+            )
+
+    def compress(self, kind: str, level: int = 6) -> None:
+        codec = Snappy() if kind == "snappy" else Deflate(level)
+        self.stream = CompressedStream(self.stream, codec, self.take_buffer())
+
+    def take_buffer(self) -> bytes:
+        data, self._buffer = self._buffer, b""
+        return data
 
     async def silent(self, seconds: float) -> bool:
         """Whether nothing arrives for so long."""
@@ -110,11 +155,22 @@ class RawClient:
 
 @asynccontextmanager
 async def raw_client(address: str, magic: bytes = MAGIC) -> AsyncGenerator[RawClient]:
-    host, _, port = address.rpartition(":")
-    async with await anyio.connect_tcp(host, int(port)) as stream:
+    async with await connect(address) as stream:
         client = RawClient(stream)
         await client.send(magic)
         yield client
+
+
+async def connect(address: str) -> ByteStream:
+    """To ``host:port``, or to the path of a unix socket."""
+    if address.startswith("/"):
+        # Not by AnyIO, whose streams of unix sockets fail on asyncio when they are closed as data arrive.
+        unix = socket.socket(socket.AF_UNIX)
+        unix.setblocking(False)
+        unix.connect(address)
+        return await SocketStream.from_socket(unix)
+    host, _, port = address.rpartition(":")
+    return await anyio.connect_tcp(host, int(port))
 
 
 async def until(condition: Callable[[], bool]) -> None:

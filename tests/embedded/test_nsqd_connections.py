@@ -185,7 +185,7 @@ async def test_a_client_that_reads_no_answers_is_not_read() -> None:
 
 def reset(client: RawClient) -> None:
     """Make the coming close a reset, which discards what is on its way."""
-    raw: socket.socket = client.stream.extra_attributes[SocketAttribute.raw_socket]()
+    raw: socket.socket = client.stream.extra(SocketAttribute.raw_socket)
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

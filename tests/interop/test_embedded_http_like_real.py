@@ -21,8 +21,6 @@ FLAGS = [
     f"--max-body-size={MAX_BODY}",
     f"--max-msg-size={MAX_MESSAGE}",
     "--max-req-timeout=10s",
-    "--deflate=false",
-    "--snappy=false",
 ]
 OPTIONS = embedded.NsqdOptions(max_body_size=MAX_BODY, max_msg_size=MAX_MESSAGE, max_req_timeout=10.0)
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Literal
 
 import anyio
+import httpx
 import pytest
 
 from nsq_anyio import embedded
@@ -26,7 +27,9 @@ FLAGS = [
     f"--max-msg-size={MAX_MESSAGE}",
     "--max-req-timeout=10s",
 ]
-OPTIONS = embedded.NsqdOptions(max_body_size=MAX_BODY, max_msg_size=MAX_MESSAGE, max_req_timeout=10.0)
+OPTIONS = embedded.NsqdOptions(
+    deflate=False, snappy=False, max_body_size=MAX_BODY, max_msg_size=MAX_MESSAGE, max_req_timeout=10.0
+)
 
 ID = b"0123456789abcdef"
 SUB = b"SUB s c\n"  # nothing is ever published to s
@@ -232,3 +235,21 @@ async def test_another_magic_is_answered_alike(magic: bytes) -> None:
                 await stream.send_eof()
                 with pytest.raises(anyio.EndOfStream):
                     await stream.receive()
+
+
+async def test_topics_are_made_alike_by_what_is_refused() -> None:
+    scripts = {
+        "mpub": b"MPUB made-by-mpub\n\x00\x00\x00\x00",
+        "mpub-cut": b"MPUB made-by-cut-mpub\n\x00\x00\x00\x09\x00",
+        "pub": b"PUB made-by-pub\n\x00\x00\x00\x00",
+        "dpub": b"DPUB made-by-dpub 0\n\x00\x00\x00\x00",
+    }
+    async with servers() as both, httpx.AsyncClient(trust_env=False) as http:
+        topics: list[list[str]] = []
+        for tcp_address, http_url in both.values():
+            for script in scripts.values():
+                frames = await transcript(tcp_address, script)
+                assert [kind for kind, _ in frames] == [1]
+            stats = (await http.get(f"{http_url}/stats?format=json")).json()
+            topics.append([topic["topic_name"] for topic in stats["topics"]])
+        assert topics == [["made-by-cut-mpub", "made-by-mpub"]] * 2

@@ -1,0 +1,199 @@
+"""Asks auth servers by HTTP, as nsqd 1.3.0 does, except that redirects are not followed.
+
+The secret stands in the query of the URL, so nothing here shows a query, or raises an error that holds one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, cast
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+import anyio
+import httpx
+
+from ..errors import InvalidOption
+from ..http.fields import is_object, parse_json
+from ..http.transport import make_transport
+from ..http.url import ServerURL
+from .authorization import Authorization, AuthRequest, AuthState
+from .nsqd_options import NsqdOptions
+from .server_tls import auth_context
+
+__all__ = ["AuthServers", "NoAuthorization"]
+
+_MAX_REPLY_SIZE = 1024 * 1024
+_OK = 200
+_FORBIDDEN = 403
+
+
+class NoAuthorization(Exception):
+    """No answer about a client could be had; the text may be logged."""
+
+
+class AuthServers:
+    """The ``auth_http_addresses`` of one nsqd.
+
+    :raises InvalidOption: if ``tls_root_ca_file`` is given, and cannot be used
+    """
+
+    def __init__(self, options: NsqdOptions) -> None:
+        self._urls = [
+            (ServerURL.parse(address), "" if "://" in address else "/auth")
+            for address in options.auth_http_addresses
+        ]
+        self._connect_timeout = options.http_client_connect_timeout
+        self._request_timeout = options.http_client_request_timeout
+        self._ssl_context = auth_context(options)
+
+    async def __call__(self, asked: AuthRequest) -> AuthState:
+        """Ask one server after the other until one answers.
+
+        :raises NoAuthorization: if none does
+        """
+        failures: list[str] = []
+        start = random.randrange(len(self._urls))
+        for url, path in self._urls[start:] + self._urls[:start]:
+            try:
+                return await self._ask(url, path, asked)
+            except NoAuthorization as failure:
+                failures.append(f"failed to auth against {url.shown}: {failure}")
+        raise NoAuthorization("; ".join(failures))
+
+    async def _ask(self, url: ServerURL, path: str, asked: AuthRequest) -> AuthState:
+        query = urlencode(
+            {
+                "common_name": asked.common_name,
+                "remote_ip": asked.remote_ip,
+                "secret": asked.secret,
+                "tls": "true" if asked.tls else "false",
+            },
+            errors="surrogateescape",
+        )
+        target, _ = url.endpoint(path, {})
+        target = f"{target}{'&' if url.query else '?'}{query}"
+        headers = {"Accept": "application/vnd.nsq; version=1.0"}
+        if url.authorization is not None:
+            headers["Authorization"] = url.authorization
+        with anyio.move_on_after(self._request_timeout):
+            status, body = await self._get(target, headers, url.socket)
+            if status == _FORBIDDEN and not url.is_https:
+                # What nsqd itself answers in clear text when it requires TLS: where to ask instead.
+                https = _https_target(urlsplit(target), body)
+                if https is not None:
+                    status, body = await self._get(https, headers, None)
+            if status != _OK:
+                raise NoAuthorization(f"it answered with {status}")
+            return _auth_state(body)
+        raise NoAuthorization(f"no answer in http_client_request_timeout={self._request_timeout:g} s")
+
+    async def _get(self, target: str, headers: dict[str, str], socket: str | None) -> tuple[int, bytes]:
+        timeouts = {"connect": self._connect_timeout}
+        request = httpx.Request("GET", target, headers=headers, extensions={"timeout": timeouts})
+        try:
+            # A transport, as httpx's client would log the URL. One for each request, as in nsqd.
+            async with await make_transport(
+                is_https=target.startswith("https:"), ssl_context=self._ssl_context, socket=socket
+            ) as transport:
+                response = await transport.handle_async_request(request)
+                try:
+                    return response.status_code, await _read_body(response)
+                finally:
+                    await response.aclose()
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise NoAuthorization(f"cannot connect: {_why(error)}") from None
+        except (httpx.RequestError, httpx.StreamError) as error:
+            raise NoAuthorization(type(error).__name__) from None
+
+
+def _why(error: BaseException) -> str:
+    """What the system or TLS said; httpx's own error has no text on Trio."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if text := str(cause):
+            return text
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__
+
+
+async def _read_body(response: httpx.Response) -> bytes:
+    body = bytearray()
+    is_too_large = False
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > _MAX_REPLY_SIZE and not is_too_large:
+                # To raise here would leave httpx's chain of generators to the garbage collector; the closed
+                # connection ends them from the inside.
+                is_too_large = True
+                await response.aclose()
+    except httpx.RequestError:
+        if not is_too_large:
+            raise
+    if is_too_large:
+        raise NoAuthorization(f"its answer has more than {_MAX_REPLY_SIZE} bytes")
+    return bytes(body)
+
+
+def _https_target(target: SplitResult, body: bytes) -> str | None:
+    try:
+        port = _fields(parse_json(body)).get("https_port")
+    except ValueError:
+        return None
+    if type(port) is not int or not 0 < port <= 65535:
+        return None
+    host = f"[{target.hostname}]" if ":" in (target.hostname or "") else target.hostname
+    return target._replace(scheme="https", netloc=f"{host}:{port}").geturl()
+
+
+def _auth_state(body: bytes) -> AuthState:
+    """Read the JSON as Go does: names in any case, null or missing is empty."""
+    try:
+        fields = _fields(parse_json(body))
+        ttl = _typed(fields, "ttl", int, 0)
+        if ttl <= 0:
+            raise ValueError(f"invalid TTL {ttl} (must be >0)")
+        return AuthState(
+            authorizations=tuple(map(_authorization, _list(fields, "authorizations"))),
+            identity=_typed(fields, "identity", str, ""),
+            identity_url=_typed(fields, "identity_url", str, ""),
+            ttl=ttl,
+        )
+    except InvalidOption as error:
+        raise NoAuthorization(str(error)) from None
+    except ValueError as error:
+        raise NoAuthorization(f"its answer is not valid: {error}") from None
+
+
+def _authorization(value: object) -> Authorization:
+    fields = _fields(value)
+    return Authorization(
+        topic=_typed(fields, "topic", str, ""),
+        channels=_strings(fields, "channels"),
+        permissions=cast("Any", _strings(fields, "permissions")),  # checked as it is made
+    )
+
+
+def _fields(value: object) -> dict[str, Any]:
+    if not is_object(value):
+        raise ValueError("not an object")
+    return {name.lower(): item for name, item in value.items() if item is not None}
+
+
+def _typed(fields: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any:
+    value = fields.get(name, default)
+    if type(value) is not kind:  # an exact match, as a boolean is an int in Python
+        raise ValueError(f"{name} is not of type {kind.__name__}")
+    return value
+
+
+def _list(fields: dict[str, Any], name: str) -> Sequence[Any]:
+    return cast("list[Any]", _typed(fields, name, list, []))
+
+
+def _strings(fields: dict[str, Any], name: str) -> tuple[str, ...]:
+    values = _list(fields, name)
+    if not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{name} has elements that are not strings")
+    return tuple(values)

@@ -1,0 +1,114 @@
+"""What an auth server is told of a client, and what it answers.
+
+The names are those of nsqd's JSON, the rules those of nsqd 1.3.0 (``internal/auth``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+from ..checks import check_seconds
+from ..errors import InvalidOption
+
+__all__ = ["AuthRequest", "AuthState", "Authorization", "Authorizer", "Permission"]
+
+Permission = Literal["subscribe", "publish"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuthRequest:
+    """What nsqd tells its auth server of a client.
+
+    :ivar secret: what the client sent with AUTH; bytes that are not UTF-8 are surrogates in it
+    :ivar remote_ip: its address; empty on a unix socket
+    :ivar tls: whether it uses TLS
+    :ivar common_name: of its certificate; empty without one
+    """
+
+    secret: str = field(repr=False)
+    remote_ip: str
+    tls: bool
+    common_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """A permission. The expressions are Python's, and match anywhere in a name, as in nsqd.
+
+    :param topic: regular expression for topics; default: all of them
+    :param channels: regular expressions for channels, one of which has to match; a publish counts as on
+        the channel "". Default: all of them
+    :param permissions: of ``subscribe`` and ``publish``; default: both
+    :raises InvalidOption: if an expression or a permission is not valid
+    """
+
+    topic: str = ".*"
+    channels: Sequence[str] = (".*",)
+    permissions: Sequence[Permission] = ("subscribe", "publish")
+
+    def __post_init__(self) -> None:
+        for option, value in (("channels", self.channels), ("permissions", self.permissions)):
+            if isinstance(value, str):
+                raise InvalidOption(f"{option}={value!r} is not valid: use a sequence of them")
+        for permission in self.permissions:
+            if permission not in get_args(Permission):
+                raise InvalidOption(
+                    f"permission {permission!r} is not valid: use {' or '.join(get_args(Permission))}"
+                )
+        for expression in (self.topic, *self.channels):
+            if not isinstance(expression, str):
+                raise InvalidOption(f"expression {expression!r} is not valid: use a string")
+            try:
+                re.compile(expression)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise InvalidOption(
+                    f"expression {expression!r} is not valid ({error}): use a regular expression"
+                ) from error
+
+    def allows(self, topic: str, channel: str) -> bool:
+        """Whether it allows to subscribe to a channel, or for channel "" to publish to the topic."""
+        return (
+            ("subscribe" if channel else "publish") in self.permissions
+            and re.search(self.topic, topic) is not None
+            and any(re.search(expression, channel) is not None for expression in self.channels)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuthState:
+    """What an auth server answers.
+
+    :param authorizations: what the client may do; without any, AUTH fails
+    :param identity: who it is
+    :param identity_url: where to read about that
+    :param ttl: seconds for which this holds, more than 0; at the first command that needs it after that,
+        the auth server is asked again. Default 3600
+    :raises InvalidOption: if a value is of the wrong type, or ``ttl`` out of range
+    """
+
+    authorizations: Sequence[Authorization]
+    identity: str = ""
+    identity_url: str = ""
+    ttl: float = 3600.0
+
+    def __post_init__(self) -> None:
+        check_seconds("ttl", self.ttl, 0.001)
+        for option in ("identity", "identity_url"):
+            value = getattr(self, option)
+            if not isinstance(value, str):
+                raise InvalidOption(f"{option}={value!r} is not valid: use a string")
+        if not all(isinstance(authorization, Authorization) for authorization in self.authorizations):
+            raise InvalidOption(
+                f"authorizations={self.authorizations!r} is not valid: use a sequence of Authorization"
+            )
+
+    def allows(self, topic: str, channel: str) -> bool:
+        """Whether any of the authorizations does; see there."""
+        return any(authorization.allows(topic, channel) for authorization in self.authorizations)
+
+
+Authorizer: TypeAlias = Callable[[AuthRequest], AuthState | Awaitable[AuthState]]
+"""Says what a client may do, or raises any exception: then AUTH fails, and the log says why."""

@@ -1,0 +1,85 @@
+"""The layers that IDENTIFY puts between a connection and NSQ's bytes."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, replace
+
+import anyio
+from anyio.abc import ByteStream
+
+from ..errors import ServerError
+from ..protocol.compression import Codec, Deflate, Snappy
+from ..protocol.frames import FRAME_RESPONSE, encode_frame
+from ..transport.compressed import CompressedStream
+from ..transport.tls import start_tls
+from .negotiation import Upgrade
+from .server_tls import HANDSHAKE_TIMEOUT, TLSFacts
+
+__all__ = ["Layers", "upgrade"]
+
+_OK = encode_frame(FRAME_RESPONSE, b"OK")
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What runs on one connection.
+
+    :ivar stream: the outermost layer, for NSQ's bytes
+    :ivar tls: None without TLS
+    """
+
+    stream: ByteStream
+    tls: TLSFacts | None = None
+    snappy: bool = False
+    deflate: bool = False
+
+
+async def upgrade(
+    layers: Layers,
+    wanted: Upgrade,
+    *,
+    context: ssl.SSLContext | None,
+    received: bytes,
+    write_timeout: float | None,
+) -> Layers:
+    """Put the layers on that a client was promised, each with an OK inside, as nsqd does.
+
+    :param received: bytes behind the IDENTIFY, which belong to the first new layer
+    :param write_timeout: seconds that the client may take to read an OK; None is no limit
+    :raises ServerError: if the client does not speak TLS, or not the same
+    :raises TimeoutError: if the client is too slow
+    """
+    if layers.tls or layers.snappy or layers.deflate:
+        # nsqd would start anew at the bare connection, of which nothing sensible can come.
+        raise ServerError("E_IDENTIFY_FAILED", "IDENTIFY failed the connection was upgraded before")
+    if wanted.tls:
+        if context is None:
+            raise AssertionError("TLS was promised to a client, and there is no certificate")
+        try:
+            with anyio.fail_after(HANDSHAKE_TIMEOUT):
+                stream = await start_tls(layers.stream, context, server_side=True, received=received)
+        except ssl.SSLError as error:
+            raise ServerError("E_IDENTIFY_FAILED", f"IDENTIFY failed tls: {error.reason or error}") from error
+        layers = replace(layers, stream=stream, tls=TLSFacts.of(stream))
+        received = b""
+        await _send_ok(layers.stream, write_timeout)
+    codec: Codec | None = None
+    if wanted.snappy:
+        codec = Snappy()
+    elif wanted.deflate_level is not None:
+        codec = Deflate(wanted.deflate_level)
+    if codec is not None:
+        layers = replace(
+            layers,
+            stream=CompressedStream(layers.stream, codec, received),
+            snappy=wanted.snappy,
+            deflate=not wanted.snappy,
+        )
+        await _send_ok(layers.stream, write_timeout)
+    return layers
+
+
+async def _send_ok(stream: ByteStream, timeout: float | None) -> None:
+    with anyio.fail_after(timeout):
+        await stream.send(_OK)
