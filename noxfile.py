@@ -68,6 +68,13 @@ def interop(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ["tests/interop"]))
 
 
+@nox.session(requires=["servers"], default=False)
+def bench(session: nox.Session) -> None:
+    """Measure this client beside others, for hours; `nox -s bench -- --quick` for a first look."""
+    session.install(*PACKAGE, *group("bench"))
+    session.run("python", "-m", "tests.benchmarks", *session.posargs)
+
+
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation."""

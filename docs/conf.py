@@ -14,7 +14,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = True
 # Built without a network, so other projects' names are not looked up.
-nitpick_ignore_regex = [("py:.*", r"(anyio|collections|contextlib|httpx|ssl)\..*")]
+nitpick_ignore_regex = [("py:.*", r"(anyio|collections|concurrent|contextlib|httpx|os|ssl)\..*")]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3

@@ -13,6 +13,9 @@ import anyio.from_thread
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.embedded import Authorization, AuthRequest, AuthState
+
+from .tls_files import TLSFiles
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,8 +32,8 @@ _SECONDS_WITHOUT_PRINT = 0.5
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Generator[dict[str, str]]:
-    """An embedded cluster in a thread of its own; what the documentation's addresses stand for."""
+def cluster(tls_files: TLSFiles) -> Generator[dict[str, str]]:
+    """An embedded cluster in a thread of its own; what the documentation's addresses and paths stand for."""
     with ExitStack() as stack:
         portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
         lookupd = stack.enter_context(portal.wrap_async_context_manager(nsq.embedded.nsqlookupd()))
@@ -42,6 +45,18 @@ def cluster() -> Generator[dict[str, str]]:
             )
             for _ in range(2)
         ]
+        secured = stack.enter_context(
+            portal.wrap_async_context_manager(
+                nsq.embedded.nsqd(
+                    options=nsq.embedded.NsqdOptions(
+                        tls_cert=tls_files.server.certificate_file,
+                        tls_key=tls_files.server.private_key_file,
+                        tls_required="tcp-https",
+                        auth=authorize,
+                    )
+                )
+            )
+        )
         # A channel gets only what is published after it came into being, so there is always something new.
         clicks = stack.enter_context(
             _cancelled_at_end(portal.start_task_soon(_publish_clicks, nsqds[0].tcp_address))
@@ -52,7 +67,16 @@ def cluster() -> Generator[dict[str, str]]:
             "http://127.0.0.1:4151": nsqds[0].http_url,
             "127.0.0.1:4150": nsqds[0].tcp_address,
             "127.0.0.1:5150": nsqds[1].tcp_address,
+            "nsqd.example.com:4150": secured.tcp_address,
+            "/etc/nsq/ca.pem": tls_files.ca_file,
         }
+
+
+def authorize(request: AuthRequest) -> AuthState:
+    """Let in whoever has the documentation's secret."""
+    if request.secret != "s3cret":
+        raise PermissionError
+    return AuthState(ttl=60, authorizations=(Authorization(),))
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

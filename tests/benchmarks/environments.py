@@ -1,0 +1,44 @@
+"""The other Python clients, each installed into an environment of its own: ``.nox/bench-clients/NAME``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["DIRECTORY", "Unavailable", "prepare"]
+
+DIRECTORY = Path(__file__).resolve().parents[2] / ".nox" / "bench-clients"
+
+
+class Unavailable(Exception):
+    """A contender cannot be measured on this machine; the text says why. The others are."""
+
+
+def prepare(name: str, requirements: list[str], *, any_python: bool = False) -> Path:
+    """Return the Python of the environment, which is made unless it is up to date.
+
+    :param any_python: install even if a requirement says that it is for other releases of Python
+    :raises Unavailable: the requirements cannot be installed
+    """
+    environment = DIRECTORY / name
+    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    stamp_file = environment / "requirements"
+    stamp = "\n".join([sys.version, *requirements])
+    if stamp_file.is_file() and stamp_file.read_text(encoding="utf-8") == stamp:
+        return python
+    _run(name, [sys.executable, "-m", "venv", "--clear", str(environment)])
+    options = ["--ignore-requires-python"] if any_python else []
+    _run(name, [str(python), "-m", "pip", "install", "--quiet", *options, *requirements])
+    stamp_file.write_text(stamp, encoding="utf-8")
+    return python
+
+
+def _run(name: str, command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        shutil.rmtree(DIRECTORY / name, ignore_errors=True)
+        last = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise Unavailable(f"{name} cannot be installed on this Python: {' '.join(last)}")
