@@ -19,7 +19,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from . import events, http
+from . import events, http, sync
 from .consumer import ConnectionStatistics, Consumer, ConsumerStatistics, Message, consume
 from .errors import (
     AlreadyResponded,
@@ -51,7 +51,7 @@ from .errors import (
     TLSFailed,
 )
 from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
-from .producer import Producer, produce
+from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, produce
 from .protocol.authorization import AuthReply
 from .protocol.identify import IdentifyReply
 
@@ -89,7 +89,9 @@ __all__ = [
     "OutcomeUnknown",
     "PermanentRefusal",
     "Producer",
+    "ProducerConnectionStatistics",
     "ProducerOptions",
+    "ProducerStatistics",
     "ProtocolError",
     "PublishError",
     "PublishRejected",
@@ -102,6 +104,7 @@ __all__ = [
     "events",
     "http",
     "produce",
+    "sync",
 ]
 
 

@@ -39,9 +39,9 @@ class RealServer:
     process: Process
     log_path: Path
     tcp_address: str = ""
-    """Where it speaks NSQ's protocol: ``127.0.0.1:port``."""
+    """Where it speaks NSQ's protocol: ``127.0.0.1:port``, or the path of a unix socket."""
     http_url: str = ""
-    """Where it speaks HTTP: ``http://127.0.0.1:port``."""
+    """Where it speaks HTTP: ``http://127.0.0.1:port``, or ``unix:`` and the path of a socket."""
     https_url: str | None = None
     """Where it speaks HTTPS; None when it was given no certificate."""
     _told_to_end: bool = field(default=False, init=False)
@@ -97,7 +97,8 @@ class RealServer:
                 await anyio.sleep(0.005)
                 found = dict(_LISTENING.findall(self.log))
             self.tcp_address = found["TCP"]
-            self.http_url = f"http://{found['HTTP']}"
+            http_address = found["HTTP"]
+            self.http_url = ("unix:" if http_address.startswith("/") else "http://") + http_address
             self.https_url = f"https://{found['HTTPS']}" if "HTTPS" in found else None
             await self._ping()
         if limit.cancelled_caught:
@@ -105,8 +106,10 @@ class RealServer:
 
     async def _ping(self) -> None:
         # trust_env: a proxy set for the machine must not come between a test and its server.
-        async with httpx.AsyncClient(trust_env=False) as client:
-            reply = await client.get(f"{self.http_url}/ping")
+        scheme, _, address = self.http_url.partition(":")
+        transport = httpx.AsyncHTTPTransport(uds=address) if scheme == "unix" else None
+        async with httpx.AsyncClient(trust_env=False, transport=transport) as client:
+            reply = await client.get("http://nsqd/ping" if transport else f"{self.http_url}/ping")
         # nsqd with --tls-required answers everything in clear text with 403, and is ready all the same.
         if reply.text != "OK" and "TLS_REQUIRED" not in reply.text:
             raise RealServerError(self._describe(f"answered /ping with {reply.status_code} {reply.text!r}"))
@@ -134,6 +137,8 @@ async def real_nsqd(
     *,
     tcp_port: int = 0,
     http_port: int = 0,
+    unix_path: Path | None = None,
+    http_unix_path: Path | None = None,
     lookupd_tcp_addresses: Sequence[str] = (),
     broadcast_address: str = "127.0.0.1",
     data_path: Path | None = None,
@@ -142,14 +147,15 @@ async def real_nsqd(
     """Run nsqd for the length of the block.
 
     `tcp_port` and `http_port`: 0 lets the system pick; another starts a successor where a killed nsqd was.
+    `unix_path` and `http_unix_path`: listen on a unix socket there instead of a port.
     `data_path`: an existing directory that outlives the block, to hand messages to a successor.
     `flags`: more of nsqd's flags, such as ``--mem-queue-size=0``; they win over the ones set here.
 
     :raises RealServerError: it is not built, did not start, or ended by itself during the block.
     """
     arguments = [
-        f"--tcp-address=127.0.0.1:{tcp_port}",
-        f"--http-address=127.0.0.1:{http_port}",
+        f"--tcp-address={unix_path or f'127.0.0.1:{tcp_port}'}",
+        f"--http-address={http_unix_path or f'127.0.0.1:{http_port}'}",
         "--https-address=127.0.0.1:0",
         f"--broadcast-address={broadcast_address}",
         *(f"--lookupd-tcp-address={address}" for address in lookupd_tcp_addresses),

@@ -54,7 +54,6 @@ class Connection(Generic[SourceT, MessageT]):
     :ivar identity: what nsqd answered to IDENTIFY
     :ivar authorization: what nsqd answered to AUTH; None where it asked for none
     :ivar outbox: takes whole commands that have no answer
-    :ivar outstanding_bytes: the sizes of the requests that wait for their answer, in sum
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class Connection(Generic[SourceT, MessageT]):
         self.identity: IdentifyReply = IdentifyReply()
         self.authorization: AuthReply | None = None
         self.outbox: Outbox = Outbox(self._commands_taken)
-        self.outstanding_bytes: int = 0
         self._address = address
         self._options = options
         self._stream = stream
@@ -103,19 +101,17 @@ class Connection(Generic[SourceT, MessageT]):
         """Whether the connection has ended, in whatever way."""
         return self._ended.is_set()
 
-    def request(self, command: Command, data: bytes, size: int = 0) -> Request:
+    def request(self, command: Command, data: bytes) -> Request:
         """Queue a command that nsqd answers; never blocks.
 
-        :param size: what to count as outstanding, in bytes
         :raises ConnectionLost: if the connection has ended; nothing was sent
         :raises ProtocolError: if the command is not legal now
         """
         if self._ended.is_set():
             raise ConnectionLost(self.nsqd, "the connection has ended")
-        request = Request(size)
+        request = Request()
         self._session.sending(command, request)
         self._requested += 1
-        self.outstanding_bytes += size
         self.outbox.put(data)
         if self._session.waiting == 1:
             self.outbox.flush()  # it waits for a round trip; others join it with the writer's turn
@@ -249,12 +245,12 @@ class Connection(Generic[SourceT, MessageT]):
         self._taken = self._requested
 
     def _handle_frames(self, frames: list[Frame]) -> None:
+        heartbeat_came = False
         for frame in frames:
             match self._session.received(frame):
                 case Heartbeat():
-                    self.outbox.put(commands.NOP)
+                    heartbeat_came = True
                 case Answer(request=request, data=data):
-                    self.outstanding_bytes -= request.size
                     request.answer(data)
                 case ResponseFailed() as failure:
                     self._receiver.response_failed(failure)
@@ -268,6 +264,8 @@ class Connection(Generic[SourceT, MessageT]):
                     self._taken = 0
                     self._end(error if isinstance(error, PermanentRefusal) else lost)
                     return
+        if heartbeat_came:
+            self.outbox.put(commands.NOP)  # one for all: a flood of them must not fill the outbox
         self._receiver.progressed()
 
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
@@ -280,7 +278,6 @@ class Connection(Generic[SourceT, MessageT]):
         first = self._requested - len(requests)
         for place, request in enumerate(requests, start=first):
             request.lose(lost, maybe_executed=place < self._taken)
-        self.outstanding_bytes = 0
         self.outbox.close()
         self._receiver.progressed()
         if failed:

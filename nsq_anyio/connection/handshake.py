@@ -186,7 +186,7 @@ class Handshake(Generic[SourceT, MessageT]):
 
     async def _command(self, command: Command, data: bytes) -> bytes:
         """Send a command, and wait for the data of its answer."""
-        self._session.sending(command, Request(0))
+        self._session.sending(command, Request())
         await self._stream.send(data)
         while True:
             match self._session.received(await self._frame()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 
 from ..errors import ConnectionFailed, NSQError
@@ -14,34 +16,38 @@ class Request:
 
     Whoever waits may be cancelled: the place stays, so that the answers to later commands never shift.
 
-    :ivar size: bytes that count as outstanding until the answer comes
-    :ivar maybe_executed: after a failure: whether nsqd may have executed the command all the same
+    :ivar data: the answer's data; None before the answer, and after a failure
+    :ivar error: why there is no such answer: a `ServerError` with which nsqd refused the command, or a
+        `ConnectionFailed`
+    :ivar maybe_executed: after a lost connection: whether nsqd may have executed the command all the same
+    :ivar when_done: called with this request once `data` or `error` is set, in the reader's turn: it must not
+        block, raise, or use the connection
     """
 
-    __slots__ = ("_data", "_done", "_error", "maybe_executed", "size")
+    __slots__ = ("_done", "data", "error", "maybe_executed", "when_done")
 
-    def __init__(self, size: int) -> None:
-        self.size: int = size
+    def __init__(self) -> None:
+        self.data: bytes | None = None
+        self.error: NSQError | None = None
         self.maybe_executed: bool = False
-        self._data: bytes | None = None
-        self._error: NSQError | None = None
-        self._done = anyio.Event()
+        self.when_done: Callable[[Request], None] | None = None
+        self._done: anyio.Event | None = None
 
     def answer(self, data: bytes) -> None:
         """nsqd executed the command."""
-        self._data = data
-        self._done.set()
+        self.data = data
+        self._tell()
 
     def refuse(self, error: NSQError) -> None:
         """nsqd refused the command."""
-        self._error = error
-        self._done.set()
+        self.error = error
+        self._tell()
 
     def lose(self, error: ConnectionFailed, *, maybe_executed: bool) -> None:
         """The connection ended before the answer."""
         self.maybe_executed = maybe_executed
-        self._error = error
-        self._done.set()
+        self.error = error
+        self._tell()
 
     async def wait(self) -> bytes:
         """Wait for the answer's data.
@@ -49,8 +55,18 @@ class Request:
         :raises ServerError: if nsqd refused the command
         :raises ConnectionFailed: if the connection ended first; `maybe_executed` says what is known
         """
+        if self._done is None:
+            self._done = anyio.Event()
+            if self.data is not None or self.error is not None:
+                self._done.set()
         await self._done.wait()
-        if self._data is None:
-            assert self._error is not None  # noqa: S101 - one of the two is set before _done
-            raise self._error
-        return self._data
+        if self.error is not None:
+            raise self.error
+        assert self.data is not None  # noqa: S101 - one of the two is set before _done
+        return self.data
+
+    def _tell(self) -> None:
+        if self._done is not None:
+            self._done.set()
+        if self.when_done is not None:
+            self.when_done(self)

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 from ..address import Address, NsqdAddress
 from ..connection import open_connection
-from ..errors import ConnectionFailed, PermanentRefusal, TLSFailed
+from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.rdy import RdyPolicy, plan
@@ -174,7 +174,7 @@ class Supervisor:
                     await subscription.released.wait()
                 finally:
                     self._remove(subscription)
-        except (PermanentRefusal, TLSFailed) as error:
+        except (InvalidOption, PermanentRefusal, TLSFailed) as error:
             self._refused = True
             self._emit(ConnectFailed(str(address), error, None))
             self._fail(error)

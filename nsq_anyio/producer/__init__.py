@@ -3,5 +3,6 @@
 from .bodies import Body
 from .produce import produce
 from .producer import Producer
+from .statistics import ProducerConnectionStatistics, ProducerStatistics
 
-__all__ = ["Body", "Producer", "produce"]
+__all__ = ["Body", "Producer", "ProducerConnectionStatistics", "ProducerStatistics", "produce"]

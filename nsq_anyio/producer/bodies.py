@@ -11,26 +11,23 @@ from ..checks import check_seconds
 from ..errors import InvalidBody
 from ..options import ProducerOptions
 
-__all__ = ["Body", "check_bodies", "check_body", "check_defer"]
+__all__ = ["SIZE_LENGTH", "Body", "batch_size", "check_bodies", "check_body", "check_defer"]
 
-Body = bytes | bytearray | memoryview
-"""What can be published."""
+Body = str | bytes | bytearray | memoryview
+"""What can be published; a str is encoded as UTF-8."""
 
 _COUNT_LENGTH = 4
-_SIZE_LENGTH = 4
+SIZE_LENGTH = 4
+"""Bytes before each body of an MPUB."""
 
 
 def check_body(body: Body, options: ProducerOptions) -> bytes:
     """Return the body as bytes.
 
-    :raises InvalidBody: if it is not bytes-like, empty, or larger than ``max_msg_size``
+    :raises InvalidBody: if it is of another type, not UTF-8, empty, or larger than ``max_msg_size``
     """
-    if isinstance(body, str):
-        raise InvalidBody(f"body {body[:40]!r} is a str: encode it, as in body.encode()")
-    if not isinstance(body, bytes):
-        if not isinstance(body, bytearray | memoryview):
-            raise InvalidBody(f"body of type {type(body).__name__} is not valid: use bytes")
-        body = bytes(body)
+    if type(body) is not bytes:
+        body = _encoded(body)
     if not body:
         raise InvalidBody("an empty body is not valid: nsqd takes messages of 1 byte or more")
     if len(body) > options.max_msg_size:
@@ -39,6 +36,19 @@ def check_body(body: Body, options: ProducerOptions) -> bytes:
             "raise it together with nsqd's --max-msg-size"
         )
     return body
+
+
+def _encoded(body: Body) -> bytes:
+    if isinstance(body, str):
+        try:
+            return body.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidBody(
+                f"body {body[:40]!r} is not valid: {error.reason} at {error.start}; publish bytes instead"
+            ) from error
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise InvalidBody(f"body of type {type(body).__name__} is not valid: use str, bytes or memoryview")
 
 
 def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes]:
@@ -51,13 +61,18 @@ def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes
     checked = [check_body(body, options) for body in bodies]
     if not checked:
         raise InvalidBody("no bodies given: publish_many takes 1 or more")
-    size = _COUNT_LENGTH + sum(_SIZE_LENGTH + len(body) for body in checked)
+    size = batch_size(len(checked), sum(map(len, checked)))
     if size > options.max_body_size:
         raise InvalidBody(
             f"{len(checked)} bodies of {size} bytes in all exceed max_body_size={options.max_body_size}; "
             "publish fewer at once, or raise it together with nsqd's --max-body-size"
         )
     return checked
+
+
+def batch_size(messages: int, size: int) -> int:
+    """What nsqd compares with its --max-body-size, for ``messages`` bodies of ``size`` bytes in sum."""
+    return _COUNT_LENGTH + SIZE_LENGTH * messages + size
 
 
 def check_defer(defer: float, options: ProducerOptions) -> int:

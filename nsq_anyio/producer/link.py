@@ -4,96 +4,173 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 import anyio
 
-from ..address import Address
-from ..connection import Connection, NoMessages, open_connection
-from ..errors import ConnectionFailed, PermanentRefusal
+from ..address import NsqdAddress
+from ..connection import Connection, NoMessages, Request, open_connection
+from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter
 from ..options import ConnectionOptions, ProducerOptions
 from ..policy.reconnect import ReconnectDelay
+from .publication import Publication
+from .statistics import ProducerConnectionStatistics
 
-__all__ = ["Link"]
+__all__ = ["Link", "LinkOwner"]
+
+
+class LinkOwner(Protocol):
+    """Who is told what happens on a link.
+
+    :ivar accepted: whether an nsqd has accepted the options of the connections before
+    """
+
+    accepted: bool
+
+    def link_changed(self, link: Link) -> None:
+        """The connection came or went."""
+        ...
+
+    def link_failed(self, link: Link, error: Exception) -> None:
+        """No connection came about, or it was lost."""
+        ...
+
+    def link_refused(self, error: Exception) -> None:
+        """No retry can change that there is no connection."""
+        ...
+
+    def progressed(self) -> None:
+        """There may be room again."""
+        ...
+
+    def answered(self, publication: Publication, link: Link, request: Request) -> None:
+        """Nothing more will come for what was sent."""
+        ...
 
 
 class _Answers(NoMessages):
     """The receiver of a connection that publishes: only told that answers came."""
 
-    def __init__(self, came: Callable[[], None]) -> None:
-        self._came = came
+    def __init__(self, progressed: Callable[[], None]) -> None:
+        self._progressed = progressed
 
     def progressed(self) -> None:
-        self._came()
+        self._progressed()
 
 
 class Link:
     """Keeps a connection to one nsqd.
 
-    :param changed: called when the connection comes, goes, or may have room again
-    :param fail: called with a refusal that no retry can change
     :ivar connection: the one to publish on, None while there is none
     :ivar last_error: why there was none last
+    :ivar outstanding: messages that wait for an answer
+    :ivar outstanding_bytes: of them, the bytes
+    :ivar published: messages that nsqd has confirmed
     """
 
     def __init__(
         self,
-        address: Address,
+        address: NsqdAddress,
         *,
         options: ProducerOptions,
         connection_options: ConnectionOptions,
         emit: Emitter,
-        changed: Callable[[], None],
-        fail: Callable[[Exception], None],
+        owner: LinkOwner,
     ) -> None:
-        self.address = address
+        self.nsqd: str = str(address)
         self.connection: Connection[None, None] | None = None
         self.last_error: Exception | None = None
-        self._options = options
+        self.outstanding: int = 0
+        self.outstanding_bytes: int = 0
+        self.published: int = 0
+        self._address = address
         self._connection_options = connection_options
+        self._max_outstanding = options.max_outstanding
+        self._max_outstanding_bytes = options.max_outstanding_bytes
+        self._reconnect = ReconnectDelay(options.reconnect_delay, options.max_reconnect_delay)
         self._emit = emit
-        self._changed = changed
-        self._fail = fail
+        self._owner = owner
+        self._commands = 0
         self._released = anyio.Event()
         self._rng = random.Random()
 
-    def has_room(self, size: int) -> bool:
-        """Whether a publish of ``size`` bytes may be sent now; one alone always fits."""
+    def has_room(self, count: int, size: int) -> bool:
+        """Whether ``count`` messages of ``size`` bytes may be sent now; a command alone always fits."""
+        outstanding = self.outstanding
+        return self.connection is not None and (
+            outstanding == 0
+            or (
+                outstanding + count <= self._max_outstanding
+                and self.outstanding_bytes + size <= self._max_outstanding_bytes
+            )
+        )
+
+    def send(self, publication: Publication) -> None:
+        """Queue a publication; its answer goes to the owner. There must be a connection."""
+        assert self.connection is not None  # noqa: S101 - `has_room` was asked
+        command, data = publication.encode()
+        count, size = publication.messages, len(data)
+
+        def done(request: Request) -> None:
+            self.outstanding -= count
+            self.outstanding_bytes -= size
+            if request.error is None:
+                self.published += count
+            self._owner.answered(publication, self, request)
+
+        self.outstanding += count
+        self.outstanding_bytes += size
+        self._commands += 1
+        publication.link = self
+        publication.sent_messages = count
+        self.connection.request(command, data).when_done = done
+
+    def snapshot(self) -> ProducerConnectionStatistics:
+        """What it has done so far."""
         connection = self.connection
-        if connection is None or connection.ended:
-            return False
-        return connection.outstanding == 0 or (
-            connection.outstanding < self._options.max_outstanding
-            and connection.outstanding_bytes + size <= self._options.max_outstanding_bytes
+        return ProducerConnectionStatistics(
+            nsqd=self.nsqd,
+            connected=connection is not None,
+            identity=None if connection is None else connection.identity,
+            authorization=None if connection is None else connection.authorization,
+            outstanding=self.outstanding,
+            outstanding_bytes=self.outstanding_bytes,
+            published=self.published,
+            commands=self._commands,
         )
 
     async def run(self) -> None:
         """Connect and stay connected, until `close` or a permanent refusal."""
-        reconnect = ReconnectDelay(self._options.reconnect_delay, self._options.max_reconnect_delay)
         while not self._released.is_set():
             connected_at: float | None = None
             try:
                 async with open_connection(
-                    self.address, self._connection_options, _Answers(self._changed)
+                    self._address,
+                    self._connection_options,
+                    _Answers(self._progressed),
+                    accepted_before=self._owner.accepted,
                 ) as connection:
+                    self._owner.accepted = True
                     connected_at = anyio.current_time()
-                    self._emit(Connected(str(self.address), connection.identity.version))
-                    self.connection = connection
-                    self._changed()
+                    self._emit(Connected(self.nsqd, connection.identity.version))
+                    self._use(connection)
                     try:
                         await self._released.wait()
                     finally:
-                        self.connection = None
-            except PermanentRefusal as error:
-                self._emit(ConnectFailed(str(self.address), error, None))
-                self._fail(error)
+                        self._use(None)
+            except (InvalidOption, PermanentRefusal, TLSFailed) as error:
+                self.last_error = error
+                self._emit(ConnectFailed(self.nsqd, error, None))
+                self._owner.link_refused(error)
                 return
             except ConnectionFailed as error:
                 self.last_error = error
                 lasted = 0.0 if connected_at is None else anyio.current_time() - connected_at
-                delay = reconnect.after(lasted, self._rng)
+                delay = self._reconnect.after(lasted, self._rng)
                 happened = ConnectFailed if connected_at is None else Disconnected
-                self._emit(happened(str(self.address), error, delay))
+                self._emit(happened(self.nsqd, error, delay))
+                self._owner.link_failed(self, error)
                 with anyio.move_on_after(delay):
                     await self._released.wait()
 
@@ -103,11 +180,22 @@ class Link:
         confirmed = False
         try:
             if connection is not None:
+                self._use(None)
                 await connection.close()
                 confirmed = True
         except ConnectionFailed as error:
-            self._emit(Disconnected(str(self.address), error, None))
+            self._emit(Disconnected(self.nsqd, error, None))
         finally:
             if connection is not None:
-                self._emit(ConnectionClosed(str(self.address), confirmed))
+                self._emit(ConnectionClosed(self.nsqd, confirmed))
             self._released.set()
+
+    def _use(self, connection: Connection[None, None] | None) -> None:
+        self.connection = connection
+        self._owner.link_changed(self)
+
+    def _progressed(self) -> None:
+        connection = self.connection
+        if connection is not None and connection.ended:
+            self._use(None)
+        self._owner.progressed()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
-from ..address import addresses
+from ..address import nsqd_addresses
+from ..connection import prepared
 from ..events import EventHook
 from ..options import ConnectionOptions, ProducerOptions
 from .producer import Producer
@@ -28,18 +29,21 @@ def produce(
             await producer.publish("clicks", b"body")
 
     The connections are opened when the block is entered and kept until it ends; publishing waits for the
-    first of them. The end of the block waits for answers that nobody waits for any more.
+    first of them. The end of the block sends what still waits to be sent, and waits for all answers.
 
-    :param nsqd: address or addresses, as ``host:port``; several are used in turn
+    :param nsqd: address or addresses, as ``host:port`` or the absolute path of a unix socket; the ``mode`` of
+        the options says which of several gets a publish
     :param on_event: called with each event, see `nsq_anyio.events`
     :param options: the options that are not for every day
     :param connection: the same for each connection
     :raises InvalidAddress: for an address that is none
+    :raises InvalidOption: if a file of the TLS options cannot be read or used
+    :raises TLSFailed: from the block, if an nsqd declines TLS that was asked for, or is not trusted
     :raises PermanentRefusal: from the block, if an nsqd rejects the options of its connection
     """
     return Producer(
-        addresses(nsqd),
+        nsqd_addresses(nsqd),
         on_event=on_event,
         options=options or ProducerOptions(),
-        connection=connection or ConnectionOptions(),
+        connection=prepared(connection or ConnectionOptions()),
     ).running()

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 
-from ..address import Address
-from ..connection import Request
+from ..address import NsqdAddress
 from ..connection.background import Background
-from ..errors import Closed, ConnectionFailed, NotSent, OutcomeUnknown, PublishRejected, ServerError
+from ..errors import Closed
 from ..events import Emitter, EventHook
 from ..names import check_topic
 from ..options import ConnectionOptions, ProducerOptions
 from ..protocol import commands
 from ..protocol.session import Command
+from .batch import Batcher
 from .bodies import Body, check_bodies, check_body, check_defer
 from .pool import Pool
+from .publication import Publication
+from .statistics import ProducerStatistics
 
 __all__ = ["Producer"]
 
+_MAX_KNOWN_TOPICS = 1000
+
 
 class Producer:
-    """Publishes to one or several nsqds, in turn. Made by `produce`; any number of tasks may share it.
+    """Publishes to one or several nsqds. Made by `produce`; any number of tasks may share it.
 
     A publish that is cancelled may still be executed; the order of answers is kept all the same.
     """
 
     def __init__(
         self,
-        nsqds: Sequence[Address],
+        nsqds: Sequence[NsqdAddress],
         *,
         on_event: EventHook | None,
         options: ProducerOptions,
         connection: ConnectionOptions,
     ) -> None:
         self._options = options
+        self._timeout = options.publish_timeout
         self._background = Background(self._run, self._shut_down)
         self._pool = Pool(
             nsqds,
@@ -45,18 +51,31 @@ class Producer:
             emit=Emitter("nsq_anyio.producer", on_event),
             fail=self._background.fail,
         )
+        self._batcher = Batcher(self._pool, options) if options.coalesce else None
+        self._topics: set[str] = set()  # that were checked
         self._closed = False
 
     def __repr__(self) -> str:
-        links = ", ".join(
-            f"{link.address} {'up' if link.connection else 'down'}" for link in self._pool.links
-        )
+        links = ", ".join(f"{link.nsqd} {'up' if link.connection else 'down'}" for link in self._pool.links)
         return f"<Producer {'closed' if self._closed else links}>"
 
     @property
     def connections(self) -> tuple[str, ...]:
         """The addresses of the nsqds that this producer is connected to now."""
-        return tuple(str(link.address) for link in self._pool.links if link.connection)
+        return tuple(link.nsqd for link in self._pool.links if link.connection)
+
+    def statistics(self) -> ProducerStatistics:
+        """A snapshot of the counters, over all connections since the block began."""
+        links = [link.snapshot() for link in self._pool.links]
+        return ProducerStatistics(
+            connections=self._pool.connected,
+            outstanding=sum(link.outstanding for link in links),
+            outstanding_bytes=sum(link.outstanding_bytes for link in links),
+            waiting=self._pool.waiting + (self._batcher.waiting if self._batcher else 0),
+            published=sum(link.published for link in links),
+            per_connection=tuple(links),
+            **dataclasses.asdict(self._pool.counters),
+        )
 
     async def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
         """Publish one message, and return once nsqd has taken it.
@@ -65,7 +84,7 @@ class Producer:
         executed is sent again, as long as ``publish_timeout`` allows.
 
         :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
-        :param body: 1 to ``max_msg_size`` bytes
+        :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
         :param defer: seconds until nsqd delivers it, 0 to ``max_defer``; None for at once
         :raises InvalidName: for a topic that nsqd would refuse
         :raises InvalidBody: for an empty or oversized body
@@ -75,12 +94,25 @@ class Producer:
         :raises OutcomeUnknown: if the connection was lost, or the time was over, before nsqd answered
         :raises Closed: outside the block
         """
-        check_topic(topic)
+        if type(topic) is not str or topic not in self._topics:
+            self._check_new(topic)
         data = check_body(body, self._options)
-        if defer is None:
-            await self._send(Command.PUB, commands.pub(topic, data))
+        if defer is not None:
+            milliseconds = check_defer(defer, self._options)
+            await self._publish(Command.DPUB, topic, commands.dpub(topic, milliseconds, data), 1)
+        elif self._batcher is None:
+            await self._publish(Command.PUB, topic, commands.pub(topic, data), 1)
         else:
-            await self._send(Command.DPUB, commands.dpub(topic, check_defer(defer, self._options), data))
+            if self._closed:
+                raise _closed()
+            batch, place = self._batcher.join(topic, data)
+            try:
+                await batch.over.wait()
+            except BaseException:
+                self._batcher.leave(batch, place)
+                raise
+            if batch.error is not None or not batch.done:
+                await self._batcher.failed(batch, place)
 
     async def publish_many(self, topic: str, bodies: Iterable[Body]) -> None:
         """Publish several messages, all or none (MPUB), and return once nsqd has taken them.
@@ -89,32 +121,29 @@ class Producer:
         :raises NSQError: as `publish` does
         """
         check_topic(topic)
-        await self._send(Command.MPUB, commands.mpub(topic, check_bodies(bodies, self._options)))
+        checked = check_bodies(bodies, self._options)
+        await self._publish(Command.MPUB, topic, commands.mpub(topic, checked), len(checked))
 
-    async def _send(self, command: Command, data: bytes) -> None:
+    async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> None:
         if self._closed:
-            raise Closed("the producer's block has ended: publish inside `async with nsq.produce(...)`")
-        request: Request | None = None
-        timeout = self._options.publish_timeout
+            raise _closed()
+        pool = self._pool
+        now = anyio.current_time()
+        publication = Publication(command, topic, data, messages, now, now + self._timeout, pool.new_event())
+        pool.submit(publication, now)
         try:
-            with anyio.fail_after(timeout):
-                while True:
-                    request = None
-                    connection = await self._pool.connection(len(data))
-                    request = connection.request(command, data, len(data))
-                    try:
-                        await request.wait()
-                    except ConnectionFailed as error:
-                        if request.maybe_executed:
-                            raise OutcomeUnknown(f"the answer was lost: {error}") from error
-                        continue  # certainly not executed
-                    return
-        except ServerError as error:
-            raise PublishRejected(error.code, error.detail) from error
-        except TimeoutError:
-            if request is None:
-                raise NotSent(f"no room on a connection within publish_timeout={timeout} s") from None
-            raise OutcomeUnknown(f"no answer within publish_timeout={timeout} s") from None
+            await publication.over.wait()
+        except BaseException:
+            pool.abandon(publication)
+            raise
+        if publication.error is not None:
+            raise publication.error
+
+    def _check_new(self, topic: str) -> None:
+        check_topic(topic)
+        if len(self._topics) == _MAX_KNOWN_TOPICS:
+            self._topics.clear()
+        self._topics.add(topic)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Producer]:
@@ -123,10 +152,22 @@ class Producer:
             yield self
 
     async def _run(self) -> None:
-        await self._pool.run()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._pool.run)
+            if self._batcher:
+                tasks.start_soon(self._batcher.run)
 
     async def _shut_down(self, cancelled: bool) -> None:
         self._closed = True
+        if self._batcher:
+            self._batcher.flush()
         options = self._options
-        with anyio.move_on_after(options.cancelled_drain_timeout if cancelled else options.drain_timeout):
+        timeout = options.cancelled_drain_timeout if cancelled else options.drain_timeout
+        with anyio.move_on_after(timeout) as scope:
+            await self._pool.drain()
+        with anyio.CancelScope(deadline=scope.deadline):
             await self._pool.close()
+
+
+def _closed() -> Closed:
+    return Closed("the producer's block has ended: publish inside `async with nsq.produce(...)`")

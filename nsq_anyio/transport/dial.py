@@ -20,12 +20,12 @@ async def dial(address: NsqdAddress, *, timeout: float, dialer: Dialer | None = 
     """Connect to ``address`` within ``timeout`` seconds, trying all that a name resolves to (RFC 8305).
 
     :param dialer: opens the stream instead
-    :raises DialFailed: if nothing listens there, the name is unknown, or it takes too long
+    :raises DialFailed: if nothing listens there, the name is unknown, it takes too long, or ``dialer`` raises
     """
     try:
         with anyio.fail_after(timeout):
             if dialer is not None:
-                return await dialer(str(address))
+                return await _dialled(dialer, str(address))
             stream: SocketStream
             if isinstance(address, UnixAddress):
                 stream = await anyio.connect_unix(address.path)
@@ -37,6 +37,13 @@ async def dial(address: NsqdAddress, *, timeout: float, dialer: Dialer | None = 
         raise DialFailed(str(address), f"no connection within dial_timeout={timeout} s") from None
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that IDNA cannot encode
         raise DialFailed(str(address), _reason(error)) from error
+
+
+async def _dialled(dialer: Dialer, address: str) -> ByteStream:
+    try:
+        return await dialer(address)
+    except Exception as error:  # whatever the user's code raises, there is no connection
+        raise DialFailed(address, f"the dialer raised {error!r}") from error
 
 
 def _reason(error: BaseException) -> str:

@@ -54,7 +54,7 @@ class Open:
         self.receiver = receiver
 
     def publish(self, body: bytes = b"body") -> Request:
-        return self.client.request(Command.PUB, commands.pub("t", body), len(body))
+        return self.client.request(Command.PUB, commands.pub("t", body))
 
     async def subscribe(self) -> None:
         async with anyio.create_task_group() as tasks:

@@ -35,6 +35,7 @@ Kind = Literal["embedded", "real"]
 KINDS: tuple[Kind, ...] = ("embedded", "real")
 
 Channels = Mapping[str, Sequence[str]]
+Option = float | str | Path | Sequence[str]
 
 
 class Running(Protocol):
@@ -139,7 +140,9 @@ class Cluster:
         succeeding: Server | None = None,
         channels: Channels | None = None,
         data_path: Path | None = None,
-        **options: float,
+        unix_path: Path | None = None,
+        http_unix_path: Path | None = None,
+        **options: Option,
     ) -> Server:
         """Start an nsqd.
 
@@ -147,6 +150,8 @@ class Cluster:
         :param channels: topics with their channels that it has from the start. A real nsqd looks for new
             ones every 5 s only, and until then nothing in them times out or ends its delay
         :param data_path: a directory that outlives a real one, from which a successor takes its messages
+        :param unix_path: of a unix socket for clients, in place of a port
+        :param http_unix_path: of one for HTTP
         :param options: of `NsqdOptions`, which are flags of the real one
         """
         tcp_port, http_port = _ports(succeeding)
@@ -159,8 +164,10 @@ class Cluster:
                     data_path,
                     tcp_port=tcp_port,
                     http_port=http_port,
+                    unix_path=unix_path,
+                    http_unix_path=http_unix_path,
                     lookupd_tcp_addresses=lookupd_tcp_addresses,
-                    flags=[_flag(name, value) for name, value in options.items()],
+                    flags=[flag for name, value in options.items() for flag in _flags(name, value)],
                 ),
             )
         typed_options: dict[str, Any] = options
@@ -169,6 +176,8 @@ class Cluster:
             nsq.embedded.nsqd(
                 tcp_port=tcp_port,
                 http_port=http_port,
+                unix_path=unix_path,
+                http_unix_path=http_unix_path,
                 lookupd_tcp_addresses=lookupd_tcp_addresses,
                 options=NsqdOptions(**typed_options),
             ),
@@ -224,6 +233,8 @@ async def _real_nsqd(
     *,
     tcp_port: int,
     http_port: int,
+    unix_path: Path | None,
+    http_unix_path: Path | None,
     lookupd_tcp_addresses: Sequence[str],
     flags: Sequence[str],
 ) -> AsyncGenerator[Running]:
@@ -235,6 +246,8 @@ async def _real_nsqd(
         async with real_nsqd(
             tcp_port=tcp_port,
             http_port=http_port,
+            unix_path=unix_path,
+            http_unix_path=http_unix_path,
             lookupd_tcp_addresses=lookupd_tcp_addresses,
             data_path=data_path,
             flags=flags,
@@ -251,9 +264,21 @@ def _metadata(channels: Channels) -> str:
     return json.dumps({"topics": topics, "version": "1.3.0"})
 
 
-def _flag(name: str, value: float) -> str:
-    """Durations are floats, sizes and counts integers."""
-    return f"--{name.replace('_', '-')}={value}" + ("s" if isinstance(value, float) else "")
+def _flags(name: str, value: Option) -> list[str]:
+    """The real nsqd's flags for an option of `NsqdOptions`.
+
+    Durations are floats, sizes and counts integers; what has several values has a flag for each.
+    """
+    flag = "--" + name.replace("_", "-")
+    match value:
+        case bool():
+            return [f"{flag}={str(value).lower()}"]
+        case float():
+            return [f"{flag}={value}s"]
+        case int() | str() | Path():
+            return [f"{flag}={value}"]
+        case _:
+            return [f"{flag.removesuffix('es')}={element}" for element in value]
 
 
 def _ports(succeeded: Server | None) -> tuple[int, int]:

@@ -8,25 +8,43 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.producer.bodies import check_bodies, check_body, check_defer
+from nsq_anyio.producer.bodies import Body, check_bodies, check_body, check_defer
 
 from ..fake_nsqd import FakeConnection, fake_nsqd
 
 OPTIONS = nsq.ProducerOptions(max_msg_size=10, max_body_size=40, max_defer=60)
 
 
-@pytest.mark.parametrize("body", [b"x", bytearray(b"x"), memoryview(b"x"), memoryview(b"-x-")[1:2]])
-def test_bytes_like_bodies_become_bytes(body: bytes | bytearray | memoryview) -> None:
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("body", "sent"),
+    [
+        (b"x", b"x"),
+        (bytearray(b"x"), b"x"),
+        (memoryview(b"x"), b"x"),
+        (memoryview(b"-x-")[1:2], b"x"),
+        (memoryview(b"0123")[::2], b"02"),
+        ("x", b"x"),
+        ("é🎉", b"\xc3\xa9\xf0\x9f\x8e\x89"),
+        (Text("x"), b"x"),
+    ],
+)
+def test_bodies_become_bytes(body: Body, sent: bytes) -> None:
     checked = check_body(body, OPTIONS)
-    assert checked == b"x"
+    assert checked == sent
     assert type(checked) is bytes
 
 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("text", r"body 'text' is a str: encode it"),
-        (None, r"body of type NoneType is not valid: use bytes"),
+        ("ab\ud800", r"body 'ab\\ud800' is not valid: surrogates not allowed at 2; publish bytes instead"),
+        ("", r"an empty body is not valid"),
+        ("é" * 6, r"a body of 12 bytes exceeds max_msg_size=10"),
+        (None, r"body of type NoneType is not valid: use str, bytes or memoryview"),
         (5, r"body of type int is not valid"),
         ([1], r"body of type list is not valid"),
         (b"", r"an empty body is not valid"),
@@ -44,8 +62,8 @@ def test_the_largest_body_is_taken() -> None:
 
 
 def test_many_bodies() -> None:
-    mixed: list[bytes | bytearray] = [b"a", bytearray(b"b")]
-    assert check_bodies(iter(mixed), OPTIONS) == [b"a", b"b"]
+    mixed: list[Body] = [b"a", bytearray(b"b"), "c"]
+    assert check_bodies(iter(mixed), OPTIONS) == [b"a", b"b", b"c"]
     # 4 bytes for the count, and 4 for the size of each: 4 + 2 * (4 + 10) + (4 + 4) is the limit.
     assert len(check_bodies([b"x" * 10, b"x" * 10, b"x" * 4], OPTIONS)) == 3
 
@@ -58,7 +76,7 @@ def test_many_bodies() -> None:
         (bytearray(b"one"), "use publish for one"),
         ("one", "use publish for one"),
         ([b"good", b""], "an empty body"),
-        ([b"good", "text"], "is a str"),
+        ([b"good", 5], "body of type int"),
         (
             [b"x" * 10, b"x" * 10, b"x" * 5],
             r"3 bodies of 41 bytes in all exceed max_body_size=40; publish fewer",

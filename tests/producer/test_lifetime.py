@@ -156,7 +156,10 @@ async def test_events_in_order() -> None:
     async with fake_nsqd(store) as fake:
         async with nsq.produce(fake.address, on_event=events) as producer:
             await producer.publish("t", b"x")
+    (published,) = events.of(nsq.events.PublishedMessages)
     assert list(events) == [
         nsq.events.Connected(fake.address, "1.3.0"),
+        nsq.events.PublishedMessages(fake.address, "t", 1, published.seconds),
         nsq.events.ConnectionClosed(fake.address, confirmed=True),
     ]
+    assert 0 <= published.seconds < 5  # 0 on uvloop, whose clock counts milliseconds

@@ -75,6 +75,9 @@ async def test_no_more_is_outstanding_than_allowed(
         await producer.publish("t", b"x" * size)
         published += 1
 
+    def is_published(count: int) -> bool:
+        return published == count
+
     async with (
         fake_nsqd(gate.script) as fake,
         nsq.produce(fake.address, options=options) as producer,
@@ -88,7 +91,7 @@ async def test_no_more_is_outstanding_than_allowed(
         assert published == 1
         for answered in range(2, 7):
             await gate.answer()
-            await until(lambda answered=answered: published == answered)
+            await until(partial(is_published, answered))
     assert published == len(gate.received) == 6
 
 
@@ -116,7 +119,9 @@ async def test_a_cancelled_wait_for_room_sends_nothing() -> None:
         with anyio.move_on_after(0.02):
             await producer.publish("t", b"cancelled")
         tasks.start_soon(producer.publish, "t", b"third")
-        await gate.answer(2)
+        await gate.answer()
+        assert await gate.is_stuck_at(2)
+        await gate.answer()
     assert gate.received == [b"first", b"third"]
 
 

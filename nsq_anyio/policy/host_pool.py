@@ -1,0 +1,210 @@
+"""Which of several nsqds a publish goes to.
+
+The two health modes follow go-hostpool, which nsq_to_nsq uses: a failed host is left out for a time that
+doubles with each further failure, and ``epsilon_greedy`` prefers the hosts that answer fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import random
+
+__all__ = ["EpsilonGreedy", "FailingHosts", "Host", "LeastOutstanding", "RoundRobin"]
+
+_FIRST_DELAY = 30.0
+"""Seconds that a host is left out after its first failure, as in go-hostpool."""
+_LONGEST_DELAY = 900.0
+
+_FIRST_EPSILON = 0.3
+"""The part of the picks that explore, at first; each exploration makes it smaller, down to the last."""
+_EPSILON_DECAY = 0.9
+_LAST_EPSILON = 0.01
+_HALF_LIFE = 60.0
+"""Seconds after which an answer time counts half."""
+_FASTEST = 1e-4
+"""Seconds: no answer counts as faster, so that a weight stays finite."""
+
+
+class Host(Protocol):
+    """What a decision depends on."""
+
+    @property
+    def outstanding(self) -> int:
+        """How many messages wait for its answer."""
+        ...
+
+    @property
+    def outstanding_bytes(self) -> int:
+        """Their bytes."""
+        ...
+
+    def has_room(self, count: int, size: int) -> bool:
+        """Whether ``count`` more messages, of ``size`` bytes in all, may be sent to it now."""
+        ...
+
+
+HostT = TypeVar("HostT", bound=Host)
+
+
+class RoundRobin(Generic[HostT]):
+    """Each in turn.
+
+    :cvar tracks: whether `succeeded` wants to be told
+    """
+
+    tracks: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._turn = 0
+
+    def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:  # noqa: ARG002
+        """The host for ``count`` messages of ``size`` bytes; None while those it may be have no room.
+
+        :param hosts: that are connected; 1 or more
+        """
+        return self._in_turn(hosts, count, size)
+
+    def failed(self, host: HostT, now: float) -> float | None:  # noqa: ARG002
+        """Note that a host was lost or did not do what it was asked; the seconds it is left out now."""
+        return None
+
+    def succeeded(self, host: HostT, seconds: float, now: float) -> None:
+        """Note that a host took a publish, and how long that took."""
+
+    def _in_turn(self, hosts: Sequence[HostT], count: int, size: int) -> HostT | None:
+        number = len(hosts)
+        for place in range(self._turn, self._turn + number):
+            host = hosts[place % number]
+            if host.has_room(count, size):
+                self._turn = (place + 1) % number
+                return host
+        return None
+
+
+class LeastOutstanding(RoundRobin[HostT]):
+    """The one with the fewest messages on their way, then the fewest bytes; among equals in turn."""
+
+    def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:  # noqa: ARG002
+        """As `RoundRobin.pick`."""
+        number = len(hosts)
+        order = [hosts[place % number] for place in range(self._turn, self._turn + number)]
+        least = min(order, key=lambda host: (host.outstanding, host.outstanding_bytes))
+        if not least.has_room(count, size):
+            return self._in_turn(hosts, count, size)
+        self._turn = (hosts.index(least) + 1) % number
+        return least
+
+
+class _Health:
+    """What is known of one host.
+
+    :ivar delay: for how long it was left out last; 0 while it is healthy
+    :ivar retry_at: when it may be tried again
+    """
+
+    __slots__ = ("answers", "delay", "measured_at", "retry_at", "seconds")
+
+    def __init__(self) -> None:
+        self.delay = 0.0
+        self.retry_at = 0.0
+        self.answers = 0.0
+        self.seconds = 0.0
+        self.measured_at = 0.0
+
+    def fail(self, first: float, longest: float, now: float) -> None:
+        self.delay = min(2 * self.delay, longest) if self.delay else first
+        self.retry_at = now + self.delay
+
+    def measure(self, seconds: float, now: float) -> None:
+        """Count an answer time; older ones count less."""
+        kept = 0.5 ** ((now - self.measured_at) / _HALF_LIFE)
+        self.answers = self.answers * kept + 1
+        self.seconds = self.seconds * kept + max(seconds, _FASTEST)
+        self.measured_at = now
+
+
+class FailingHosts(RoundRobin[HostT]):
+    """In turn, but a host that failed is left out for a growing time, then tried with one publish.
+
+    When all are left out, the one that is due first is taken.
+
+    :param first_delay: seconds after a first failure, doubled with each further one
+    :param longest_delay: bound of that
+    """
+
+    tracks: ClassVar[bool] = True
+
+    def __init__(self, first_delay: float = _FIRST_DELAY, longest_delay: float = _LONGEST_DELAY) -> None:
+        super().__init__()
+        self._first_delay = first_delay
+        self._longest_delay = longest_delay
+        self._health: dict[HostT, _Health] = {}
+
+    def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:
+        """As `RoundRobin.pick`."""
+        usable = [host for host in hosts if self._of(host).retry_at <= now]
+        if not usable:
+            first = min(hosts, key=lambda host: self._of(host).retry_at)
+            return first if first.has_room(count, size) else None
+        host = self._among(usable, count, size)
+        if host is not None and (health := self._of(host)).delay:
+            # One publish tells whether it works again; until its answer is there, the others go elsewhere.
+            health.fail(self._first_delay, self._longest_delay, now)
+        return host
+
+    def failed(self, host: HostT, now: float) -> float | None:
+        """As `RoundRobin.failed`: what fails while it is left out anyway changes nothing."""
+        health = self._of(host)
+        if health.retry_at > now:
+            return None
+        health.fail(self._first_delay, self._longest_delay, now)
+        return health.delay
+
+    def succeeded(self, host: HostT, seconds: float, now: float) -> None:  # noqa: ARG002
+        """As `RoundRobin.succeeded`: it is healthy again."""
+        health = self._of(host)
+        health.delay = health.retry_at = 0.0
+
+    def _among(self, usable: Sequence[HostT], count: int, size: int) -> HostT | None:
+        return self._in_turn(usable, count, size)
+
+    def _of(self, host: HostT) -> _Health:
+        health = self._health.get(host)
+        if health is None:
+            health = self._health[host] = _Health()
+        return health
+
+
+class EpsilonGreedy(FailingHosts[HostT]):
+    """Mostly hosts that answer fast, in proportion; at times any in turn, to learn of them. Else as its base.
+
+    :param rng: the random source
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        first_delay: float = _FIRST_DELAY,
+        longest_delay: float = _LONGEST_DELAY,
+    ) -> None:
+        super().__init__(first_delay, longest_delay)
+        self._rng = rng
+        self._epsilon = _FIRST_EPSILON
+
+    def succeeded(self, host: HostT, seconds: float, now: float) -> None:
+        """As `RoundRobin.succeeded`: it is healthy, and this fast."""
+        super().succeeded(host, seconds, now)
+        self._of(host).measure(seconds, now)
+
+    def _among(self, usable: Sequence[HostT], count: int, size: int) -> HostT | None:
+        if self._rng.random() < self._epsilon:
+            self._epsilon = max(self._epsilon * _EPSILON_DECAY, _LAST_EPSILON)
+            return self._in_turn(usable, count, size)
+        measured = [host for host in usable if self._of(host).answers and host.has_room(count, size)]
+        if not measured:
+            return self._in_turn(usable, count, size)
+        speeds = [self._of(host).answers / self._of(host).seconds for host in measured]
+        return self._rng.choices(measured, speeds)[0]

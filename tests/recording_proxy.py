@@ -1,0 +1,53 @@
+"""A TCP proxy that keeps what a client sends through it, as anybody between the two could."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+
+from nsq_anyio.transport.half_close import half_close
+
+
+class RecordingProxy:
+    """See the module.
+
+    :ivar address: where clients connect, ``host:port``
+    :ivar sent: what each connection's client has sent, in the order of connecting
+    """
+
+    def __init__(self, upstream: str, port: int) -> None:
+        self.address = f"127.0.0.1:{port}"
+        self.sent: list[bytearray] = []
+        self._upstream = upstream
+
+    async def handle(self, client: SocketStream) -> None:
+        self.sent.append(record := bytearray())
+        host, _, port = self._upstream.rpartition(":")
+        async with client, await anyio.connect_tcp(host, int(port)) as server:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_pass, server, client, bytearray(), tasks.cancel_scope)
+                tasks.start_soon(_pass, client, server, record, tasks.cancel_scope)
+
+
+async def _pass(
+    source: SocketStream, target: SocketStream, record: bytearray, connection: anyio.CancelScope
+) -> None:
+    try:
+        async for data in source:
+            record += data
+            await target.send(data)
+        await half_close(target)
+    except anyio.BrokenResourceError:
+        connection.cancel()  # one side is gone: so is the other
+
+
+@asynccontextmanager
+async def recording_proxy(upstream: str) -> AsyncGenerator[RecordingProxy]:
+    """Stand in front of ``upstream`` (``host:port``), on a free port, for the length of the block."""
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        proxy = RecordingProxy(upstream, listener.extra(SocketAttribute.local_port))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, proxy.handle)
+            yield proxy
+            tasks.cancel_scope.cancel()

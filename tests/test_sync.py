@@ -1,0 +1,181 @@
+"""The facade for plain functions. No test here has an event loop of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Literal
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+import nsq_anyio as nsq
+
+Backend = Literal["asyncio", "trio"]
+BACKENDS: tuple[Backend, ...] = ("asyncio", "trio")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    chosen: Backend = request.param
+    return chosen
+
+
+@contextmanager
+def running_nsqd(**options: object) -> Generator[nsq.embedded.EmbeddedNsqd]:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(
+            nsq.embedded.nsqd(options=nsq.embedded.NsqdOptions(**options))  # type: ignore[arg-type]
+        ) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def nsqd() -> Generator[nsq.embedded.EmbeddedNsqd]:
+    with running_nsqd() as server:
+        yield server
+
+
+def published(server: nsq.embedded.EmbeddedNsqd, topic: str = "t") -> int:
+    found = server.topics.get(topic)
+    return found.message_count if found else 0
+
+
+def portal_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "nsq-anyio producer"]
+
+
+def test_publish_and_publish_many(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    with nsq.sync.produce(nsqd.tcp_address, backend=backend) as producer:
+        producer.publish("t", b"a")
+        producer.publish("t", "text", defer=0.5)
+        producer.publish_many("t", (b"%d" % number for number in range(3)))
+        assert published(nsqd) == 5
+        assert producer.connections == (nsqd.tcp_address,)
+        assert producer.statistics().published == 5
+        assert nsqd.tcp_address in repr(producer)
+    assert portal_threads() == []
+
+
+def test_threads_share_it(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    with (
+        nsq.sync.produce(nsqd.tcp_address, backend=backend) as producer,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        list(threads.map(lambda number: producer.publish("t", b"%d" % number), range(200)))
+    assert published(nsqd) == 200
+
+
+def test_the_end_of_the_block_waits_for_what_is_on_its_way(
+    nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend
+) -> None:
+    with nsq.sync.produce(nsqd.tcp_address, backend=backend) as producer:
+        futures = [producer.publish_soon("t", b"x") for _ in range(500)]
+    assert published(nsqd) == 500
+    assert all(future.done() and future.exception() is None for future in futures)
+
+
+def test_errors_are_those_of_the_async_producer(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    options = nsq.ProducerOptions(connect_timeout=0.05)
+    with nsq.sync.produce(nsqd.tcp_address, backend=backend, options=options) as producer:
+        with pytest.raises(nsq.InvalidName):
+            producer.publish("no good", b"x")
+        with pytest.raises(nsq.InvalidBody):
+            producer.publish_many("t", [])
+    with (
+        nsq.sync.produce("127.0.0.1:1", backend=backend, options=options) as producer,
+        pytest.raises(nsq.NotSent, match="no connection within connect_timeout"),
+    ):
+        producer.publish("t", b"x")
+    with pytest.raises(nsq.InvalidAddress):
+        nsq.sync.produce("nowhere").__enter__()
+    assert portal_threads() == []
+
+
+def test_after_the_block_it_is_closed(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    with nsq.sync.produce(nsqd.tcp_address, backend=backend) as producer:
+        pass
+    with pytest.raises(nsq.Closed, match=r"inside `with nsq\.sync\.produce"):
+        producer.publish("t", b"x")
+    with pytest.raises(nsq.Closed):
+        producer.statistics()
+
+
+def test_an_error_of_the_block_leaves_as_it_is(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    with (
+        pytest.raises(ZeroDivisionError) as caught,
+        nsq.sync.produce(nsqd.tcp_address, backend=backend) as producer,
+    ):
+        producer.publish_soon("t", b"x")
+        raise ZeroDivisionError
+    assert caught.value.__cause__ is None
+    assert published(nsqd) == 1
+
+
+def test_a_refusal_for_good_comes_from_the_call_and_from_the_block(backend: Backend) -> None:
+    with running_nsqd(max_heartbeat_interval=10.0) as server:
+        with (
+            pytest.raises(nsq.PermanentRefusal, match="heartbeat interval"),
+            nsq.sync.produce(
+                server.tcp_address,
+                backend=backend,
+                connection=nsq.ConnectionOptions(heartbeat_interval=20),
+            ) as producer,
+        ):
+            with pytest.raises((nsq.PermanentRefusal, nsq.NotSent)):
+                producer.publish("t", b"x")
+            deadline = time.monotonic() + 5
+            while time.monotonic() < deadline:
+                try:
+                    assert producer.connections == ()
+                except nsq.PermanentRefusal:
+                    break
+            else:
+                pytest.fail("the refusal was never raised")
+        assert portal_threads() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends itself SIGINT")
+def test_ctrl_c_ends_the_wait_and_the_block(backend: Backend) -> None:
+    started = time.monotonic()
+    options = nsq.ProducerOptions(connect_timeout=30)
+
+    def interrupt() -> None:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        nsq.sync.produce("127.0.0.1:1", backend=backend, options=options) as producer,
+    ):
+        thread.start()
+        producer.publish("t", b"x")
+    thread.join()
+    assert time.monotonic() - started < 5
+    assert portal_threads() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_process_is_told_to_make_its_own(nsqd: nsq.embedded.EmbeddedNsqd) -> None:
+    with nsq.sync.produce(nsqd.tcp_address) as producer:
+        child = os.fork()
+        if child == 0:  # pragma: no cover - in the child, which must not run the rest of the tests
+            try:
+                producer.publish("t", b"x")
+            except nsq.Closed as error:
+                os._exit(0 if "make one in each process" in str(error) else 1)
+            finally:
+                os._exit(2)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        producer.publish("t", b"x")
