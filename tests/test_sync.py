@@ -70,7 +70,8 @@ def test_threads_share_it(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> 
         nsq.sync.produce(nsqd.tcp_address, backend=backend) as producer,
         ThreadPoolExecutor(8) as threads,
     ):
-        list(threads.map(lambda number: producer.publish("t", b"%d" % number), range(200)))
+        futures = [threads.submit(producer.publish, "t", b"%d" % number) for number in range(200)]
+    assert all(future.result() is None for future in futures)
     assert published(nsqd) == 200
 
 

@@ -36,7 +36,7 @@ class ClusterFailed(HTTPError):
     def __init__(self, servers: Sequence[str], reason: str, failures: Sequence[HTTPError] = ()) -> None:
         details = "; ".join(map(str, failures))
         super().__init__(", ".join(servers), f"{reason}: {details}" if details else reason)
-        self.failures = tuple(failures)
+        self.failures: tuple[HTTPError, ...] = tuple(failures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ class Servers(anyio.AsyncContextManagerMixin):
         # One client for each server, however often it is named.
         self._nsqlookupds = _by_url(client(Nsqlookupd, url) for url in _texts(nsqlookupd))
         self._nsqds = _by_url(client(Nsqd, url) for url in _texts(nsqd))
-        self.nsqds = tuple(self._nsqds)
-        self.urls = (*self._nsqlookupds, *self._nsqds)
+        self.nsqds: tuple[str, ...] = tuple(self._nsqds)
+        self.urls: tuple[str, ...] = (*self._nsqlookupds, *self._nsqds)
         if not self.urls:
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
         self._timeout = timeout

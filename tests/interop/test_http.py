@@ -268,7 +268,7 @@ async def test_a_unix_socket() -> None:
     # Not pytest's directory, whose name may be longer than that of a socket can be.
     with tempfile.TemporaryDirectory(prefix="nsqd-http-") as directory:
         path = Path(directory) / "http.sock"
-        async with real_nsqd(http_path=path), nsq.http.Nsqd(str(path)) as http:
+        async with real_nsqd(http_unix_path=path), nsq.http.Nsqd(str(path)) as http:
             await http.ping()
             await http.publish_many("t", [b"x", b"y"])
             assert (await http.stats()).topics[0].message_count == 2
