@@ -36,6 +36,10 @@ class Batch(Publication):
 
     __slots__ = ("_bodies", "_deadlines", "_finished", "_new_event", "bytes", "full_at", "gathering", "parts")
 
+    messages: int
+    deadline: float
+    over: anyio.Event
+
     def __init__(
         self,
         topic: str,
@@ -190,7 +194,9 @@ class Batcher:
     async def run(self) -> None:
         """Send what is due, until cancelled."""
         while True:
-            await checkpoint()  # all tasks that were woken together with this one have their turn first
+            if self._gathering or self._expected:
+                await checkpoint()  # all tasks that were woken together with this one have their turn first
+            self._expected.clear()
             self._now = None
             now = anyio.current_time()
             for batch in list(self._gathering.values()):
@@ -240,6 +246,14 @@ class Batcher:
         self._on_the_way[batch.topic] = self._on_the_way.get(batch.topic, 0) + 1
         self._pool.submit(batch, now)
 
+    def _expect(self, topic: str, callers: int) -> None:
+        """These were just answered: when all of them are back, nobody else is worth waiting for."""
+        batch = self._gathering.get(topic)
+        if batch is None:
+            self._expected[topic] = callers
+        else:
+            batch.full_at = min(batch.messages + callers, self._max_messages)
+
     def _finished(self, batch: Batch) -> None:
         topic = batch.topic
         if batch.gathering:
@@ -248,10 +262,9 @@ class Batcher:
         self._on_the_way[topic] -= 1
         if not self._on_the_way[topic]:
             del self._on_the_way[topic]
-        if topic in self._gathering:
-            self._wake()
-        elif not self._linger:
-            self._expected[topic] = batch.messages
+        if batch.messages and not self._linger:
+            self._expect(topic, batch.messages)
+        self._wake()
         refusal = batch.error
         if batch.parts and isinstance(refusal, PublishRejected) and refusal.code == "E_BAD_BODY":
             self._max_bytes = max(batch.bytes // 2, 1)  # nsqd's --max-body-size is less than was thought

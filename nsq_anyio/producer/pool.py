@@ -239,23 +239,24 @@ class Pool:
             return
         self._live.pop(publication, None)
         for part in parts:
-            if self._ended:
-                self._finish(part, block_ended())
-            else:
-                self._deadlines.add(part)
-                self._backlog.add_returned(part)
+            self._deadlines.add(part)
+            self._put_back(part)
 
     def _again(self, publication: Publication, link: Link, error: Exception) -> None:
         if publication.abandoned:
             publication.finish(None)  # nobody reads it
             return
+        if not self._ended:
+            self.counters.resent += publication.messages
+            self._emit.to_hook(PublishResent(link.nsqd, publication.topic, publication.messages, error))
+        self._put_back(publication)
+
+    def _put_back(self, publication: Publication) -> None:
+        """Let one be sent again: when all that its connection, which is ending, carried has come back."""
         if self._ended:
             self._finish(publication, block_ended())
-            return
-        self.counters.resent += publication.messages
-        self._emit.to_hook(PublishResent(link.nsqd, publication.topic, publication.messages, error))
-        # Not sent here: the connection is ending, and tells so when all that it carried has come back.
-        self._backlog.add_returned(publication)
+        else:
+            self._backlog.add_returned(publication)
 
     def _finish(self, publication: Publication, error: PublishError | None) -> None:
         self._live.pop(publication, None)

@@ -1,5 +1,7 @@
 """What a producer publishes is what a consumer gets; what nsqd refuses is told."""
 
+from typing import Literal
+
 import anyio
 import pytest
 
@@ -19,6 +21,14 @@ async def test_bodies_arrive_as_they_are(nsqd: Server, topic: str) -> None:
         for body in BODIES:
             await producer.publish(topic, body)
     assert await consume_now(topic, "c", nsqd.tcp_address, len(BODIES)) == sorted(BODIES)
+
+
+async def test_text_arrives_as_utf8(nsqd: Server, topic: str) -> None:
+    async with nsq.produce(nsqd.tcp_address) as producer:
+        await producer.publish(topic, "é🎉")
+        await producer.publish_many(topic, ["a", b"b", bytearray(b"c"), memoryview(b"d")])
+    got = await consume_now(topic, "c", nsqd.tcp_address, 5)
+    assert got == sorted(["é🎉".encode(), b"a", b"b", b"c", b"d"])
 
 
 async def test_a_body_of_the_largest_size(nsqd: Server, topic: str) -> None:
@@ -48,16 +58,30 @@ async def test_what_a_message_tells(nsqd: Server, topic: str) -> None:
     assert 1_600_000_000 < message.timestamp / 1e9 < 5_000_000_000
 
 
-async def test_many_tasks_share_a_producer(nsqd: Server, topic: str) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        nsq.ProducerOptions(),
+        nsq.ProducerOptions(coalesce=True),
+        nsq.ProducerOptions(coalesce=True, linger=0.01),
+    ],
+    ids=["alone", "coalesced", "lingering"],
+)
+async def test_many_tasks_share_a_producer(nsqd: Server, topic: str, options: nsq.ProducerOptions) -> None:
     bodies = [b"%d-%d" % (task, number) for task in range(20) for number in range(25)]
 
     async def publish(share: list[bytes]) -> None:
         for body in share:
             await producer.publish(topic, body)
 
-    async with nsq.produce(nsqd.tcp_address) as producer, anyio.create_task_group() as tasks:
+    async with (
+        nsq.produce(nsqd.tcp_address, options=options) as producer,
+        anyio.create_task_group() as tasks,
+    ):
         for first in range(20):
             tasks.start_soon(publish, bodies[first::20])
+    assert producer.statistics().published == len(bodies)
+    assert (producer.statistics().per_connection[0].commands < len(bodies) / 4) == options.coalesce
     assert await consume_now(topic, "c", nsqd.tcp_address, len(bodies)) == sorted(bodies)
 
 
@@ -71,6 +95,47 @@ async def test_several_nsqds_are_used_in_turn(cluster: Cluster, nsqd_kind: Kind)
             await producer.publish("t", b"%d" % number)
     assert len(await consume_now("t", "c", first.tcp_address, 5)) == 5
     assert len(await consume_now("t", "c", second.tcp_address, 5)) == 5
+
+
+@pytest.mark.parametrize("mode", ["round_robin", "least_outstanding", "hostpool", "epsilon_greedy"])
+async def test_one_of_two_nsqds_stops(
+    cluster: Cluster,
+    nsqd_kind: Kind,
+    mode: Literal["round_robin", "least_outstanding", "hostpool", "epsilon_greedy"],
+) -> None:
+    """In every mode the other gets everything."""
+    first, second = await cluster.nsqd(nsqd_kind), await cluster.nsqd(nsqd_kind)
+    options = nsq.ProducerOptions(mode=mode, resend_unknown=True)
+    async with nsq.produce([first.tcp_address, second.tcp_address], options=options) as producer:
+        with anyio.fail_after(LIMIT):
+            while len(producer.connections) < 2:
+                await producer.publish("warm-up", b"x")
+        await first.stop()
+        for number in range(10):
+            await producer.publish("t", b"%d" % number)
+        assert producer.connections == (second.tcp_address,)
+    assert await consume_now("t", "c", second.tcp_address, 10) == [b"%d" % number for number in range(10)]
+
+
+async def test_refusals_of_a_batch_are_told_to_whom_they_concern(cluster: Cluster, nsqd_kind: Kind) -> None:
+    nsqd = await cluster.nsqd(nsqd_kind, max_msg_size=1000)
+    options = nsq.ProducerOptions(coalesce=True, reconnect_delay=0.01)
+    refused: list[tuple[int, str]] = []
+
+    async def publish(size: int) -> None:
+        try:
+            await producer.publish("t", b"x" * size)
+        except nsq.PublishRejected as error:
+            refused.append((size, error.code))
+
+    async with nsq.produce(nsqd.tcp_address, options=options) as producer:
+        await producer.publish("t", b"x" * 999)
+        async with anyio.create_task_group() as tasks:
+            for size in (1, 1001, 2, 1000):
+                tasks.start_soon(publish, size)
+    assert refused == [(1001, "E_BAD_MESSAGE")]
+    got = await consume_now("t", "c", nsqd.tcp_address, 4)
+    assert [len(body) for body in got] == [1, 2, 999, 1000]
 
 
 async def test_a_deferred_message_comes_later(cluster: Cluster, nsqd_kind: Kind) -> None:

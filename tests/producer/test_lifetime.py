@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -48,9 +50,11 @@ async def test_the_users_error_wins_over_the_refusal() -> None:
                     raise LookupError("mine")
 
 
-async def test_publishing_after_the_block() -> None:
+@pytest.mark.parametrize("coalesce", [False, True])
+async def test_publishing_after_the_block(coalesce: bool) -> None:
+    options = nsq.ProducerOptions(drain_timeout=0, coalesce=coalesce)
     async with fake_nsqd() as fake:
-        async with nsq.produce(fake.address, options=nsq.ProducerOptions(drain_timeout=0)) as producer:
+        async with nsq.produce(fake.address, options=options) as producer:
             pass
         assert "closed" in repr(producer)
         for publish in (producer.publish("t", b"x"), producer.publish_many("t", [b"x"])):
@@ -135,6 +139,133 @@ async def test_a_publish_that_waits_for_a_connection_ends_with_the_block() -> No
             await until(lambda: fake.connections)
         with anyio.fail_after(5):
             await ended.wait()
+
+
+@pytest.mark.parametrize("coalesce", [False, True])
+async def test_the_end_sends_what_waits_for_room(coalesce: bool) -> None:
+    stored: list[bytes] = []
+
+    async def store(connection: FakeConnection) -> None:
+        await connection.identify()
+        while True:
+            await connection.command()
+            stored.append(connection.body)
+            await anyio.sleep(0.01)
+            await connection.response()
+
+    options = nsq.ProducerOptions(max_outstanding=1, coalesce=coalesce)
+    async with fake_nsqd(store) as fake, anyio.create_task_group() as tasks:
+        async with nsq.produce(fake.address, options=options) as producer:
+            await until(lambda: producer.connections)
+            for number in range(10):
+                tasks.start_soon(producer.publish, "t", b"%d" % number)
+            await until(lambda: stored)
+        assert producer.statistics().published == 10
+    assert sorted(stored) == [b"%d" % number for number in range(10)]
+
+
+async def test_the_end_waits_for_the_connection_that_what_was_refused_behind_needs() -> None:
+    """It was handed in and is certainly not stored: it is sent on the next connection."""
+    stored: list[bytes] = []
+
+    async def refuse_first(connection: FakeConnection) -> None:
+        await connection.identify()
+        for _ in range(2):
+            await connection.command()
+        arrived.set()
+        with anyio.fail_after(5):
+            await ending.wait()
+        await connection.error(b"E_BAD_MESSAGE PUB no")
+
+    async def store(connection: FakeConnection) -> None:
+        await connection.identify()
+        await connection.command()
+        stored.append(connection.body)
+        await connection.response()
+        await connection.eof()
+
+    async def publish(producer: nsq.Producer, body: bytes) -> None:
+        if body == b"0":
+            with pytest.raises(nsq.PublishRejected):
+                await producer.publish("t", body)
+        else:
+            await producer.publish("t", body)
+
+    arrived, ending = anyio.Event(), anyio.Event()
+    options = nsq.ProducerOptions(reconnect_delay=0.05)
+    async with fake_nsqd(refuse_first, store) as fake, anyio.create_task_group() as tasks:
+        async with nsq.produce(fake.address, options=options) as producer:
+            await until(lambda: producer.connections)
+            for body in (b"0", b"1"):
+                tasks.start_soon(publish, producer, body)
+                await until(lambda: producer.statistics().outstanding)
+            await arrived.wait()
+            ending.set()
+    assert stored == [b"1"]
+
+
+async def test_what_was_not_begun_when_the_end_is_over_is_not_sent() -> None:
+    """nsqd reads nothing, so the writer is stuck: only what it had taken may be stored."""
+    outcomes: list[type[nsq.PublishError]] = []
+
+    async def read_nothing(connection: FakeConnection) -> None:
+        await connection.identify()
+        await anyio.sleep_forever()
+
+    async def publish(producer: nsq.Producer) -> None:
+        with pytest.raises(nsq.PublishError) as caught:
+            await producer.publish("t", b"x" * 1024 * 1024)
+        outcomes.append(caught.type)
+
+    options = nsq.ProducerOptions(drain_timeout=0.05)
+    async with fake_nsqd(read_nothing) as fake, anyio.create_task_group() as tasks:
+        async with nsq.produce(fake.address, options=options) as producer:
+            await until(lambda: producer.connections)
+            for count in (16, 32):
+                for _ in range(16):
+                    tasks.start_soon(publish, producer)
+                await until(partial(is_outstanding, producer, count))
+                await anyio.wait_all_tasks_blocked()
+    assert outcomes.count(nsq.OutcomeUnknown) == 16
+    assert outcomes.count(nsq.NotSent) == 16
+
+
+def is_outstanding(producer: nsq.Producer, count: int) -> bool:
+    return producer.statistics().outstanding == count
+
+
+async def test_an_nsqd_that_misbehaves_at_the_end_is_told() -> None:
+    async def babble(connection: FakeConnection) -> None:
+        await connection.identify()
+        await connection.eof()
+        await connection.send(b"HTTP/1.1 400 Bad Request")
+        await anyio.sleep_forever()
+
+    events = Events()
+    async with fake_nsqd(babble) as fake:
+        async with nsq.produce(fake.address, on_event=events) as producer:
+            await until(lambda: producer.connections)
+    (lost,) = events.of(nsq.events.Disconnected)
+    assert "HTTP" in str(lost.error)
+    assert [event.confirmed for event in events.of(nsq.events.ConnectionClosed)] == [False]
+
+
+async def test_topics_without_number() -> None:
+    """Those that were checked are remembered, but not all for ever."""
+    topics: set[bytes] = set()
+
+    async def store(connection: FakeConnection) -> None:
+        await connection.identify()
+        while True:
+            topics.add(await connection.command())
+            await connection.response()
+
+    async with fake_nsqd(store) as fake, nsq.produce(fake.address) as producer:
+        for number in range(2100):
+            await producer.publish(f"t{number}", b"x")
+        with pytest.raises(nsq.InvalidName):
+            await producer.publish("t 1", b"x")
+    assert len(topics) == 2100
 
 
 async def test_an_error_of_the_block_leaves_as_it_is() -> None:

@@ -11,6 +11,7 @@ import nsq_anyio as nsq
 
 from ..fake_nsqd import Events, FakeConnection, fake_nsqd, until
 from ..fault_proxy import fault_proxy
+from .gate import Gate
 
 pytestmark = pytest.mark.anyio
 
@@ -24,33 +25,6 @@ async def store(connection: FakeConnection) -> None:
         await connection.command()
         connection.lines.append(connection.body)
         await connection.response()
-
-
-class Gate:
-    """An nsqd that answers only when it is told to."""
-
-    def __init__(self) -> None:
-        self.received: list[bytes] = []
-        self._connection: FakeConnection | None = None
-
-    async def script(self, connection: FakeConnection) -> None:
-        self._connection = connection
-        await connection.identify()
-        while True:
-            await connection.command()
-            self.received.append(connection.body)
-
-    async def answer(self, count: int = 1) -> None:
-        assert self._connection
-        for _ in range(count):
-            await self._connection.response()
-
-    async def is_stuck_at(self, count: int) -> bool:
-        """Whether exactly `count` publishes arrive, and no more come without an answer."""
-        await until(lambda: len(self.received) >= count)
-        with anyio.move_on_after(0.03):
-            await until(lambda: len(self.received) > count)
-        return len(self.received) == count
 
 
 @pytest.mark.parametrize(
