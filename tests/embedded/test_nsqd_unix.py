@@ -15,7 +15,6 @@ from nsq_anyio import embedded
 from nsq_anyio.embedded import Authorization, AuthRequest, AuthState, ListenFailed, NsqdOptions
 from nsq_anyio.errors import InvalidOption
 from tests.embedded.raw_client import connect, raw_client, sized
-from tests.real_servers import real_nsqd
 from tests.tls_files import TLSFiles
 
 pytestmark = pytest.mark.anyio
@@ -59,29 +58,6 @@ async def test_only_clients_on_a_unix_socket(directory: Path) -> None:
     ):
         info = (await http.get(f"{nsqd.http_url}/info")).json()
         assert (info["tcp_port"], nsqd.http_url) == (-1, f"http://127.0.0.1:{info['http_port']}")
-
-
-async def test_what_is_told_of_unix_sockets_is_told_by_the_real_one_too(directory: Path) -> None:
-    paths = [directory / name for name in ("real", "real-http", "own", "own-http")]
-    async with (
-        real_nsqd(unix_path=paths[0], http_unix_path=paths[1]),
-        embedded.nsqd(unix_path=paths[2], http_unix_path=paths[3]),
-        raw_client(str(paths[0])) as real,
-        raw_client(str(paths[2])) as own,
-    ):
-        await real.publish("t", b"x")
-        await own.publish("t", b"x")
-        for target in ("/info", "/stats?format=json&include_mem=false"):
-            replies = [await get(str(path), target) for path in (paths[1], paths[3])]
-            for reply in replies:
-                del reply["start_time"]
-                reply.pop("broadcast_address", None)
-                for producer in reply.get("producers", ()):
-                    del producer["connect_ts"]
-            assert replies[1] == replies[0]
-        for option in ("broadcast_tcp_port", "broadcast_http_port"):
-            values = [await get(str(path), f"/config/{option}") for path in (paths[1], paths[3])]
-            assert values == [0, 0]
 
 
 async def test_the_auth_server_is_told_no_address(directory: Path) -> None:

@@ -349,6 +349,45 @@ async def test_an_unknown_outcome_is_told_to_each() -> None:
         assert producer.statistics().unknown == 5
 
 
+async def test_an_unknown_outcome_stays_unknown_for_each() -> None:
+    """A batch whose answer was lost is sent again, refused, and sent one by one, where one is refused."""
+
+    async def lose(connection: FakeConnection) -> None:
+        await connection.identify()
+        await connection.command()
+        await connection.close()
+
+    async def be_strict(connection: FakeConnection) -> None:
+        await connection.identify()
+        while True:
+            await connection.command()
+            if b"bad" in connection.body:
+                await connection.error(b"E_BAD_MESSAGE no")
+                return
+            await connection.response()
+
+    outcomes: dict[bytes, type[nsq.PublishError] | None] = {}
+
+    async def publish(body: bytes) -> None:
+        try:
+            await producer.publish("t", body)
+        except nsq.PublishError as error:
+            outcomes[body] = type(error)
+        else:
+            outcomes[body] = None
+
+    options = nsq.ProducerOptions(coalesce=True, resend_unknown=True, reconnect_delay=0.01)
+    async with (
+        fake_nsqd(lose, be_strict) as fake,
+        nsq.produce(fake.address, options=options) as producer,
+    ):
+        await until(lambda: producer.connections)
+        async with anyio.create_task_group() as tasks:
+            for body in (b"a", b"bad", b"b"):
+                tasks.start_soon(publish, body)
+    assert outcomes == {b"a": None, b"bad": nsq.OutcomeUnknown, b"b": None}
+
+
 # Cancellation
 
 

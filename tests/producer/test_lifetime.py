@@ -164,6 +164,28 @@ async def test_the_end_sends_what_waits_for_room(coalesce: bool) -> None:
     assert sorted(stored) == [b"%d" % number for number in range(10)]
 
 
+async def test_the_end_does_not_wait_for_who_leaves_meanwhile() -> None:
+    async def never_answer(connection: FakeConnection) -> None:
+        await connection.identify()
+        await connection.command()
+        arrived.set()
+        await connection.eof()
+
+    arrived = anyio.Event()
+    options = nsq.ProducerOptions(drain_timeout=60)
+    async with fake_nsqd(never_answer) as fake, anyio.create_task_group() as tasks:
+        with anyio.fail_after(5):
+            async with nsq.produce(fake.address, options=options) as producer:
+                tasks.start_soon(producer.publish, "t", b"x")
+                await arrived.wait()
+                tasks.start_soon(cancel_soon, tasks.cancel_scope)
+
+
+async def cancel_soon(scope: anyio.CancelScope) -> None:
+    await anyio.wait_all_tasks_blocked()
+    scope.cancel()
+
+
 async def test_the_end_waits_for_the_connection_that_what_was_refused_behind_needs() -> None:
     """It was handed in and is certainly not stored: it is sent on the next connection."""
     stored: list[bytes] = []

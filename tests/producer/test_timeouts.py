@@ -96,6 +96,48 @@ async def test_the_wait_for_a_connection_is_bounded(coalesce: bool) -> None:
             assert 0.099 <= anyio.current_time() - started_at < 1
 
 
+async def test_the_wait_for_a_connection_begins_with_its_loss() -> None:
+    """Not with the publish, which has waited for room before."""
+    first, again = Gate(), Gate()
+    outcomes: dict[str, type[BaseException] | None] = {}
+    options = nsq.ProducerOptions(max_outstanding=1, connect_timeout=0.2, reconnect_delay=0.05)
+    async with (
+        fake_nsqd(first.script, again.script) as fake,
+        nsq.produce(fake.address, options=options) as producer,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(outcome, producer, outcomes, "first")
+        await until(lambda: first.received)
+        tasks.start_soon(outcome, producer, outcomes, "second")
+        await anyio.sleep(0.3)
+        await first.hang_up()
+        await until(lambda: again.received)
+        await again.answer()
+    assert outcomes == {"first": nsq.OutcomeUnknown, "second": None}
+
+
+@both_ways
+async def test_what_was_given_up_is_not_sent_again(coalesce: bool) -> None:
+    """Although unknown ones are: its caller may have published it anew."""
+    first, again = Gate(), Gate()
+    outcomes: dict[str, type[BaseException] | None] = {}
+    options = nsq.ProducerOptions(
+        publish_timeout=0.1, resend_unknown=True, reconnect_delay=0.01, coalesce=coalesce
+    )
+    async with fake_nsqd(first.script, again.script) as fake:
+        async with nsq.produce(fake.address, options=options) as producer:
+            await outcome(producer, outcomes, "given up")
+            assert outcomes == {"given up": nsq.OutcomeUnknown}
+            await first.hang_up()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(producer.publish, "t", b"next")
+                await until(lambda: again.received)
+                await again.answer()
+    assert again.received == [b"next"]
+    statistics = producer.statistics()
+    assert (statistics.unknown, statistics.resent, statistics.published) == (1, 0, 1)
+
+
 async def test_those_that_wait_for_a_connection_are_given_up_in_order() -> None:
     options = nsq.ProducerOptions(connect_timeout=0.1)
     gone: list[int] = []
