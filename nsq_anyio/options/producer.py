@@ -33,8 +33,8 @@ class ProducerOptions:
     :param publish_timeout: from queueing a publish to nsqd's answer; default 60
     :param reconnect_delay: before the first attempt to reach an nsqd again, then doubled; default 0.1
     :param max_reconnect_delay: bound of that delay; default 10
-    :param max_outstanding: publishes of one connection that wait for their answer, 1 or more; more wait
-        for a place; default 10000
+    :param max_outstanding: messages that wait for the answer of one nsqd, 1 or more; more wait for room;
+        default 10000
     :param max_outstanding_bytes: their bodies in sum, 1 or more; default 64 MiB
     :param max_msg_size: the largest body that is sent (nsqd: --max-msg-size); default 1 MiB
     :param max_body_size: the largest publish_many (nsqd: --max-body-size); default 5 MiB

@@ -129,6 +129,7 @@ async def test_what_was_given_up_is_not_sent_again(coalesce: bool) -> None:
             await outcome(producer, outcomes, "given up")
             assert outcomes == {"given up": nsq.OutcomeUnknown}
             await first.hang_up()
+            await until(lambda: len(fake.connections) == 2)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(producer.publish, "t", b"next")
                 await until(lambda: again.received)
