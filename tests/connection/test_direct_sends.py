@@ -1,0 +1,159 @@
+"""What is sent at once, instead of in the writer's turn: in order with the rest, never twice, never cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from anyio.abc import ByteStream
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsq_anyio.connection.writer import Outbox, write
+
+from .test_writer import Pipe
+
+pytestmark = pytest.mark.anyio
+
+
+class Sink(Pipe):
+    """A pipe that takes so many bytes at once, and all of the rest in a send."""
+
+    def __init__(self, takes: list[int]) -> None:
+        super().__init__()
+        self.takes = takes
+        self.wire = b""
+        self.failure: Exception | None = None
+
+    def send_now(self, data: bytes) -> int:
+        if self.failure is not None:
+            raise self.failure
+        count = min(self.takes.pop(0) if self.takes else len(data), len(data))
+        self.wire += data[:count]
+        return count
+
+    async def send(self, item: bytes) -> None:
+        await super().send(item)
+        self.wire += item
+
+
+def nothing() -> None:
+    pass
+
+
+async def run(stream: ByteStream, outbox: Outbox, sent: Callable[[], None] = nothing) -> None:
+    await write(stream, outbox, timeout=5, sent=sent)
+
+
+def outbox_to(sink: Sink, taken: Callable[[], None] = nothing) -> Outbox:
+    outbox = Outbox(taken)
+    outbox.send_now = sink.send_now
+    return outbox
+
+
+async def test_flush_sends_all_that_is_queued_as_one() -> None:
+    taken: list[str] = []
+    sink = Sink([])
+    outbox = outbox_to(sink, lambda: taken.append("taken"))
+    outbox.put(b"FIN 1\n")
+    outbox.put(b"FIN 2\n")
+    outbox.flush()
+    assert sink.wire == b"FIN 1\nFIN 2\n"
+    assert taken == ["taken"]
+    outbox.flush()
+    assert taken == ["taken"]
+    await outbox.flushed()
+
+
+async def test_the_writer_tells_that_it_was_sent_and_sends_what_was_left() -> None:
+    told: list[bytes] = []
+    sink = Sink([3])
+    outbox = outbox_to(sink)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, sink, outbox, lambda: told.append(sink.wire))
+        await anyio.wait_all_tasks_blocked()
+        outbox.put(b"FIN 1\n")
+        outbox.flush()
+        assert sink.wire == b"FIN"
+        outbox.put(b"FIN 2\n")
+        with anyio.fail_after(5):
+            await outbox.flushed()
+        assert sink.wire == b"FIN 1\nFIN 2\n"
+        await anyio.wait_all_tasks_blocked()
+        outbox.put(b"NOP\n")
+        outbox.flush()
+        await anyio.wait_all_tasks_blocked()
+        assert told[-1] == b"FIN 1\nFIN 2\nNOP\n"
+        tasks.cancel_scope.cancel()
+
+
+async def test_flush_does_nothing_in_the_middle_of_a_send() -> None:
+    sink = Sink([2])
+    sink.gate = anyio.Event()
+    outbox = outbox_to(sink)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, sink, outbox)
+        await anyio.wait_all_tasks_blocked()
+        outbox.put(b"first\n")
+        await anyio.wait_all_tasks_blocked()
+        assert sink.wire == b"fi"
+        outbox.put(b"second\n")
+        outbox.flush()
+        assert sink.wire == b"fi"
+        sink.gate.set()
+        await anyio.wait_all_tasks_blocked()
+        assert sink.wire == b"first\nsecond\n"
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_broken_stream_is_left_to_the_writer() -> None:
+    sink = Sink([])
+    outbox = outbox_to(sink)
+    sink.failure = anyio.BrokenResourceError()
+    outbox.put(b"FIN 1\n")
+    outbox.flush()
+    with anyio.fail_after(5), pytest.raises(anyio.BrokenResourceError):
+        await run(sink, outbox)
+
+
+async def test_nothing_is_sent_after_the_close_or_without_a_socket() -> None:
+    sink = Sink([])
+    outbox = outbox_to(sink)
+    outbox.close()
+    outbox.put(b"FIN 1\n")
+    outbox.flush()
+    plain = Outbox(nothing)
+    plain.put(b"FIN 1\n")
+    plain.flush()
+    assert sink.wire == b""
+
+
+@given(
+    steps=st.lists(st.sampled_from(["put", "flush", "turn"]), max_size=40),
+    takes=st.lists(st.integers(0, 12), max_size=30),
+)
+def test_whoever_sends_the_bytes_keep_their_order(steps: list[str], takes: list[int]) -> None:
+    async def play() -> None:
+        sink = Sink(list(takes))
+        outbox = outbox_to(sink)
+        queued = b""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, sink, outbox)
+            for number, step in enumerate(steps):
+                if step == "put":
+                    command = b"FIN %d\n" % number
+                    outbox.put(command)
+                    queued += command
+                elif step == "flush":
+                    outbox.flush()
+                else:
+                    await anyio.lowlevel.checkpoint()
+                assert queued.startswith(sink.wire)
+            with anyio.fail_after(5):
+                await outbox.flushed()
+            assert sink.wire == queued
+            tasks.cancel_scope.cancel()
+
+    for backend in ("asyncio", "trio"):
+        anyio.run(play, backend=backend)

@@ -1,0 +1,187 @@
+"""The stream on a bare socket: whole, in order, and gone when it is closed."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute
+
+from nsq_anyio.address import Address
+from nsq_anyio.transport.dial import dial
+from nsq_anyio.transport.socket_stream import DirectSocketStream
+
+pytestmark = pytest.mark.anyio
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+MUCH = bytes(range(256)) * 32768
+"""8 MiB, more than the kernel takes at once."""
+
+
+@asynccontextmanager
+async def connected() -> AsyncGenerator[tuple[DirectSocketStream, socket.socket]]:
+    """A stream, and its peer as a non-blocking socket."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+        stream = await dial(Address("127.0.0.1", listener.getsockname()[1]), timeout=5)
+        peer, _ = listener.accept()
+    assert isinstance(stream, DirectSocketStream)
+    peer.setblocking(False)
+    with peer:
+        async with stream:
+            yield stream, peer
+
+
+async def read(peer: socket.socket, size: int) -> bytes:
+    data = b""
+    with anyio.fail_after(10):
+        while len(data) < size:
+            await anyio.wait_readable(peer)
+            piece = peer.recv(1024 * 1024)
+            assert piece, f"ended after {len(data)} of {size} bytes"
+            data += piece
+    return data
+
+
+async def test_both_ways() -> None:
+    async with connected() as (stream, peer):
+        await stream.send(b"ping")
+        assert await read(peer, 4) == b"ping"
+        peer.send(b"pong")
+        assert await stream.receive() == b"pong"
+        assert stream.extra(SocketAttribute.remote_port) == peer.getsockname()[1]
+        assert stream.extra(SocketAttribute.raw_socket).getsockname() == peer.getpeername()
+
+
+async def test_a_large_send_waits_for_the_peer_and_arrives_whole() -> None:
+    async with connected() as (stream, peer):
+        sent = 0
+
+        async def send() -> None:
+            nonlocal sent
+            await stream.send(MUCH)
+            sent += 1
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            await anyio.wait_all_tasks_blocked()
+            assert sent == 0
+            assert await read(peer, len(MUCH)) == MUCH
+        assert sent == 1
+
+
+async def test_sending_now_takes_what_fits_and_never_waits() -> None:
+    async with connected() as (stream, peer):
+        rest = memoryview(MUCH)
+        while count := stream.send_now(rest):
+            rest = rest[count:]
+        assert 0 < len(rest) < len(MUCH)
+        assert await read(peer, len(MUCH) - len(rest)) == MUCH[: -len(rest)]
+        assert stream.send_now(b"x") == 1
+
+
+async def test_much_that_arrived_is_received_in_bounded_pieces() -> None:
+    async with connected() as (stream, peer):
+        received = b""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send_all, peer, MUCH)
+            with anyio.fail_after(10):
+                while len(received) < len(MUCH):
+                    piece = await stream.receive(100_000)
+                    assert 0 < len(piece) <= 100_000
+                    received += piece
+        assert received == MUCH
+
+
+async def send_all(peer: socket.socket, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        await anyio.wait_writable(peer)
+        rest = rest[peer.send(rest) :]
+
+
+async def test_either_side_may_end_first() -> None:
+    async with connected() as (stream, peer):
+        await stream.send_eof()
+        await anyio.wait_readable(peer)
+        assert peer.recv(1) == b""
+        peer.send(b"still here")
+        assert await stream.receive() == b"still here"
+        peer.shutdown(socket.SHUT_WR)
+        for _ in range(2):
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+
+
+async def test_a_reset_is_a_broken_stream() -> None:
+    async with connected() as (stream, peer):
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        peer.close()
+        with pytest.raises(anyio.BrokenResourceError) as caught:
+            await stream.receive()
+        assert isinstance(caught.value.__cause__, ConnectionResetError)
+        with pytest.raises(anyio.BrokenResourceError):
+            stream.send_now(b"x")
+        with pytest.raises(anyio.BrokenResourceError):
+            await stream.send_eof()
+
+
+async def test_closing_wakes_whoever_waits() -> None:
+    async with connected() as (stream, _peer):
+
+        async def receive() -> None:
+            with pytest.raises(anyio.ClosedResourceError):
+                await stream.receive()
+
+        async def send() -> None:
+            with pytest.raises(anyio.ClosedResourceError):
+                await stream.send(MUCH)
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(receive)
+                tasks.start_soon(send)
+                await anyio.wait_all_tasks_blocked()
+                await stream.aclose()
+        for call in (stream.receive, stream.send_eof):
+            with pytest.raises(anyio.ClosedResourceError):
+                await call()
+        with pytest.raises(anyio.ClosedResourceError):
+            stream.send_now(b"x")
+        await stream.aclose()
+
+
+async def test_a_cancelled_receive_loses_nothing() -> None:
+    async with connected() as (stream, peer):
+        with anyio.move_on_after(0.01) as scope:
+            await stream.receive()
+        assert scope.cancelled_caught
+        peer.send(b"kept")
+        received = b""
+        with anyio.CancelScope() as cancelled:
+            cancelled.cancel()
+            received = await stream.receive()  # whether it is done before it is cancelled is up to the loop
+        assert (received or await stream.receive()) == b"kept"
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    return len(list(DESCRIPTORS.iterdir()))
+
+
+@pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="counts descriptors there")
+async def test_no_descriptor_is_left() -> None:
+    async with connected():
+        pass
+    await anyio.wait_all_tasks_blocked()
+    before = descriptors()
+    for _ in range(20):
+        async with connected() as (stream, _peer):
+            await stream.send(b"x")
+    await anyio.wait_all_tasks_blocked()
+    assert descriptors() == before
