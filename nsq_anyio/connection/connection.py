@@ -112,9 +112,10 @@ class Connection(Generic[SourceT, MessageT]):
         request = Request()
         self._session.sending(command, request)
         self._requested += 1
-        self.outbox.put(data)
         if self._session.waiting == 1:
-            self.outbox.flush()  # it waits for a round trip; others join it with the writer's turn
+            self.outbox.put_last(data)  # it waits for a round trip; others join it in the writer's turn
+        else:
+            self.outbox.put(data)
         return request
 
     async def subscribe(self, topic: str, channel: str) -> None:

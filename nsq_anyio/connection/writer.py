@@ -2,7 +2,7 @@
 
 Whoever has a command appends it whole to the `Outbox`, a plain function call; the writer wakes once and
 sends all that is queued as one piece. Whoever knows that nothing will be added to it may send it at once
-instead (`Outbox.flush`): that is a plain function as well, and never does so in the middle of a send.
+instead (`Outbox.put_last`): that is a plain function as well, and never does so in the middle of a send.
 """
 
 from __future__ import annotations
@@ -43,24 +43,29 @@ class Outbox:
             self._wake.set()
             self._wake = None
 
-    def flush(self) -> None:
-        """Send what is queued at once, as far as that needs no waiting, instead of in the writer's turn.
+    def put_last(self, command: bytes) -> None:
+        """Queue a command to which nothing will be added, as nsqd waits for it, and send all at once.
 
-        For when nothing will be added to it, because nsqd waits for it: it saves a turn of the event loop,
-        but costs a send of its own.
+        As far as that needs no waiting; the writer gets the rest, and is not woken when there is none. It
+        saves turns of the event loop, but costs a send of its own.
         """
-        if self.send_now is None or not (data := self._take_now()):
+        if self.send_now is None or self._sending or self._closed:
+            self.put(command)
             return
+        self._items.append(command)
+        data = self._take_now()
         try:
             sent = self.send_now(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             sent = 0  # the writer meets the same, and ends the connection
+        self._sending = False
         if sent < len(data):
-            self._items.insert(0, data[sent:])
-        self.sent()
+            self.put(data[sent:])
+        elif self._idle is not None:
+            self._wake_idle()
 
     async def take(self) -> bytes:
-        """Wait for commands, and take all that are queued; none if `flush` was first.
+        """Wait for commands, and take all that are queued; none if `put_last` was first.
 
         Nothing comes any more after `close`.
         """
@@ -106,7 +111,7 @@ async def write(stream: ByteStream, outbox: Outbox, *, timeout: float, sent: Cal
     """Send what the outbox gets, until cancelled.
 
     :param timeout: seconds for one send, after which the peer counts as lost
-    :param sent: called when queued commands are with the kernel, those of `Outbox.flush` included
+    :param sent: called when the kernel has what was queued; not for what `Outbox.put_last` sent
     :raises TimeoutError: if the peer takes no bytes for ``timeout`` seconds
     """
     while True:

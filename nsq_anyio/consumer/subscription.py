@@ -79,7 +79,7 @@ class Subscription:
         self._throttle = throttle
         self._look_again = look_again
         self._put: Callable[[bytes], None] = _nowhere
-        self._flush: Callable[[], None] = _nothing
+        self._put_last: Callable[[bytes], None] = _nowhere
         self._msg_timeout = 0.0
         self._max_msg_timeout = 0.0
         self.stopping: bool = False
@@ -95,7 +95,7 @@ class Subscription:
         """Take the connection, before SUB."""
         self.connection = connection
         self._put = connection.outbox.put
-        self._flush = connection.outbox.flush
+        self._put_last = connection.outbox.put_last
         self._msg_timeout = connection.identity.msg_timeout
         self._max_msg_timeout = connection.identity.max_msg_timeout
         self.turn_changed_at = self.last_message_at = now
@@ -104,7 +104,7 @@ class Subscription:
         """The connection has ended: what was in flight on it goes to other consumers after its timeout."""
         self.connection = None
         self._put = _nowhere
-        self._flush = _nothing
+        self._put_last = _nowhere
         self.rdy = 0
         self.in_flight.clear()
         self.answered.set()
@@ -204,9 +204,7 @@ class Subscription:
         found = self.in_flight.pop(message.wire_id, None)
         if found is message:
             self.counters.finished += 1
-            self._put(commands.fin(message.wire_id))
-            if not self.in_flight:
-                self._flush()
+            self._answer(commands.fin(message.wire_id))
             if self.emit.has_hook:
                 self.emit.to_hook(MessageFinished(self.nsqd, message.id, message.attempts))
             if self._throttle.engaged:
@@ -226,12 +224,16 @@ class Subscription:
                 message.attempts, base=options.requeue_delay, maximum=options.max_requeue_delay
             )
         self.counters.requeued += 1
-        self._put(commands.req(message.wire_id, round(delay * 1000)))
-        if not self.in_flight:
-            self._flush()
+        self._answer(commands.req(message.wire_id, round(delay * 1000)))
         if self.emit.has_hook:
             self.emit.to_hook(MessageRequeued(self.nsqd, message.id, message.attempts, delay))
         self._throttle.result(Result.FAILURE if backoff else Result.NEUTRAL)
+
+    def _answer(self, command: bytes) -> None:
+        if self.in_flight or self.stopping or len(self.slots) > self.rdy:
+            self._put(command)  # the writer tells when it is sent; see `progressed`
+        else:
+            self._put_last(command)  # nothing else can be answered, and nsqd may wait for this
 
     def holds(self, message: Message) -> bool:
         """Whether nsqd still waits for the answer to ``message``, as far as is known here."""
@@ -301,7 +303,3 @@ class Subscription:
 
 def _nowhere(command: bytes) -> None:
     """Where commands go while there is no connection: their messages are not in flight any more."""
-
-
-def _nothing() -> None:
-    """What there is to send then."""

@@ -6,6 +6,7 @@ nsqd closes the connection on an empty or oversized message, and on a defer out 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from ..checks import check_seconds
 from ..errors import InvalidBody
@@ -58,7 +59,12 @@ def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes
     """
     if isinstance(bodies, str | bytes | bytearray | memoryview):
         raise InvalidBody("publish_many takes a sequence of bodies: use publish for one")
-    checked = [check_body(body, options) for body in bodies]
+    given = list(bodies)
+    checked = cast("list[bytes]", given)
+    # All at once: a call for each took a tenth of the time of an MPUB of 100.
+    plain = set(map(type, given)) == {bytes}
+    if not plain or min(map(len, checked)) == 0 or max(map(len, checked)) > options.max_msg_size:
+        checked = [check_body(body, options) for body in given]  # converts, or says which is not valid
     if not checked:
         raise InvalidBody("no bodies given: publish_many takes 1 or more")
     size = batch_size(len(checked), sum(map(len, checked)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 __all__ = [
     "CLS",
@@ -60,13 +60,10 @@ def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
 
 def encode_bodies(bodies: Sequence[bytes]) -> bytes:
     """The body of ``MPUB`` and of ``/mpub?binary=true``: a count, then each message with its size."""
-    return b"".join([_pack_size(len(bodies)), *_sized(bodies)])
-
-
-def _sized(bodies: Iterable[bytes]) -> Iterable[bytes]:
-    for body in bodies:
-        yield _pack_size(len(body))
-        yield body
+    parts = [b""] * (2 * len(bodies))
+    parts[::2] = map(_pack_size, map(len, bodies))
+    parts[1::2] = bodies
+    return _pack_size(len(bodies)) + b"".join(parts)
 
 
 def rdy(count: int) -> bytes:

@@ -16,6 +16,8 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from .asyncio_readable import AsyncioReadable
+
 __all__ = ["DirectSocketStream"]
 
 _LIKELY_MORE = 32 * 1024
@@ -30,6 +32,7 @@ class DirectSocketStream(ByteStream):
         self._attributes = attributes
         self._closed = False
         self._likely_more = False
+        self._readable = AsyncioReadable.on_asyncio(sock)
 
     @classmethod
     async def taking_over(cls, stream: SocketStream) -> DirectSocketStream:
@@ -54,22 +57,32 @@ class DirectSocketStream(ByteStream):
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
+        if self._closed:
+            raise anyio.ClosedResourceError
+        try:
+            data = await self._receive(max_bytes)
+        except OSError as error:
+            raise self._broken() from error
+        if not data:
+            raise anyio.EndOfStream
+        self._likely_more = len(data) >= _LIKELY_MORE
+        return data
+
+    async def _receive(self, max_bytes: int) -> bytes:
         if self._likely_more:
             await checkpoint()
-        else:
-            await self._wait(anyio.wait_readable)
-        while True:
             try:
-                data = self._socket.recv(max_bytes)
+                return self._socket.recv(max_bytes)
             except BlockingIOError:
-                await self._wait(anyio.wait_readable)
+                self._likely_more = False
+        if self._readable is not None:
+            return await self._readable.receive(max_bytes)
+        while True:
+            await self._wait(anyio.wait_readable)
+            try:
+                return self._socket.recv(max_bytes)
+            except BlockingIOError:
                 continue
-            except OSError as error:
-                raise self._broken() from error
-            if not data:
-                raise anyio.EndOfStream
-            self._likely_more = len(data) >= _LIKELY_MORE
-            return data
 
     async def send(self, item: bytes) -> None:
         """Send all.
@@ -113,6 +126,8 @@ class DirectSocketStream(ByteStream):
         """Close the socket; whoever waits on it gets `anyio.ClosedResourceError`."""
         if not self._closed:
             self._closed = True
+            if self._readable is not None:
+                self._readable.close()
             anyio.notify_closing(self._socket)
             self._socket.close()
         await checkpoint()

@@ -52,43 +52,62 @@ def outbox_to(sink: Sink, taken: Callable[[], None] = nothing) -> Outbox:
     return outbox
 
 
-async def test_flush_sends_all_that_is_queued_as_one() -> None:
+async def test_all_that_is_queued_is_sent_as_one() -> None:
     taken: list[str] = []
     sink = Sink([])
     outbox = outbox_to(sink, lambda: taken.append("taken"))
     outbox.put(b"FIN 1\n")
-    outbox.put(b"FIN 2\n")
-    outbox.flush()
+    outbox.put_last(b"FIN 2\n")
     assert sink.wire == b"FIN 1\nFIN 2\n"
-    assert taken == ["taken"]
-    outbox.flush()
     assert taken == ["taken"]
     await outbox.flushed()
 
 
-async def test_the_writer_tells_that_it_was_sent_and_sends_what_was_left() -> None:
+async def test_the_writer_is_not_woken_when_nothing_is_left_to_send() -> None:
+    woken: list[bytes] = []
+    sink = Sink([])
+    outbox = outbox_to(sink)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, sink, outbox, lambda: woken.append(sink.wire))
+        await anyio.wait_all_tasks_blocked()
+        outbox.put_last(b"FIN 1\n")
+        await anyio.wait_all_tasks_blocked()
+        assert (sink.wire, woken) == (b"FIN 1\n", [])
+        outbox.put(b"FIN 2\n")
+        await anyio.wait_all_tasks_blocked()
+        assert woken == [b"FIN 1\nFIN 2\n"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_whoever_waits_for_the_flush_is_woken() -> None:
+    sink = Sink([])
+    outbox = outbox_to(sink)
+    outbox.put(b"FIN 1\n")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(outbox.flushed)
+        await anyio.wait_all_tasks_blocked()
+        outbox.put_last(b"FIN 2\n")
+
+
+async def test_the_writer_sends_what_was_left() -> None:
     told: list[bytes] = []
     sink = Sink([3])
     outbox = outbox_to(sink)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, sink, outbox, lambda: told.append(sink.wire))
         await anyio.wait_all_tasks_blocked()
-        outbox.put(b"FIN 1\n")
-        outbox.flush()
+        outbox.put_last(b"FIN 1\n")
         assert sink.wire == b"FIN"
         outbox.put(b"FIN 2\n")
         with anyio.fail_after(5):
             await outbox.flushed()
         assert sink.wire == b"FIN 1\nFIN 2\n"
         await anyio.wait_all_tasks_blocked()
-        outbox.put(b"NOP\n")
-        outbox.flush()
-        await anyio.wait_all_tasks_blocked()
-        assert told[-1] == b"FIN 1\nFIN 2\nNOP\n"
+        assert told[-1] == b"FIN 1\nFIN 2\n"
         tasks.cancel_scope.cancel()
 
 
-async def test_flush_does_nothing_in_the_middle_of_a_send() -> None:
+async def test_nothing_is_sent_at_once_in_the_middle_of_a_send() -> None:
     sink = Sink([2])
     sink.gate = anyio.Event()
     outbox = outbox_to(sink)
@@ -98,8 +117,7 @@ async def test_flush_does_nothing_in_the_middle_of_a_send() -> None:
         outbox.put(b"first\n")
         await anyio.wait_all_tasks_blocked()
         assert sink.wire == b"fi"
-        outbox.put(b"second\n")
-        outbox.flush()
+        outbox.put_last(b"second\n")
         assert sink.wire == b"fi"
         sink.gate.set()
         await anyio.wait_all_tasks_blocked()
@@ -111,8 +129,7 @@ async def test_a_broken_stream_is_left_to_the_writer() -> None:
     sink = Sink([])
     outbox = outbox_to(sink)
     sink.failure = anyio.BrokenResourceError()
-    outbox.put(b"FIN 1\n")
-    outbox.flush()
+    outbox.put_last(b"FIN 1\n")
     with anyio.fail_after(5), pytest.raises(anyio.BrokenResourceError):
         await run(sink, outbox)
 
@@ -121,16 +138,14 @@ async def test_nothing_is_sent_after_the_close_or_without_a_socket() -> None:
     sink = Sink([])
     outbox = outbox_to(sink)
     outbox.close()
-    outbox.put(b"FIN 1\n")
-    outbox.flush()
+    outbox.put_last(b"FIN 1\n")
     plain = Outbox(nothing)
-    plain.put(b"FIN 1\n")
-    plain.flush()
+    plain.put_last(b"FIN 1\n")
     assert sink.wire == b""
 
 
 @given(
-    steps=st.lists(st.sampled_from(["put", "flush", "turn"]), max_size=40),
+    steps=st.lists(st.sampled_from(["put", "put_last", "turn"]), max_size=40),
     takes=st.lists(st.integers(0, 12), max_size=30),
 )
 def test_whoever_sends_the_bytes_keep_their_order(steps: list[str], takes: list[int]) -> None:
@@ -141,14 +156,15 @@ def test_whoever_sends_the_bytes_keep_their_order(steps: list[str], takes: list[
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run, sink, outbox)
             for number, step in enumerate(steps):
-                if step == "put":
-                    command = b"FIN %d\n" % number
-                    outbox.put(command)
-                    queued += command
-                elif step == "flush":
-                    outbox.flush()
-                else:
+                command = b"FIN %d\n" % number
+                if step == "turn":
                     await anyio.lowlevel.checkpoint()
+                    continue
+                queued += command
+                if step == "put":
+                    outbox.put(command)
+                else:
+                    outbox.put_last(command)
                 assert queued.startswith(sink.wire)
             with anyio.fail_after(5):
                 await outbox.flushed()

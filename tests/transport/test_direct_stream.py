@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -185,3 +186,38 @@ async def test_no_descriptor_is_left() -> None:
             await stream.send(b"x")
     await anyio.wait_all_tasks_blocked()
     assert descriptors() == before
+
+
+async def test_a_cancelled_receive_keeps_what_had_arrived_at_that_moment() -> None:
+    async with connected() as (stream, peer):
+        received = b""
+        for number in range(200):
+            peer.send(b"%03d" % number)
+            with anyio.move_on_after(0 if number % 2 else 0.0001):
+                received += await stream.receive(2)
+        with anyio.fail_after(5):
+            while len(received) < 600:
+                received += await stream.receive(2)
+        assert received == b"".join(b"%03d" % number for number in range(200))
+
+
+async def test_bytes_that_come_while_nobody_waits_cost_no_turns() -> None:
+    async with connected() as (stream, peer):
+        peer.send(b"1")
+        assert await stream.receive() == b"1"
+        peer.send(b"2")
+        # Whatever watches the socket has to leave it alone now, or the loop would spin.
+        started = time.process_time()
+        await anyio.sleep(0.3)
+        assert time.process_time() - started < 0.15
+        assert await stream.receive() == b"2"
+
+
+async def test_two_tasks_cannot_receive() -> None:
+    async with connected() as (stream, _peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.receive)
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(anyio.BusyResourceError):
+                await stream.receive()
+            tasks.cancel_scope.cancel()

@@ -123,6 +123,9 @@ async def test_cancelled_receives_lose_no_part_of_a_record(
                 while True:
                     received += await client.receive()
             cancelled += scope.cancelled_caught
+        with anyio.fail_after(5):  # on a busy machine the last ones may have come after their millisecond
+            while len(received) < len(b"helloworld"):
+                received += await client.receive()
     assert received == b"helloworld"
     assert cancelled > 50
 
