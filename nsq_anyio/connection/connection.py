@@ -101,15 +101,17 @@ class Connection(Generic[SourceT, MessageT]):
         """Whether the connection has ended, in whatever way."""
         return self._ended.is_set()
 
-    def request(self, command: Command, data: bytes) -> Request:
+    def request(self, command: Command, data: bytes, request: Request | None = None) -> Request:
         """Queue a command that nsqd answers; never blocks.
 
+        :param request: what takes the answer; default: a new one
         :raises ConnectionLost: if the connection has ended; nothing was sent
         :raises ProtocolError: if the command is not legal now
         """
         if self._ended.is_set():
             raise ConnectionLost(self.nsqd, "the connection has ended")
-        request = Request()
+        if request is None:
+            request = Request()
         self._session.sending(command, request)
         self._requested += 1
         if self._session.waiting == 1:
@@ -249,10 +251,10 @@ class Connection(Generic[SourceT, MessageT]):
         heartbeat_came = False
         for frame in frames:
             match self._session.received(frame):
+                case Answer(request, data):
+                    request.answer(data)
                 case Heartbeat():
                     heartbeat_came = True
-                case Answer(request=request, data=data):
-                    request.answer(data)
                 case ResponseFailed() as failure:
                     self._receiver.response_failed(failure)
                 case Refusal(request=request, error=error):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import anyio
 
 from ..errors import ConnectionFailed, NSQError
@@ -20,34 +18,31 @@ class Request:
     :ivar error: why there is no such answer: a `ServerError` with which nsqd refused the command, or a
         `ConnectionFailed`
     :ivar maybe_executed: after a lost connection: whether nsqd may have executed the command all the same
-    :ivar when_done: called with this request once `data` or `error` is set, in the reader's turn: it must not
-        block, raise, or use the connection
     """
 
-    __slots__ = ("_done", "data", "error", "maybe_executed", "when_done")
+    __slots__ = ("_done", "data", "error", "maybe_executed")
 
     def __init__(self) -> None:
         self.data: bytes | None = None
         self.error: NSQError | None = None
         self.maybe_executed: bool = False
-        self.when_done: Callable[[Request], None] | None = None
         self._done: anyio.Event | None = None
 
     def answer(self, data: bytes) -> None:
         """nsqd executed the command."""
         self.data = data
-        self._tell()
+        self.done()
 
     def refuse(self, error: NSQError) -> None:
         """nsqd refused the command."""
         self.error = error
-        self._tell()
+        self.done()
 
     def lose(self, error: ConnectionFailed, *, maybe_executed: bool) -> None:
         """The connection ended before the answer."""
         self.maybe_executed = maybe_executed
         self.error = error
-        self._tell()
+        self.done()
 
     async def wait(self) -> bytes:
         """Wait for the answer's data.
@@ -65,8 +60,7 @@ class Request:
         assert self.data is not None  # noqa: S101 - one of the two is set before _done
         return self.data
 
-    def _tell(self) -> None:
+    def done(self) -> None:
+        """`data` or `error` is set; in the reader's turn: must not block, raise, or use the connection."""
         if self._done is not None:
             self._done.set()
-        if self.when_done is not None:
-            self.when_done(self)

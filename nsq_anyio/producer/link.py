@@ -59,6 +59,22 @@ class _Answers(NoMessages):
         self._progressed()
 
 
+class _Sent(Request):
+    """A publication that was sent; nobody waits for it. One object each: the collector visits thousands."""
+
+    __slots__ = ("_link", "count", "publication", "size")
+
+    def __init__(self, link: Link, publication: Publication, count: int, size: int) -> None:
+        super().__init__()
+        self._link = link
+        self.publication: Publication = publication
+        self.count: int = count
+        self.size: int = size
+
+    def done(self) -> None:
+        self._link.answered(self)
+
+
 class Link:
     """Keeps a connection to one nsqd.
 
@@ -111,20 +127,20 @@ class Link:
         assert self.connection is not None  # noqa: S101 - `has_room` was asked
         command, data = publication.encode()
         count, size = publication.messages, len(data)
-
-        def done(request: Request) -> None:
-            self.outstanding -= count
-            self.outstanding_bytes -= size
-            if request.error is None:
-                self.published += count
-            self._owner.answered(publication, self, request)
-
         self.outstanding += count
         self.outstanding_bytes += size
         self._commands += 1
         publication.link = self
         publication.sent_messages = count
-        self.connection.request(command, data).when_done = done
+        self.connection.request(command, data, _Sent(self, publication, count, size))
+
+    def answered(self, sent: _Sent) -> None:
+        """Nothing more will come for what was sent."""
+        self.outstanding -= sent.count
+        self.outstanding_bytes -= sent.size
+        if sent.error is None:
+            self.published += sent.count
+        self._owner.answered(sent.publication, self, sent)
 
     def snapshot(self) -> ProducerConnectionStatistics:
         """What it has done so far."""

@@ -13,6 +13,7 @@ from rich.console import Console
 from ..real_servers import RealServerError
 from .contenders import CONTENDERS
 from .driver import run_all
+from .markdown import write_markdown
 from .plot import draw
 from .report import print_run
 from .results import Run
@@ -31,13 +32,15 @@ def main() -> None:
         for contender in CONTENDERS:
             console.print(contender.name)
         return
-    run = Run.load(arguments.show) if arguments.show else _measure(arguments, console)
+    run = Run.merged(map(Run.load, arguments.show)) if arguments.show else _measure(arguments, console)
     verdicts = check(run)
     # First what took long to measure is saved.
     if arguments.json:
         run.save(arguments.json, [verdict.as_json() for verdict in verdicts])
     if arguments.svg:
         draw(run, arguments.svg)
+    if arguments.markdown:
+        write_markdown(run, verdicts, arguments.markdown)
     print_run(console, run, verdicts)
     if any(failure.contender.startswith("nsq-anyio") for failure in run.failures):
         sys.exit("nsq-anyio failed at a workload")
@@ -79,7 +82,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the medians there")
-    parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing: show what --json wrote")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables of the docs there")
+    parser.add_argument(
+        "--show",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="measure nothing: show what --json wrote; several are put together",
+    )
     parser.add_argument("--list", action="store_true", help="name the workloads and the clients")
     return parser
 

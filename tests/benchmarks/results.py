@@ -62,6 +62,18 @@ class Run:
     failures: list[Failure] = field(default_factory=list[Failure])
     unavailable: dict[str, str] = field(default_factory=dict[str, str])
 
+    @classmethod
+    def merged(cls, runs: Iterable[Run]) -> Run:
+        """Put runs of different workloads together; of a workload that several have, the last run counts."""
+        whole = cls()
+        for run in runs:
+            new = set(run.workloads()) | {failure.workload for failure in run.failures}
+            whole.samples = [each for each in whole.samples if each.workload not in new] + run.samples
+            whole.failures = [each for each in whole.failures if each.workload not in new] + run.failures
+            whole.about.update(run.about)
+            whole.unavailable.update(run.unavailable)
+        return whole
+
     def workloads(self) -> list[str]:
         """Return the names of the workloads that anybody did, in their order."""
         return list(dict.fromkeys(sample.workload for sample in self.samples))

@@ -11,9 +11,10 @@ import pytest
 from ..real_servers import RealServer
 from .clients.task import Task
 from .contenders import CONTENDERS, GO, PEERS, Contender
+from .markdown import write_markdown
 from .measure import task_for
 from .nsqds import Nsqds
-from .results import Run, Sample, Spread
+from .results import Failure, Run, Sample, Spread
 from .targets import ON, TARGETS, Target, check
 from .workloads import WORKLOADS, Workload
 
@@ -101,3 +102,31 @@ def test_what_was_saved_can_be_loaded(tmp_path: Path) -> None:
     run.save(path, [verdict.as_json() for verdict in check(run)])
     assert Run.load(path) == run
     assert json.loads(path.read_text())["targets"][0]["holds"] is None
+
+
+def test_of_a_workload_in_several_runs_the_last_counts() -> None:
+    first = Run(
+        about={"cores": "2"},
+        samples=[sample(0, OURS, 1.0), Sample("tls", OURS, 0, {"rate": 5.0})],
+        failures=[Failure("tls", "ansq", "cannot")],
+    )
+    second = Run(samples=[sample(0, OURS, 2.0), sample(0, GO.name, 3.0)], unavailable={"gnsq": "no wheel"})
+    whole = Run.merged([first, second])
+    assert whole.samples == [first.samples[1], *second.samples]
+    assert (whole.about, whole.failures, whole.unavailable) == (
+        first.about,
+        first.failures,
+        second.unavailable,
+    )
+
+
+def test_the_tables_of_the_docs_show_medians_ratios_and_misses(tmp_path: Path) -> None:
+    run = Run(samples=[sample(0, ON[0], 50.0), sample(0, ON[1], 90.0), sample(0, GO.name, 100.0)])
+    write_markdown(run, check(run), tmp_path / "tables.md")
+    text = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert (
+        "| iterate and finish, RDY 1, msg/s | 50 | 90 | 100 | 0.50 (0.50 to 0.50) | 0.90 (0.90 to 0.90) |"
+        in text
+    )
+    assert "| iterate-rdy-1 | rate | >= 0.8 x go-nsq | asyncio | 0.5 | **no** |" in text
+    assert "| iterate-rdy-1 | rate | >= 0.8 x go-nsq | trio | 0.9 | yes |" in text
