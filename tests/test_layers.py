@@ -34,8 +34,13 @@ CORE_REQUIRES = {"anyio", "h11", "httpx", "snappy"}
 NOT_FOR_DECISIONS = {"asyncio", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
 # The core runs on AnyIO alone, so nothing there may choose an event loop.
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
-# But for this one file, which is worth a quarter of the time of a round trip on asyncio.
-ON_ASYNCIO = "nsq_anyio.transport.asyncio_readable"
+# But for these few files, each with its measured worth.
+FOR_ONE_EVENT_LOOP = {
+    ("nsq_anyio.transport.event_loop", "asyncio"),
+    ("nsq_anyio.transport.asyncio_readable", "asyncio"),
+    ("nsq_anyio.producer.one_shot_asyncio", "asyncio"),
+    ("nsq_anyio.producer.one_shot_trio", "trio"),
+}
 
 
 def unit_of(module: str) -> str:
@@ -118,10 +123,12 @@ def _outside(unit: str, module: str, top: str) -> str | None:
     layer = LAYER.get(unit, EDGES - 1)
     if layer == EDGES or top == "__future__":
         return None
+    if (module, top) in FOR_ONE_EVENT_LOOP:
+        return None
     is_stdlib = top in sys.stdlib_module_names
     if layer == DECISIONS and top in NOT_FOR_DECISIONS:
         return f"{unit} imports {top}: it decides without I/O, clock and randomness"
-    if layer > DECISIONS and top in NOT_FOR_THE_CORE and (module, top) != (ON_ASYNCIO, "asyncio"):
+    if layer > DECISIONS and top in NOT_FOR_THE_CORE:
         return f"{unit} imports {top}: the core runs on AnyIO alone"
     if (
         not is_stdlib

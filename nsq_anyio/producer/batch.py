@@ -18,6 +18,7 @@ from ..options import ProducerOptions
 from ..protocol import commands
 from ..protocol.session import Command
 from .bodies import batch_size
+from .one_shot import OneShot
 from .outcomes import SPLITTABLE_CODES
 from .pool import Pool
 from .publication import Publication
@@ -38,7 +39,7 @@ class Batch(Publication):
 
     messages: int
     deadline: float
-    over: anyio.Event
+    over: OneShot
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Batch(Publication):
         now: float,
         deadline: float,
         full_at: int,
-        new_event: Callable[[], anyio.Event],
+        new_event: Callable[[], OneShot],
         finished: Callable[[Batch], None],
     ) -> None:
         super().__init__(Command.MPUB, topic, b"", 0, now, deadline, new_event())

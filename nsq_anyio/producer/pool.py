@@ -16,6 +16,7 @@ from ..policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, Ro
 from .backlog import Backlog
 from .deadlines import Deadlines
 from .link import Link
+from .one_shot import OneShot, one_shot_class
 from .outcomes import Verdict, block_ended, certain, rejected, verdict
 from .publication import Publication
 from .statistics import Counters
@@ -47,7 +48,7 @@ class Pool:
     ) -> None:
         self.accepted: bool = False
         self.counters: Counters = Counters()
-        self.new_event: Callable[[], anyio.Event] = anyio.Event
+        self.new_event: Callable[[], OneShot] = anyio.Event
         self.links: list[Link] = [
             Link(address, options=options, connection_options=connection_options, emit=emit, owner=self)
             for address in nsqds
@@ -78,8 +79,7 @@ class Pool:
 
     async def run(self) -> None:
         """Keep all links connected, until cancelled."""
-        # The class for this event loop: anyio.Event looks it up each time, which takes as long as the rest.
-        self.new_event = type(anyio.Event())
+        self.new_event = one_shot_class()
         self._without_since = anyio.current_time()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._deadlines.watch)

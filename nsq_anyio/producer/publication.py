@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import anyio
-
 from ..errors import OutcomeUnknown, PublishError, PublishRejected
 from ..protocol.session import Command
+from .one_shot import OneShot
 
 if TYPE_CHECKING:
     from .link import Link
@@ -63,7 +62,7 @@ class Publication:
         messages: int,
         started: float,
         deadline: float,
-        over: anyio.Event,
+        over: OneShot,
     ) -> None:
         self.topic: str = topic
         self.messages: int = messages
@@ -79,7 +78,7 @@ class Publication:
         self.done: bool = False
         self.error: PublishError | None = None
         self.abandoned: bool = False
-        self.over: anyio.Event = over
+        self.over: OneShot = over
         self._command = command
         self._data = data
 

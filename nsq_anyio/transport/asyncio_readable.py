@@ -13,6 +13,8 @@ import socket
 import anyio
 from anyio.lowlevel import checkpoint
 
+from .event_loop import on_asyncio
+
 __all__ = ["AsyncioReadable"]
 
 
@@ -35,11 +37,7 @@ class AsyncioReadable:
     @classmethod
     def on_asyncio(cls, sock: socket.socket) -> AsyncioReadable | None:
         """One for ``sock``; None on another event loop than asyncio's, which tell of each wait."""
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:  # no asyncio loop runs here
-            return None
-        return None if task is None else cls(sock)  # Trio may run as the guest of an asyncio loop
+        return cls(sock) if on_asyncio() else None
 
     async def receive(self, max_bytes: int) -> bytes:
         """Wait for bytes, and return them; none at the end of the stream.
