@@ -43,14 +43,18 @@ class Batches:
 
     async def _collect(self) -> list[Message]:
         """Wait for a first message, then for more until the batch is full, late, or starved."""
-        batch = [await self._inbox.take()]
+        inbox = self._inbox
+        batch = [await inbox.take()]
         try:
             with anyio.move_on_after(self._max_wait):
-                while len(batch) < self._max_size and (len(self._inbox) or not self._is_starved()):
-                    batch.append(await self._inbox.take())
+                while len(batch) < self._max_size:
+                    batch += inbox.take_ready(self._max_size - len(batch))
+                    if len(batch) == self._max_size or (not len(inbox) and self._is_starved()):
+                        break
+                    batch.append(await inbox.take())
         except StopAsyncIteration:
             pass  # the last batch; the next call raises it again
         except BaseException:
-            self._inbox.put_back(batch)
+            inbox.put_back(batch)
             raise
         return batch

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
@@ -17,7 +18,7 @@ from ..policy.backoff import Result
 if TYPE_CHECKING:
     from .subscription import Subscription
 
-__all__ = ["Delivery", "Message", "signal_in"]
+__all__ = ["Delivery", "Message", "finish_all", "signal_in"]
 
 
 class Delivery:
@@ -191,6 +192,20 @@ class Message:
         signal = signal_in(exc)
         self.answer_for(signal)
         return isinstance(signal, Requeue | Discard)
+
+
+def finish_all(messages: Sequence[Message]) -> None:
+    """Finish messages, as `Message.finish` does, for less than half of the time.
+
+    :raises AlreadyResponded: if one was finished or requeued before; then none is finished here
+    """
+    for message in messages:
+        if message.responded:
+            raise AlreadyResponded(f"message {message.id} has its answer already")
+    for message in messages:
+        message._responded = True  # noqa: SLF001 - part of the class, but for several messages
+    for subscription, some in itertools.groupby(messages, lambda message: message.delivery.subscription):
+        subscription.finish_all(list(some))
 
 
 def signal_in(error: BaseException | None) -> BaseException | None:

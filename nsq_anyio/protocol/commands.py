@@ -76,6 +76,11 @@ def fin(message_id: bytes) -> bytes:
     return b"FIN %b\n" % message_id
 
 
+def fins(message_ids: Sequence[bytes]) -> bytes:
+    """One ``FIN`` after the other, for one message at least."""
+    return b"FIN " + b"\nFIN ".join(message_ids) + b"\n"
+
+
 def req(message_id: bytes, delay_ms: int) -> bytes:
     """``REQ``: offer the message again after ``delay_ms`` milliseconds."""
     return b"REQ %b %d\n" % (message_id, delay_ms)

@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.events import HandlerFailed, MessageDiscarded
+from nsq_anyio.consumer.message import finish_all
+from nsq_anyio.events import HandlerFailed, MessageDiscarded, MessageFinished
 
 from ..fake_nsqd import Events, FakeConnection, consuming, until
 
@@ -71,6 +72,51 @@ async def test_a_delay_that_makes_no_sense_is_refused_and_the_message_stays_unan
             message.requeue(delay)
         message.finish()
         await peer.saw(b"FIN " + id)
+
+
+async def take(consumer: nsq.Consumer, peer: FakeConnection, count: int) -> list[nsq.Message]:
+    for number in range(count):
+        await peer.message(b"%d" % number)
+    return [await anext(consumer) for _ in range(count)]
+
+
+@pytest.mark.parametrize("hooked", [True, False])
+async def test_several_are_finished_in_one_step(hooked: bool) -> None:
+    events = Events()
+    async with consuming(on_event=events if hooked else None) as (consumer, peer):
+        messages = await take(consumer, peer, 3)
+        finish_all(messages)
+        for message in messages:
+            assert message.responded
+            await peer.saw(b"FIN " + message.id.encode())
+        assert consumer.in_flight == 0
+    assert consumer.statistics().finished == 3
+    finished = [event.message_id for event in events if isinstance(event, MessageFinished)]
+    assert finished == ([message.id for message in messages] if hooked else [])
+
+
+async def test_one_of_several_that_has_its_answer_is_an_error() -> None:
+    async with consuming() as (consumer, peer):
+        messages = await take(consumer, peer, 3)
+        messages[1].requeue(0)
+        with pytest.raises(nsq.AlreadyResponded, match=messages[1].id):
+            finish_all(messages)
+        assert not messages[0].responded
+        finish_all([messages[0], messages[2]])
+        await peer.saw(b"FIN " + messages[2].id.encode())
+
+
+async def test_those_of_several_that_nsqd_has_delivered_again_are_late() -> None:
+    async with consuming() as (consumer, peer):
+        messages = await take(consumer, peer, 2)
+        await peer.message(b"again", id=messages[0].id.encode(), attempts=2)
+        again = await anext(consumer)
+        finish_all(messages)
+        await peer.saw(b"FIN " + messages[1].id.encode())
+        assert consumer.in_flight == 1
+        again.finish()
+    assert consumer.statistics().finished == 2
+    assert consumer.statistics().late == 1
 
 
 async def test_touch_sends_touch_and_moves_the_deadline_up_to_the_hard_one() -> None:

@@ -69,6 +69,11 @@ def test_bytes_are_those_of_the_specification(made: bytes, expected: bytes) -> N
     assert made == expected
 
 
+def test_several_fins_are_one_after_the_other() -> None:
+    others = [b"%016x" % number for number in range(3)]
+    assert commands.fins(others) == b"".join(map(commands.fin, others))
+
+
 def test_every_command_is_in_the_examples() -> None:
     names = {expected.split()[0].decode().lower() for _, expected in EXAMPLES if expected[:1].isalpha()}
     assert names == {name.lower() for name in commands.__all__} - {"encode_bodies"}
