@@ -15,7 +15,7 @@ from ..errors import InvalidAddress
 
 __all__ = ["GoCommand", "ListenAddress", "duration", "listen_address", "peer_address"]
 
-_SINGLE_DASH = re.compile(r"-[a-zA-Z][a-zA-Z0-9-]+(=.*)?", re.DOTALL)
+_SINGLE_DASH = re.compile(r"-[a-zA-Z]([a-zA-Z0-9-]+(=.*)?|=.*)", re.DOTALL)
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MAX_PORT = 65535

@@ -1,0 +1,46 @@
+"""Asking a cluster, and telling which of its servers failed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from ...errors import HTTPError
+from ...http import Cluster
+from ..exit_codes import PARTIAL
+from ..run import run_to_end
+from .cluster_flags import ClusterFlags
+
+__all__ = ["ask", "end_with", "failure_rows"]
+
+T = TypeVar("T")
+
+
+def ask(cluster: ClusterFlags, question: Callable[[Cluster], Awaitable[T]], backend: str) -> T:
+    """The answer to ``question``.
+
+    :raises click.UsageError: for a flag out of range
+    :raises click.ClickException: if no server answers
+    """
+    answers: list[T] = []
+
+    async def main() -> None:
+        async with cluster.open() as servers:
+            answers.append(await question(servers))
+
+    run_to_end(main, backend)
+    return answers[0]
+
+
+def failure_rows(failures: Sequence[HTTPError]) -> list[dict[str, str]]:
+    """The same for JSON."""
+    return [{"url": failure.url, "reason": failure.reason} for failure in failures]
+
+
+def end_with(failures: Sequence[HTTPError], context: click.Context) -> None:
+    """Tell on stderr what failed, and end the command with the exit code that says so."""
+    for failure in failures:
+        click.echo(f"Error: {failure}", err=True)
+    context.exit(PARTIAL if failures else 0)

@@ -1,0 +1,87 @@
+"""The commands that list topics, channels and nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ...http import Cluster, ClusterReply, Node
+from ..command import UtilityCommand, quiet_command_flags
+from .ask import ask, end_with, failure_rows
+from .cluster_flags import ClusterFlags, cluster_flags
+
+__all__ = ["list_command", "node_list"]
+
+Question: TypeAlias = Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]
+
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
+)
+
+
+def list_command(group: str, arguments: Sequence[str], question: Question, text: str) -> click.Command:
+    """A command that prints names, one a line.
+
+    :param group: topic or channel
+    :param arguments: of what
+    :param question: asks for the names, given the cluster and the arguments
+    """
+
+    def run(cluster: ClusterFlags, as_json: bool, backend: str, **names: Any) -> None:
+        reply = ask(cluster, lambda servers: question(servers, *names.values()), backend)
+        if as_json:
+            found = {**names, f"{group}s": reply.value, "failures": failure_rows(reply.failures)}
+            click.echo(json.dumps(found))
+        else:
+            for name in reply.value:
+                click.echo(name)
+        end_with(reply.failures, click.get_current_context())
+
+    command = cluster_flags(quiet_command_flags(_json_option(run)))
+    for name in reversed(arguments):
+        command = click.argument(name)(command)
+    of = "clicks " if arguments else ""
+    line = f"nsq-anyio {group} list {of}--lookupd-http-address=127.0.0.1:4161"
+    return click.command("list", cls=UtilityCommand, help=text, epilog=f"\b\nExample:\n  {line}")(command)
+
+
+@click.command(
+    "list",
+    cls=UtilityCommand,
+    epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161",
+)
+@cluster_flags
+@_json_option
+@quiet_command_flags
+def node_list(cluster: ClusterFlags, as_json: bool, backend: str) -> None:
+    """List all nsqds, with their topics."""
+    reply = ask(cluster, Cluster.nodes, backend)
+    if as_json:
+        rows = [{"name": node.name, **dataclasses.asdict(node)} for node in reply.value]
+        click.echo(json.dumps({"nodes": rows, "failures": failure_rows(reply.failures)}))
+    else:
+        # Piped, a row stays a line.
+        Console(width=None if sys.stdout.isatty() else 10_000).print(_table(reply.value))
+    end_with(reply.failures, click.get_current_context())
+
+
+def _table(nodes: Sequence[Node]) -> Table:
+    table = Table("node", "host name", "version", "TCP port", "nsqlookupds", "topics", box=None)
+    for node in nodes:
+        topics = [f"{topic} (tombstoned)" if topic in node.tombstoned else topic for topic in node.topics]
+        table.add_row(
+            node.name,
+            node.hostname,
+            node.version,
+            str(node.tcp_port),
+            str(len(node.nsqlookupds)),
+            ", ".join(topics),
+        )
+    return table

@@ -1,0 +1,107 @@
+"""Doing an action: what it would touch, whether that is meant, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import click
+
+from .actions import Action, Plan
+from .ask import ask, end_with, failure_rows
+from .cluster_flags import ClusterFlags
+
+__all__ = ["Task"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An action, on something of a cluster.
+
+    :ivar names: the arguments of the action's functions, by what they are, the topic first
+    """
+
+    cluster: ClusterFlags
+    action: Action
+    names: Mapping[str, str]
+    backend: str
+
+    def explain(self, *, as_json: bool) -> None:
+        """Tell what it would touch."""
+        plan = self._plan()
+        if as_json:
+            click.echo(
+                json.dumps(
+                    {
+                        "action": self.action.verb,
+                        **self.names,
+                        "dry_run": True,
+                        "nsqlookupds": self._nsqlookupds(),
+                        "nsqds": plan.nsqds,
+                        "failures": failure_rows(plan.failures),
+                    }
+                )
+            )
+        else:
+            self._show(plan, err=False)
+        end_with(plan.failures, click.get_current_context())
+
+    def confirm(self) -> None:
+        """Ask before messages are thrown away.
+
+        :raises click.Abort: if the answer is no
+        """
+        if not self.action.is_destructive:
+            return
+        plan = self._plan()
+        # A question is no output: what is piped is what was done.
+        self._show(plan, err=True)
+        for failure in plan.failures:
+            click.echo(f"Warning: {failure}", err=True)
+        click.confirm(f"{self.action.verb.capitalize()} it?", abort=True, err=True)
+
+    def perform(self, *, as_json: bool) -> None:
+        """Do it, and tell what came of it."""
+        names = self.names.values()
+        reply = ask(self.cluster, lambda cluster: self.action.call(cluster, *names), self.backend)
+        if as_json:
+            failures = failure_rows(reply.failures)
+            click.echo(
+                json.dumps(
+                    {"action": self.action.verb, **self.names, "done": reply.value, "failures": failures}
+                )
+            )
+        else:
+            for url in reply.value:
+                click.echo(f"{url}: {self.action.done} {self._subject}")
+        end_with(reply.failures, click.get_current_context())
+
+    @property
+    def _subject(self) -> str:
+        return " ".join(f"{kind} {name}" for kind, name in self.names.items())
+
+    def _plan(self) -> Plan:
+        make = self.action.plan
+        if make is None:
+            return Plan(dict.fromkeys(self.cluster.shown_nsqds(), 0))
+        names = self.names.values()
+        return ask(self.cluster, lambda cluster: make(cluster, *names), self.backend)
+
+    def _nsqlookupds(self) -> tuple[str, ...]:
+        return self.cluster.shown_nsqlookupds() if self.action.tells_nsqlookupds else ()
+
+    def _show(self, plan: Plan, *, err: bool) -> None:
+        what = f"{self.action.verb} {self._subject}"
+        if self.action.is_destructive:
+            what += f", with {_messages(plan.messages)}"
+        click.echo(f"{what}, on:", err=err)
+        for url in self._nsqlookupds():
+            click.echo(f"  nsqlookupd {url}", err=err)
+        for url, count in plan.nsqds.items():
+            suffix = f", {_messages(count)}" if self.action.is_destructive else ""
+            click.echo(f"  nsqd {url}{suffix}", err=err)
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message{'' if count == 1 else 's'}"

@@ -1,0 +1,95 @@
+"""What the commands that work with NSQ have in common: flags, config file, environment, log, exit codes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import InvalidOption
+from .config_file import config_option
+from .go_flags import GoCommand
+from .logs import LEVELS, set_up_logging
+from .run import backend_option
+
+__all__ = ["UtilityCommand", "command_flags", "quiet_command_flags"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class UtilityCommand(GoCommand):
+    """A command for NSQ: takes flags as Go does, and says in one line which value is not valid.
+
+    A flag can stand in the environment as ``NSQ_ANYIO_<COMMAND>_<FLAG>``, by its name on the command line.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """See `click.Command.make_context`."""
+        if parent is not None and parent.auto_envvar_prefix and info_name:
+            self._name_variables(f"{parent.auto_envvar_prefix}_{_constant(info_name)}")
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _name_variables(self, prefix: str) -> None:
+        """Where click would take the name of the function's parameter, which users do not know."""
+        for option in self.params:
+            if isinstance(option, click.Option) and option.allow_from_autoenv and option.envvar is None:
+                long = max(option.opts, key=len)
+                option.envvar = f"{prefix}_{_constant(long.lstrip('-'))}"
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See `click.Command.invoke`."""
+        try:
+            return super().invoke(ctx)
+        except InvalidOption as error:
+            raise click.UsageError(str(error), ctx) from error
+
+
+def _constant(name: str) -> str:
+    return name.replace("-", "_").upper()
+
+
+def command_flags(command: _Command) -> _Command:
+    """Add ``--config``, ``--backend``, ``--log-level``, ``--log-format`` and ``--version``.
+
+    The log is set up before the command runs, which gets ``backend`` alone. It stands at info unless told.
+    """
+    return _add(command, "info")
+
+
+def quiet_command_flags(command: _Command) -> _Command:
+    """The same for a command that people watch: its log stands at warning unless told."""
+    return _add(command, "warning")
+
+
+def _add(command: _Command, level: str) -> _Command:
+    @functools.wraps(command)
+    def with_log(*args: Any, log_level: str, log_format: str, **kwargs: Any) -> Any:
+        set_up_logging(log_level, log_format)
+        return command(*args, **kwargs)
+
+    added: Any = with_log
+    for option in (
+        click.version_option(allow_from_autoenv=False, package_name="nsq-anyio", prog_name="nsq-anyio"),
+        click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="How the log on stderr is written.",
+        ),
+        click.option(
+            "--log-level",
+            type=click.Choice(list(LEVELS), case_sensitive=False),
+            default=level,
+            show_default=True,
+            help="The least that is logged.",
+        ),
+        backend_option,
+        config_option,
+    ):
+        added = option(added)
+    return added  # type: ignore[no-any-return]

@@ -1,0 +1,31 @@
+"""``nsq-anyio completion``: the script that makes a shell complete commands and flags."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+__all__ = ["COMPLETE_VARIABLE", "completion"]
+
+COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
+"""The environment variable by which the script asks; click makes it of the program's name."""
+
+
+@click.command(
+    epilog="""\b
+Example:
+  nsq-anyio completion bash >> ~/.bashrc
+  nsq-anyio completion zsh >> ~/.zshrc
+  nsq-anyio completion fish > ~/.config/fish/completions/nsq-anyio.fish""",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands, flags and their values in SHELL."""
+    root = context.find_root()
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException(f"the installed click cannot complete in {shell}")
+    script = kind(root.command, {}, root.info_name or "nsq-anyio", COMPLETE_VARIABLE)
+    # Not the base class's own check of the shell's version: bash may read this elsewhere.
+    click.echo(script.source_template % script.source_vars())

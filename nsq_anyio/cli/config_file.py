@@ -1,0 +1,139 @@
+"""``--config``: flags from a TOML file.
+
+A table per command, such as ``[tail]`` or ``[topic.list]``, and keys for all commands at the top. Keys are
+the long flags without their dashes. A flag on the command line or in the environment wins over the file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar, cast
+
+import click
+
+__all__ = ["config_option"]
+
+Table: TypeAlias = Mapping[str, object]
+
+_Command = TypeVar("_Command")
+
+
+class _InvalidEntryError(Exception):
+    """A key or value of the file that means nothing."""
+
+
+def config_option(command: _Command) -> _Command:
+    """Add ``--config`` to a command."""
+    option = click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False, readable=True),
+        envvar="NSQ_ANYIO_CONFIG",
+        is_eager=True,  # what it sets stands in for the other flags, so it is read before them
+        expose_value=False,
+        callback=_load,
+        metavar="FILE",
+        help="TOML with flags: a table per command, keys for all commands at the top.  "
+        "[env var: NSQ_ANYIO_CONFIG]",
+    )
+    return cast("_Command", option(cast("Any", command)))
+
+
+def _load(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - click gives a str
+            content = tomllib.load(file)
+        root = context.find_root().command
+        tables = {key: value for key, value in content.items() if _is_table(root, key, value)}
+        common = {key: value for key, value in content.items() if key not in tables}
+        _check_table(root, tables, "")
+        _check_common(root, common)
+        values = _defaults(context.command, common) | _defaults(context.command, _own(context, tables))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, _InvalidEntryError) as error:
+        raise click.BadParameter(f"{path}: {error}", context, parameter) from error
+    context.default_map = {**(context.default_map or {}), **values}
+
+
+def _is_table(root: click.Command, key: str, value: object) -> bool:
+    """Whether it is for one command: ``topic = "clicks"`` is a flag, though there is a command ``topic``."""
+    return isinstance(value, dict) and isinstance(root, click.Group) and key in root.commands
+
+
+def _own(context: click.Context, tables: Table) -> Table:
+    """The table of the command that is called."""
+    if context.parent is None:
+        return tables
+    own = _own(context.parent, tables).get(context.info_name or "", {})
+    return cast("Table", own)
+
+
+def _check_table(command: click.Command, table: Table, path: str) -> None:
+    for key, value in table.items():
+        if isinstance(command, click.Group):
+            subcommand = command.commands.get(key)
+            if subcommand is None or not isinstance(value, dict):
+                raise _InvalidEntryError(f"{path}{key} is not a command with its table")
+            _check_table(subcommand, cast("Table", value), f"{path}{key}.")
+        elif _option(command, key) is None:
+            raise _InvalidEntryError(f"{path}{key}: the command has no flag --{_flag(key)}")
+
+
+def _check_common(root: click.Command, common: Table) -> None:
+    for key in common:
+        if not any(_option(command, key) for command in _commands(root)):
+            raise _InvalidEntryError(f"{key}: no command has a flag --{_flag(key)}")
+
+
+def _commands(command: click.Command) -> Iterator[click.Command]:
+    if isinstance(command, click.Group):
+        for subcommand in command.commands.values():
+            yield from _commands(subcommand)
+    else:
+        yield command
+
+
+def _option(command: click.Command, key: str) -> click.Option | None:
+    flag = f"--{_flag(key)}"
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not parameter.is_eager and flag in parameter.opts:
+            return parameter
+    return None
+
+
+def _flag(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def _defaults(command: click.Command, table: Table) -> dict[str, object]:
+    """What ``table`` says for the flags of ``command``, as click takes it; it may say more."""
+    found: dict[str, object] = {}
+    for key, value in table.items():
+        option = _option(command, key)
+        if option is not None:
+            found[str(option.name)] = _value(option, key, value)
+    return found
+
+
+def _value(option: click.Option, key: str, value: object) -> object:
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise _InvalidEntryError(f"{key} = {value!r} is not valid: use true or false")
+        return value
+    if not option.multiple:
+        return _text(key, value)
+    if isinstance(value, dict):  # consumer-opt and the like: key,value
+        pairs = cast("Table", value)
+        return [f"{name},{_text(f'{key}.{name}', item)}" for name, item in pairs.items()]
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [_text(key, item) for item in items]
+
+
+def _text(key: str, value: object) -> str:
+    """As it would stand on the command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise _InvalidEntryError(f"{key} = {value!r} is not valid: use a string, a number, true or false")

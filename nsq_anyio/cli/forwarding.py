@@ -1,0 +1,39 @@
+"""What the commands that pass messages on have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import anyio
+import click
+
+from ..consumer import Consumer
+from ..consumer.handler import Handler
+from .connection_flags import ConsumerFlags
+
+__all__ = ["handle_until", "never_giving_up"]
+
+
+async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
+    """Handle messages until ``stop`` is set, and then finish those that are being handled."""
+
+    async def stop_consumer() -> None:
+        await stop.wait()
+        consumer.stop()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop_consumer)
+        await consumer.run(handler, concurrency=concurrency)
+        tasks.cancel_scope.cancel()
+
+
+def never_giving_up(consumer: ConsumerFlags) -> ConsumerFlags:
+    """The same, but unless ``--consumer-opt max_attempts`` was given a message is tried until it arrives.
+
+    With the 5 attempts of nsq_to_http and nsq_to_nsq messages are lost when a destination is away for longer;
+    and a bound finishes messages that are not in an archive.
+    """
+    given = click.get_current_context().params["consumer_opt"]
+    if any(pair.partition(",")[0].replace("-", "_") == "max_attempts" for pair in given):
+        return consumer
+    return replace(consumer, options=replace(consumer.options, max_attempts=0))

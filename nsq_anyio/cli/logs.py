@@ -1,0 +1,64 @@
+"""The log of a command, on stderr, for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+__all__ = ["LEVELS", "set_up_logging"]
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "fatal": logging.CRITICAL,
+}
+"""The values of ``--log-level``; ``warn`` and ``fatal`` are the Go tools' words."""
+
+_HTTP_LOGGERS = ("httpx", "httpcore")  # they log every request; polls make many
+
+
+def set_up_logging(level: str, format: str) -> None:
+    """Log to stderr.
+
+    :param level: one of `LEVELS`
+    :param format: ``text``, or ``json`` for an object a line
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JSONFormatter() if format == "json" else _TextFormatter())
+    number = LEVELS[level]
+    logging.basicConfig(level=number, handlers=[handler], force=True)
+    for name in _HTTP_LOGGERS:
+        quiet = logging.WARNING if number > logging.DEBUG else logging.NOTSET
+        logging.getLogger(name).setLevel(max(quiet, number))
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        del datefmt
+        return _time(record)
+
+
+class _JSONFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

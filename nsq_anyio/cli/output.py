@@ -1,0 +1,68 @@
+"""Standard output, as bytes."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+import anyio
+import anyio.to_thread
+import click
+
+__all__ = ["Output", "OutputClosed"]
+
+
+class OutputClosed(Exception):
+    """Whoever read the output went away: there is nothing left to do, and nothing to say about it."""
+
+
+class Output:
+    """Writes bytes to a file descriptor without holding up the event loop.
+
+    :param descriptor: default: standard output
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = sys.stdout.fileno() if descriptor is None else descriptor
+        mode = os.fstat(self._descriptor).st_mode
+        self._is_file = stat.S_ISREG(mode)
+        self._is_pipe = stat.S_ISFIFO(mode)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person looks at it."""
+        return os.isatty(self._descriptor)
+
+    async def write(self, data: bytes) -> None:
+        """Write all of ``data``; what is written is not cancelled in the middle.
+
+        :raises OutputClosed: if nobody reads it any more
+        :raises click.ClickException: if it cannot be written, as to a full disk
+        """
+        if self._is_file:
+            self._write(data)  # never waits for a reader, and is cheaper than a thread
+        else:
+            await anyio.to_thread.run_sync(self._write, data)
+
+    async def wait_closed(self) -> None:
+        """Wait until whoever reads the output goes away, where the system tells: of a pipe.
+
+        Without it a command that waits for messages would notice at the next one.
+
+        :raises OutputClosed: then
+        """
+        if not self._is_pipe or sys.platform == "win32":
+            return
+        await anyio.wait_readable(self._descriptor)  # the end to write to wakes up by its error alone
+        raise OutputClosed
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except BrokenPipeError:
+            raise OutputClosed from None
+        except OSError as error:
+            raise click.ClickException(f"cannot write the output: {error.strerror}") from error

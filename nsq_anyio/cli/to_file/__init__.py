@@ -1,0 +1,16 @@
+"""``nsq-anyio to-file``: messages into files.
+
+::
+
+    command      the flags
+    archives     topics come and go, all end together          topics
+    archiver     one topic: write, sync, and only then FIN
+    archive      the files of a topic, one after the other     names  rotation
+    open_file    one file                                      encodings  directories
+"""
+
+from __future__ import annotations
+
+from .command import to_file
+
+__all__ = ["to_file"]

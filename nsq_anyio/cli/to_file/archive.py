@@ -1,0 +1,176 @@
+"""The files of one topic, one after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from .directories import make_directories, move_exclusively
+from .encodings import Encoding
+from .names import TopicNames, with_revision
+from .open_file import OpenFile
+from .rotation import Rotation
+
+__all__ = ["Archive", "ArchiveOptions"]
+
+_log = logging.getLogger("nsq_anyio.to_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions:
+    """What the archives of all topics have in common.
+
+    :param output_dir: where finished files are
+    :param work_dir: where files are while they are written; may be the same
+    :param encoding: how they are compressed; None for not at all
+    :param rotation: when a file is ended, beside the change of its name
+    :param skip_empty_files: whether a file is opened with its first message only
+    """
+
+    output_dir: Path
+    work_dir: Path
+    encoding: Encoding | None
+    rotation: Rotation
+    skip_empty_files: bool
+
+    @property
+    def moves(self) -> bool:
+        """Whether finished files are moved."""
+        return self.work_dir != self.output_dir
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether each file is new; otherwise one that exists may be appended to."""
+        return self.encoding is not None or self.rotation.interval > 0
+
+    @property
+    def numbered(self) -> bool:
+        """Whether files of one name need numbers."""
+        return self.exclusive or self.rotation.size > 0 or self.moves
+
+
+class Archive:
+    """Writes the lines of one topic; its methods block, and are called one at a time.
+
+    Everything raises `OSError` if the file system fails, and nothing but `abandon` is to be called then.
+
+    :param clock: tells the local time, which names files
+    :param monotonic: tells seconds that only grow, for the age of files
+    """
+
+    def __init__(
+        self,
+        names: TopicNames,
+        options: ArchiveOptions,
+        *,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._names = names
+        self._options = options
+        self._clock = clock
+        self._monotonic = monotonic
+        self._file: OpenFile | None = None
+        self._name = ""
+        self._revision = 0
+        self._opened_at = 0.0
+
+    @property
+    def path(self) -> Path | None:
+        """The file that is being written."""
+        return self._file.path if self._file else None
+
+    def write(self, bodies: Sequence[bytes]) -> None:
+        """Add a line for each body, in as many files as that takes."""
+        name = self._names.at(self._clock())
+        while bodies:
+            file = self._file_for(name)
+            count = self._options.rotation.count_fitting(file.size, bodies)
+            file.write(bodies[:count])
+            bodies = bodies[count:]
+
+    def sync(self) -> None:
+        """Return when all that was written survives a crash of the machine."""
+        if self._file is not None:
+            self._file.sync()
+
+    def tick(self) -> None:
+        """End a file whose time is over, and begin the next one unless empty files are not wanted."""
+        name = self._names.at(self._clock())
+        if self._options.skip_empty_files:
+            self._end_if_due(name)
+        else:
+            self._file_for(name)
+
+    def close(self) -> None:
+        """End the file; the next message begins another, or goes on in one of the same name."""
+        if self._file is not None:
+            self._file.close()
+            self._finish(self._file)
+
+    def abandon(self) -> None:
+        """End the file after an error, with what was synced."""
+        if self._file is not None:
+            if self._file.abandon():
+                self._finish(self._file)
+            self._file = None
+
+    # Which file
+
+    def _file_for(self, name: str) -> OpenFile:
+        self._end_if_due(name)
+        if self._file is None:
+            self._file = self._open(name)
+        return self._file
+
+    def _end_if_due(self, name: str) -> None:
+        if self._file is None:
+            return
+        if name != self._name:
+            reason: str | None = f"its name is {name!r} now"
+        else:
+            age = self._monotonic() - self._opened_at
+            reason = self._options.rotation.reason(size=self._file.size, age=age)
+        if reason is not None:
+            _log.info("ending %s: %s", self._file.path, reason)
+            self.close()
+
+    def _open(self, name: str) -> OpenFile:
+        options = self._options
+        self._revision = self._revision + 1 if name == self._name else 0
+        self._name = name
+        self._opened_at = self._monotonic()
+        for directory in dict.fromkeys((options.work_dir, options.output_dir)):
+            make_directories((directory / name).parent)
+        while True:
+            relative = with_revision(name, self._revision)
+            path = options.work_dir / relative
+            if not (options.moves and (options.output_dir / relative).exists()):
+                try:
+                    file = OpenFile(path, options.encoding, exclusive=options.exclusive)
+                except FileExistsError:
+                    pass
+                else:
+                    if not options.rotation.is_full(file.size):
+                        _log.info("writing to %s", path)
+                        return file
+                    file.close()
+            self._revision += 1
+
+    def _finish(self, file: OpenFile) -> None:
+        """Move the ended file to where it belongs, under the next number that is free."""
+        self._file = None
+        if not self._options.moves:
+            return
+        while True:
+            target = self._options.output_dir / with_revision(self._name, self._revision)
+            try:
+                move_exclusively(file.path, target)
+            except FileExistsError:
+                self._revision += 1
+            else:
+                _log.info("moved %s to %s", file.path, target)
+                return

@@ -1,0 +1,162 @@
+"""One topic: its messages are written, synced, and only then finished."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from ...checks import check_integer, check_seconds
+from ...consumer import Consumer, Message
+from ...consumer.batches import Batches
+from ...errors import NSQError
+from .archive import Archive
+
+__all__ = ["Archiver", "CannotWrite", "Syncing"]
+
+_log = logging.getLogger("nsq_anyio.to_file")
+
+_GATHERING = 0.1
+"""Seconds in which more messages are waited for, to write them at once: soon enough for ``tail -f``."""
+
+
+class CannotWrite(NSQError):
+    """The file system refuses; what was not synced went back to nsqd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Syncing:
+    """When messages are synced and finished.
+
+    :param interval: seconds after which that happens at the latest, 0.01 or more
+    :param max_in_flight: messages that wait for it at most
+    :raises InvalidOption: for a value out of range
+    """
+
+    interval: float
+    max_in_flight: int
+
+    def __post_init__(self) -> None:
+        check_seconds("sync_interval", self.interval, 0.01)
+        check_integer("max_in_flight", self.max_in_flight, 1)
+
+
+class Archiver:
+    """Archives one topic until it is stopped.
+
+    ::
+
+        batch -> write -> [starved, full, the interval is over, or the end: sync -> FIN of all] -> batch ...
+
+    All that blocks runs in a thread, so heartbeats are answered while a disk is slow.
+    """
+
+    def __init__(
+        self, consumer: Consumer, archive: Archive, syncing: Syncing, threads: anyio.CapacityLimiter
+    ) -> None:
+        self._consumer = consumer
+        self._archive = archive
+        self._syncing = syncing
+        self._threads = threads
+        self._unsynced: list[Message] = []
+        self._waiting = anyio.CancelScope()
+        self._reopening = False
+        self._ended = False
+        self.archived: int = 0
+
+    def reopen(self) -> None:
+        """End the file soon; the next message opens another, or the same name anew."""
+        self._reopening = True
+        self._waiting.cancel()
+
+    async def run(self) -> None:
+        """Archive until the consumer is stopped.
+
+        :raises CannotWrite: if the file system fails
+        """
+        try:
+            await self._run()
+        except OSError as error:
+            path = f"{self._archive.path}: " if self._archive.path else ""
+            reason = f"{path}{error if error.filename else error.strerror or error}"
+            await self._abandon()
+            waiting = self._consumer.in_flight
+            raise CannotWrite(f"cannot write {reason}; {waiting} messages go back to nsqd") from error
+        except BaseException:
+            await self._abandon()
+            raise
+
+    async def _run(self) -> None:
+        # A tick interrupts the gathering, which begins anew then, and must end before the next tick.
+        gathering = min(_GATHERING, self._syncing.interval / 2)
+        batches = self._consumer.batches(self._syncing.max_in_flight, gathering)
+        tick_at = anyio.current_time() + self._interval()
+        while not self._ended:
+            batch = await self._next(batches, tick_at)
+            self._unsynced += batch
+            is_due = anyio.current_time() >= tick_at
+            closing = self._ended or self._reopening
+            self._reopening = False
+            syncing = (
+                is_due
+                or closing
+                or len(self._unsynced) >= self._syncing.max_in_flight
+                or self._consumer.is_starved
+            )
+            bodies = [message.body for message in batch]
+            await self._in_thread(
+                partial(self._store, bodies, syncing=syncing, ticking=is_due, closing=closing)
+            )
+            if syncing:
+                self._finish()
+            if is_due:
+                tick_at = anyio.current_time() + self._interval()
+            elif not syncing:  # an nsqd with a shorter timeout may have come
+                tick_at = min(tick_at, anyio.current_time() + self._interval())
+
+    async def _next(self, batches: Batches, tick_at: float) -> Sequence[Message]:
+        """Wait for messages; none come when it is time for something else."""
+        if not self._reopening:
+            with anyio.CancelScope(deadline=tick_at) as self._waiting:
+                try:
+                    return await anext(batches)
+                except StopAsyncIteration:
+                    self._ended = True
+        return ()
+
+    def _interval(self) -> float:
+        """Seconds between syncs: no message may time out at nsqd while it waits for one."""
+        connections = self._consumer.statistics().per_connection
+        timeouts = [connection.identity.msg_timeout for connection in connections]
+        return min([self._syncing.interval, *(timeout / 2 for timeout in timeouts if timeout)])
+
+    def _store(self, bodies: Sequence[bytes], *, syncing: bool, ticking: bool, closing: bool) -> None:
+        if bodies:
+            self._archive.write(bodies)
+        if closing:
+            self._archive.close()
+        elif ticking:
+            self._archive.tick()
+        if syncing:
+            self._archive.sync()
+
+    def _finish(self) -> None:
+        for message in self._unsynced:
+            message.finish()
+        self.archived += len(self._unsynced)
+        _log.debug("synced %d messages", len(self._unsynced))
+        self._unsynced.clear()
+
+    async def _abandon(self) -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._in_thread(self._archive.abandon)
+            except OSError as error:
+                _log.error("cannot tidy up after the error before: %s", error)
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        await anyio.to_thread.run_sync(work, limiter=self._threads)

@@ -1,0 +1,158 @@
+"""All topics: archivers come with their topics, and end together."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ...connection.background import background_tasks
+from ...consumer import Consumer
+from ...errors import HTTPError, NSQError, PermanentRefusal
+from .archive import Archive
+from .archiver import Archiver, Syncing
+from .topics import Topics
+
+__all__ = ["Archives"]
+
+_log = logging.getLogger("nsq_anyio.to_file")
+
+_THREADS = 8
+"""Topics that are written at once; a disk serves no more than that better."""
+
+
+class _Running(NamedTuple):
+    consumer: Consumer
+    archiver: Archiver
+
+
+class Archives:
+    """Archives topics until it is told to stop, or one of them fails.
+
+    :param consume: makes the consumer of a topic
+    :param open_archive: makes the archive of a topic
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        consume: Callable[[str], AbstractAsyncContextManager[Consumer]],
+        open_archive: Callable[[str], Archive],
+        syncing: Syncing,
+    ) -> None:
+        self._topics = topics
+        self._consume = consume
+        self._open_archive = open_archive
+        self._syncing = syncing
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._begun: set[str] = set()
+        self._running: dict[str, _Running] = {}
+        self._ending = anyio.Event()
+        self._failure: NSQError | None = None
+        self.archived: int = 0
+
+    async def run(self, stopping: anyio.Event) -> None:
+        """Archive until ``stopping`` is set; what was received is synced and finished then.
+
+        :raises ClusterFailed: if no nsqlookupd answers at the beginning
+        :raises CannotWrite: if the file system fails; the other topics are ended in good order before
+        :raises NSQError: if an nsqd refuses for good, likewise
+        """
+        async with anyio.create_task_group() as archiving:
+            async with background_tasks() as helpers:
+                if hasattr(signal, "SIGHUP"):
+                    await helpers.start(self._reopen_on_hangup)
+                helpers.start_soon(self._end_after, stopping)
+                helpers.start_soon(self._begin_topics, archiving)
+                await self._ending.wait()
+            for running in self._running.values():
+                running.consumer.stop()
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, topic: str, error: NSQError) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._ending.set()
+        else:  # only one can be raised
+            _log.error("topic %s: %s", topic, error)
+
+    # Topics
+
+    async def _begin_topics(self, archiving: TaskGroup) -> None:
+        try:
+            topics = await self._topics.first()
+        except HTTPError as error:
+            self._failure = error
+            self._ending.set()
+            return
+        self._begin(topics, archiving)
+        while self._topics.are_listed:
+            await anyio.sleep(self._topics.refresh_interval)
+            await self._refresh(archiving)
+
+    async def _refresh(self, archiving: TaskGroup) -> None:
+        try:
+            reply = await self._topics.listed()
+        except HTTPError as error:
+            _log.warning("cannot refresh the topics: %s", error)
+            return
+        self._begin(reply.value, archiving)
+        for failure in reply.failures:
+            _log.warning("cannot refresh all topics: %s", failure)
+        if not reply.failures:
+            self._end_vanished(reply.value)
+
+    def _begin(self, topics: tuple[str, ...], archiving: TaskGroup) -> None:
+        for topic in topics:
+            if topic not in self._begun:
+                self._begun.add(topic)
+                archiving.start_soon(self._archive, topic)
+
+    def _end_vanished(self, topics: tuple[str, ...]) -> None:
+        """End those that nobody lists any more, once no nsqd has them either."""
+        for topic, running in self._running.items():
+            if topic not in topics and not running.consumer.connections:
+                _log.info("topic %s is gone", topic)
+                running.consumer.stop()
+
+    async def _archive(self, topic: str) -> None:
+        try:
+            async with self._consume(topic) as consumer:
+                archiver = Archiver(consumer, self._open_archive(topic), self._syncing, self._threads)
+                self._running[topic] = _Running(consumer, archiver)
+                if self._ending.is_set():
+                    consumer.stop()
+                _log.info("archiving topic %s", topic)
+                try:
+                    await archiver.run()
+                finally:
+                    del self._running[topic]
+                    self.archived += archiver.archived
+        except PermanentRefusal as error:
+            if self._topics.are_listed:  # others may be allowed, and this one at the next refresh
+                _log.error("topic %s is left out: %s", topic, error)
+            else:
+                self._fail(topic, error)
+        except NSQError as error:
+            self._fail(topic, error)
+        finally:
+            self._begun.discard(topic)
+
+    # Signals
+
+    async def _end_after(self, stopping: anyio.Event) -> None:
+        await stopping.wait()
+        self._ending.set()
+
+    async def _reopen_on_hangup(self, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGHUP) as hangups:
+            task_status.started()
+            async for _ in hangups:
+                for running in self._running.values():
+                    running.archiver.reopen()

@@ -1,0 +1,276 @@
+"""The command ``to-file``: its flags, and what they make."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import anyio
+import click
+
+from ...consumer import consume
+from ...names import check_channel
+from ...transport.tls_context import client_context, tls_options
+from ..command import UtilityCommand, command_flags
+from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
+from ..forwarding import never_giving_up
+from ..go_flags import duration
+from ..nsqd_flags import boolean_option
+from ..reach import check_reachable
+from ..run import run_draining
+from .archive import Archive, ArchiveOptions
+from .archiver import Syncing
+from .archives import Archives
+from .directories import make_directories
+from .encodings import Encoding, Gzip, Zstd
+from .names import NameFormat
+from .rotation import Rotation
+from .topics import Topics
+
+__all__ = ["to_file"]
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
+
+
+@click.command(
+    "to-file",
+    cls=UtilityCommand,
+    epilog="""\b
+Example:
+    nsq-anyio to-file --topic clicks --lookupd-http-address 127.0.0.1:4161 \\
+      --output-dir /var/log/nsq --gzip""",
+)
+@click.option("--topic", "topics", multiple=True, help="A topic to archive; repeatable.")
+@click.option(
+    "--topic-pattern",
+    type=_pattern,
+    metavar="REGEX",
+    help="Archive the topics in whose names this is found, of those given or else of all that the "
+    "nsqlookupds list.",
+)
+@click.option(
+    "--topic-refresh",
+    type=duration,
+    default="1m",
+    show_default=True,
+    metavar="DURATION",
+    help="How often the nsqlookupds are asked for new topics, when none are given.",
+)
+@click.option("--channel", default="nsq_to_file", show_default=True, help="The channel of each topic.")
+@source_flags
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="/tmp",  # noqa: S108 - as nsq_to_file
+    show_default=True,
+    help="Where finished files are.",
+)
+@click.option(
+    "--work-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where files are while they are written, on the same file system.  [default: --output-dir]",
+)
+@click.option(
+    "--filename-format",
+    default="<TOPIC>.<HOST><REV>.<DATETIME>.log",
+    show_default=True,
+    help="Of <TOPIC>, <HOST>, <PID>, <DATETIME> and <REV>, a number that grows when a file exists already; "
+    "a / starts a directory.",
+)
+@click.option(
+    "--datetime-format",
+    default="%Y-%m-%d_%H",
+    show_default=True,
+    help="What <DATETIME> stands for, as of strftime. When it changes, the next file begins.",
+)
+@boolean_option("--utc", "Take <DATETIME> in UTC, not in local time.")
+@click.option(
+    "--host-identifier",
+    default="",
+    help="What <HOST> stands for, of <SHORT_HOST> and <HOSTNAME>.  [default: <SHORT_HOST>]",
+)
+@boolean_option("--gzip", "Compress with gzip; each sync ends a member.")
+@click.option("--gzip-level", type=click.IntRange(1, 9), default=6, show_default=True, help="Of --gzip.")
+@boolean_option("--zstd", "Compress with zstd; each sync ends a frame. Needs the extra zstd.")
+@click.option("--zstd-level", type=click.IntRange(1, 22), default=3, show_default=True, help="Of --zstd.")
+@boolean_option("--skip-empty-files", "Begin no file before there is a message for it.")
+@click.option(
+    "--rotate-size",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="BYTES",
+    help="End a file once it is larger, before compression; 0 never does.",
+)
+@click.option(
+    "--rotate-interval",
+    type=duration,
+    default="0",
+    show_default=True,
+    metavar="DURATION",
+    help="End a file after that long; 0 never does.",
+)
+@click.option(
+    "--sync-interval",
+    type=duration,
+    default="30s",
+    show_default=True,
+    metavar="DURATION",
+    help="Sync, and finish what was synced, after that long at the latest: sooner when --max-in-flight "
+    "messages wait for it, or half of nsqd's message timeout is over.",
+)
+@click.option(
+    "--http-client-connect-timeout",
+    type=duration,
+    default="2s",
+    show_default=True,
+    metavar="DURATION",
+    help="To connect to an nsqlookupd for its topics.",
+)
+@click.option(
+    "--http-client-request-timeout",
+    type=duration,
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    help="For its answer, after that.",
+)
+@click.option("--log-prefix", hidden=True, help="Without effect: lines of the log name their logger.")
+@connection_flags
+@consumer_flags
+@command_flags
+def to_file(
+    *,
+    topics: Sequence[str],
+    topic_pattern: re.Pattern[str] | None,
+    topic_refresh: float,
+    channel: str,
+    source: Source,
+    output_dir: Path,
+    work_dir: Path | None,
+    filename_format: str,
+    datetime_format: str,
+    utc: bool,
+    host_identifier: str,
+    gzip: bool,
+    gzip_level: int,
+    zstd: bool,
+    zstd_level: int,
+    skip_empty_files: bool,
+    rotate_size: int,
+    rotate_interval: float,
+    sync_interval: float,
+    http_client_connect_timeout: float,
+    http_client_request_timeout: float,
+    log_prefix: str | None,
+    consumer: ConsumerFlags,
+    backend: str,
+) -> None:
+    """Write the messages of topics to files, a line each.
+
+    A message is finished only when it is on the disk. What was not synced when this ends, in whatever way, is
+    delivered again, so a message may be in the files more than once, and none is missing.
+
+    SIGHUP ends the files that are being written, so that they can be rotated by others. SIGINT and SIGTERM
+    sync, finish, and end with 0. When a file cannot be written, all topics end in good order, with 1.
+    """
+    if log_prefix is not None:
+        click.echo("note: --log-prefix has no effect", err=True)
+    check_channel(channel)
+    tls = tls_options(consumer.options.lookupd_tls)
+    chosen = Topics(
+        named=tuple(topics),
+        pattern=topic_pattern,
+        nsqlookupds=source.nsqlookupd or (),
+        refresh_interval=topic_refresh,
+        timeout=http_client_connect_timeout + http_client_request_timeout,
+        ssl_context=None if tls is None else client_context(tls),
+    )
+    options = ArchiveOptions(
+        output_dir=output_dir,
+        work_dir=output_dir if work_dir is None or _is_same(work_dir, output_dir) else work_dir,
+        encoding=_encoding(gzip=gzip, gzip_level=gzip_level, zstd=zstd, zstd_level=zstd_level),
+        rotation=Rotation(rotate_size, rotate_interval),
+        skip_empty_files=skip_empty_files,
+    )
+    suffix = options.encoding.suffix if options.encoding else ""
+    syncing = Syncing(sync_interval, consumer.max_in_flight)
+    names = NameFormat(filename_format, datetime_format, host_identifier, suffix, options.numbered)
+    clock = partial(datetime.now, UTC) if utc else _local_time
+    names.of_topic("topic").at(clock())  # tells now what is wrong with it
+    _check_topics_have_files_of_their_own(chosen, names, options)
+    _check_directories(options)
+    consuming = partial(
+        consume,
+        channel=channel,
+        nsqd=source.nsqd,
+        nsqlookupd=source.nsqlookupd,
+        max_in_flight=consumer.max_in_flight,
+        options=never_giving_up(consumer).options,
+        connection=consumer.connection,
+    )
+    archives = Archives(
+        chosen,
+        consuming,
+        lambda topic: Archive(names.of_topic(topic), options, clock=clock, monotonic=time.monotonic),
+        syncing,
+    )
+
+    async def run(stop: anyio.Event) -> None:
+        await check_reachable(source, consumer)
+        await archives.run(stop)
+
+    run_draining(run, backend)
+
+
+def _is_same(work_dir: Path, output_dir: Path) -> bool:
+    """Whether both are one directory, however they are written."""
+    return work_dir.resolve() == output_dir.resolve()
+
+
+def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: ArchiveOptions) -> None:
+    """Topics may append to one file together, but not when the one that ends first moves it away."""
+    several = topics.are_listed or len(set(topics.named)) > 1
+    if several and options.moves and not options.exclusive and "<TOPIC>" not in names.filename_format:
+        raise click.UsageError(
+            f"--filename-format={names.filename_format!r} gives all topics one file, which --work-dir moves: "
+            "add <TOPIC>"
+        )
+
+
+def _local_time() -> datetime:
+    return datetime.now().astimezone()
+
+
+def _encoding(*, gzip: bool, gzip_level: int, zstd: bool, zstd_level: int) -> Encoding | None:
+    if gzip and zstd:
+        raise click.UsageError("use --gzip or --zstd, not both")
+    if gzip:
+        return Gzip(gzip_level)
+    return Zstd(zstd_level) if zstd else None
+
+
+def _check_directories(options: ArchiveOptions) -> None:
+    """Say at once what would stop the first message."""
+    for directory in dict.fromkeys((options.output_dir, options.work_dir)):
+        try:
+            make_directories(directory)
+        except OSError as error:
+            raise click.ClickException(f"cannot make directory {directory}: {error.strerror}") from error
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise click.ClickException(f"cannot write to directory {directory}: permission denied")
+    if options.output_dir.stat().st_dev != options.work_dir.stat().st_dev:
+        raise click.ClickException(
+            f"--work-dir={options.work_dir} and --output-dir={options.output_dir} are on different file "
+            "systems: finished files are moved without copying, so both must be on one"
+        )

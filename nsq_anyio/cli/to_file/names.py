@@ -1,0 +1,116 @@
+"""File names: a format, whose ``<...>`` stand for the topic, the host, the time and so on."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from ...errors import InvalidOption
+from .datetime_format import check_datetime_format, format_datetime
+
+__all__ = ["REVISION", "NameFormat", "TopicNames", "with_revision"]
+
+REVISION = "<REV>"
+
+_PLACEHOLDER = re.compile(r"<(TOPIC|HOST|PID|DATETIME)>")
+_HOST_PLACEHOLDER = re.compile(r"<(SHORT_HOST|HOSTNAME)>")
+_ESCAPED_DOT = "%2E"
+
+
+@dataclass(frozen=True, slots=True)
+class NameFormat:
+    """How files are named, for all topics.
+
+    :param filename_format: with ``<TOPIC>``, ``<HOST>``, ``<PID>``, ``<DATETIME>``, ``<REV>``; a ``/`` starts
+        a directory
+    :param datetime_format: what ``<DATETIME>`` stands for, as of strftime(3)
+    :param host_identifier: what ``<HOST>`` stands for, with ``<SHORT_HOST>`` and ``<HOSTNAME>``; empty for
+        the host's name up to its first dot
+    :param suffix: appended to names that do not end in it
+    :param numbered: whether ``<REV>`` numbers the files of one name; otherwise it is left out
+    :raises InvalidOption: if files are to be numbered and there is no ``<REV>``, for an unknown directive of
+        a date, or for a name that leaves the directory
+    """
+
+    filename_format: str
+    datetime_format: str
+    host_identifier: str
+    suffix: str
+    numbered: bool
+
+    def __post_init__(self) -> None:
+        check_datetime_format(self.datetime_format)
+        if self.numbered and REVISION not in self.filename_format:
+            raise InvalidOption(
+                f"--filename-format={self.filename_format!r} is not valid: add {REVISION}, which compressed, "
+                "rotated and moved files need to never overwrite one another"
+            )
+
+    def of_topic(self, topic: str) -> TopicNames:
+        """The names of the files of one topic."""
+        return TopicNames(self, topic)
+
+    def host(self) -> str:
+        """What ``<HOST>`` stands for on this machine."""
+        hostname = socket.gethostname()
+        values = {"HOSTNAME": hostname, "SHORT_HOST": hostname.partition(".")[0]}
+        return _replaced(_HOST_PLACEHOLDER, self.host_identifier or "<SHORT_HOST>", values)
+
+
+class TopicNames:
+    """The names of one topic's files.
+
+    :raises InvalidOption: for a name that leaves the directory
+    """
+
+    def __init__(self, name_format: NameFormat, topic: str) -> None:
+        self._datetime_format = name_format.datetime_format
+        template = name_format.filename_format
+        if not name_format.numbered:
+            template = template.replace(REVISION, "")
+        if not template.endswith(name_format.suffix):
+            template += name_format.suffix
+        self._template = template
+        self._values = {
+            "TOPIC": _harmless(topic),
+            "HOST": name_format.host(),
+            "PID": str(os.getpid()),
+        }
+
+    def at(self, moment: datetime) -> str:
+        """The name of the files of a moment, relative to the directory, with ``<REV>`` left in.
+
+        :raises InvalidOption: if it leaves the directory
+        """
+        values = self._values | {"DATETIME": format_datetime(self._datetime_format, moment)}
+        name = _replaced(_PLACEHOLDER, self._template, values)
+        # As the real one does, "/a//./b" is taken as "a/b"; what it takes for "../a", is not.
+        parts = [part for part in PurePosixPath(name).parts if part.strip("/")]
+        if not parts or ".." in parts or name.endswith("/") or "\0" in name:
+            raise InvalidOption(
+                f"--filename-format gives {name!r}, which is no file in a directory below: use names without "
+                "'..' as a part, and --output-dir for the directory"
+            )
+        return "/".join(parts)
+
+
+def with_revision(name: str, revision: int) -> str:
+    """The name with its number in place of ``<REV>``."""
+    return name.replace(REVISION, f"-{revision:06d}")
+
+
+def _replaced(placeholder: re.Pattern[str], text: str, values: dict[str, str]) -> str:
+    # In one pass, so that nothing in a value is taken for a placeholder.
+    return placeholder.sub(lambda found: values[found[1]], text)
+
+
+def _harmless(topic: str) -> str:
+    """The topic, but for ``.`` and ``..``, which nsqd allows and which a file system has other uses for.
+
+    No topic has a ``%`` in it, so no other one has such a name.
+    """
+    return _ESCAPED_DOT * len(topic) if topic in {".", ".."} else topic

@@ -1,0 +1,118 @@
+"""One file that is being written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from .directories import sync_directory, sync_file
+from .encodings import Encoding
+
+__all__ = ["OpenFile"]
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_MODE = 0o666
+"""Less the umask, as the real one's."""
+
+
+class OpenFile:
+    """A file that takes lines.
+
+    Without an encoding, lines are in the file as soon as they are written. With one, they wait for the next
+    sync, which makes them a member.
+
+    :param exclusive: whether the file must be new; otherwise lines are appended to one that exists
+    :ivar size: bytes in it, those of this process before compression
+    :raises FileExistsError: if it must be new and is not
+    :raises OSError: if it cannot be opened otherwise
+    """
+
+    def __init__(self, path: Path, encoding: Encoding | None, *, exclusive: bool) -> None:
+        self.path = path
+        self.exclusive = exclusive
+        self._encoding = encoding
+        self._waiting: list[bytes] = []
+        self._unsynced = False
+        self._named = False
+        self._descriptor = os.open(path, _FLAGS | (os.O_EXCL if exclusive else os.O_APPEND), _MODE)
+        self.size: int = os.fstat(self._descriptor).st_size
+        self._synced_length = self.size
+        # A line that a killed process has left without its end would damage the first one of this process.
+        self._lead = b"\n" if self.size and _last_byte(path) != b"\n" else b""
+        self._is_open = True
+
+    def write(self, bodies: Sequence[bytes]) -> None:
+        """Add a line for each body.
+
+        :raises OSError: if that fails; then only `abandon` is left to do
+        """
+        lines = b"\n".join([*bodies, b""])
+        if self._encoding is not None:
+            self._waiting.append(lines)
+        else:
+            self._write(self._lead + lines)
+            self._lead = b""
+        self._unsynced = True
+        self.size += len(lines)
+
+    def sync(self) -> None:
+        """Return when all that was written survives a crash of the machine.
+
+        :raises OSError: if that fails; then only `abandon` is left to do
+        """
+        if not self._unsynced:
+            return
+        if self._encoding is not None:
+            self._write(self._encoding.encode(b"".join(self._waiting)))
+            self._waiting.clear()
+        sync_file(self._descriptor)
+        if not self._named:
+            sync_directory(self.path.parent)
+            self._named = True
+        self._synced_length = os.fstat(self._descriptor).st_size
+        self._unsynced = False
+
+    def close(self) -> None:
+        """Sync, and end the file.
+
+        :raises OSError: if that fails; then only `abandon` is left to do
+        """
+        if self._encoding is not None and not self.size:
+            self._unsynced = True  # without any member it would not be a compressed file
+        self.sync()
+        self._close()
+
+    def abandon(self) -> bool:
+        """End the file after an error, with what was synced: no half a line and no half a member.
+
+        :return: whether anything is left of it; if not, the file is gone
+        :raises OSError: if that fails
+        """
+        if not self._is_open:
+            return True
+        try:
+            # A file that may be shared is left alone; who appends to it next ends the line that was cut.
+            if self.exclusive:
+                os.ftruncate(self._descriptor, self._synced_length)
+        finally:
+            self._close()
+        if self.exclusive and not self._synced_length:
+            self.path.unlink()
+            return False
+        return True
+
+    def _close(self) -> None:
+        self._is_open = False
+        os.close(self._descriptor)
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+
+def _last_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1)

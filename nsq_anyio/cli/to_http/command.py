@@ -1,0 +1,169 @@
+"""``nsq-anyio to-http``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import httpx
+
+from ...names import check_channel, check_topic
+from ...options import TLSOptions, default_user_agent
+from ..command import UtilityCommand, command_flags
+from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
+from ..forwarding import never_giving_up
+from ..go_flags import duration
+from ..header_flag import parse_header
+from ..http_tls_flags import http_tls_flags
+from ..run import run_draining
+from .endpoint import Endpoint, get_endpoint, post_endpoint
+from .forward import MODES
+from .run import ToHttp
+from .status_policy import StatusPolicy
+
+__all__ = ["to_http"]
+
+_CONTENT_TYPE = "application/octet-stream"
+
+
+@click.command(
+    "to-http",
+    cls=UtilityCommand,
+    epilog="\b\nExample:\n  nsq-anyio to-http --topic=clicks --lookupd-http-address=127.0.0.1:4161 \\\n"
+    "      --post=http://127.0.0.1:8080/clicks --on-status=4xx=discard",
+)
+@click.option("--topic", required=True, help="The topic to consume.")
+@click.option("--channel", default="nsq_to_http", show_default=True, help="Its channel.")
+@click.option(
+    "--post",
+    multiple=True,
+    metavar="URL",
+    help="Where to send messages as the body of a POST; repeatable.",
+)
+@click.option(
+    "--get",
+    multiple=True,
+    metavar="URL",
+    help="Where to send messages in the URL of a GET, escaped, in place of its one %s; repeatable.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="hostpool",
+    show_default=True,
+    help="Which of several addresses gets a message: in turn without those that fail (hostpool), in turn, "
+    "mostly the fastest, the one with the fewest under way, or all of them.",
+)
+@click.option(
+    "--on-status",
+    multiple=True,
+    metavar="STATUS=ACTION",
+    help="What a status such as 404 or 4xx means: finish (delivered), discard (never to be delivered), "
+    "requeue (later, others meanwhile), or backoff (later, and slow down). Repeatable; 2xx is "
+    "finish, anything else backoff.",
+)
+@click.option(
+    "-n",
+    "--n",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How many requests may run at once.",
+)
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="The part of the messages to send; the others are finished.",
+)
+@click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of each request; repeatable.")
+@click.option(
+    "--content-type", default=_CONTENT_TYPE, show_default=True, help="The Content-Type of each POST."
+)
+@click.option(
+    "--http-client-connect-timeout",
+    type=duration,
+    default="2s",
+    show_default=True,
+    metavar="DURATION",
+    help="To connect.",
+)
+@click.option(
+    "--http-client-request-timeout",
+    type=duration,
+    default="20s",
+    show_default=True,
+    metavar="DURATION",
+    help="For a whole request.",
+)
+@click.option(
+    "--status-every",
+    type=click.IntRange(min=0),
+    default=250,
+    show_default=True,
+    help="How many successes make a line of the log with their times; 0 for none.",
+)
+@http_tls_flags
+@source_flags
+@connection_flags
+@consumer_flags
+@command_flags
+def to_http(
+    source: Source,
+    consumer: ConsumerFlags,
+    backend: str,
+    topic: str,
+    channel: str,
+    post: Sequence[str],
+    get: Sequence[str],
+    mode: str,
+    on_status: Sequence[str],
+    n: int,
+    sample: float,
+    header: Sequence[str],
+    content_type: str,
+    http_client_connect_timeout: float,
+    http_client_request_timeout: float,
+    http_tls: TLSOptions,
+    status_every: int,
+) -> None:
+    """Send the messages of a topic to HTTP servers.
+
+    A message is finished once a server has taken it. Those that cannot be delivered are tried again, for as
+    long as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts.
+    """
+    job = ToHttp(
+        source=source,
+        topic=check_topic(topic),
+        channel=check_channel(channel),
+        concurrency=n,
+        endpoints=_endpoints(post, get),
+        mode=mode,
+        policy=StatusPolicy.parse(on_status),
+        sample=sample,
+        headers=_headers(header, content_type, is_post=bool(post)),
+        http_tls=http_tls,
+        connect_timeout=http_client_connect_timeout,
+        request_timeout=http_client_request_timeout,
+        status_every=status_every,
+        consumer=never_giving_up(consumer),
+    )
+    run_draining(job.run, backend)
+
+
+def _endpoints(post: Sequence[str], get: Sequence[str]) -> list[Endpoint]:
+    if bool(post) == bool(get):
+        given = "both" if post else "neither"
+        raise click.UsageError(f"{given} of --post and --get given: use one of them, as often as needed")
+    return [*map(post_endpoint, post), *map(get_endpoint, get)]
+
+
+def _headers(given: Sequence[str], content_type: str, *, is_post: bool) -> httpx.Headers:
+    if content_type != _CONTENT_TYPE and not is_post:
+        raise click.UsageError("--content-type is of use with --post only")
+    headers = httpx.Headers({"User-Agent": default_user_agent()})
+    if is_post:
+        headers.update([parse_header(f"Content-Type: {content_type}")])
+    headers.update([parse_header(text) for text in given])
+    return headers

@@ -1,0 +1,112 @@
+"""Where messages go: the URLs of ``--post`` and ``--get``."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass, field
+from urllib.parse import quote_plus, unquote
+
+import httpcore
+import httpx
+
+from ...errors import InvalidOption
+
+__all__ = ["Endpoint", "get_endpoint", "post_endpoint"]
+
+
+@dataclass(slots=True, eq=False)
+class Endpoint:
+    """An HTTP server, and what is under way to it.
+
+    :ivar method: GET or POST
+    :ivar origin: where to connect
+    :ivar host: what the header Host says
+    :ivar path: with the query; for GET with ``%s`` where the message goes
+    :ivar shown: for logs: without user, password and query, where people put secrets
+    :ivar authorization: the header made of the URL's user and password
+    :ivar free_at: until then it has asked to be left alone, on AnyIO's clock
+    """
+
+    method: str
+    origin: httpcore.Origin
+    host: str
+    path: bytes = field(repr=False)
+    shown: str
+    authorization: str | None = field(default=None, repr=False)
+    free_at: float = field(default=0.0, init=False)
+    outstanding: int = field(default=0, init=False)
+    outstanding_bytes: int = field(default=0, init=False)
+
+    @property
+    def is_https(self) -> bool:
+        """Whether requests go over TLS."""
+        return self.origin.scheme == b"https"
+
+    def has_room(self, count: int, size: int) -> bool:  # noqa: ARG002 - see policy/host_pool.py
+        """Always: the number of handlers bounds what is under way."""
+        return True
+
+    def target(self, body: bytes) -> bytes:
+        """The path and query to ask for a message: GET has it in there, escaped as in a query."""
+        if self.method == "POST":
+            return self.path
+        return self.path.replace(_BODY, quote_plus(body).encode())
+
+
+def post_endpoint(text: str) -> Endpoint:
+    """The endpoint of a ``--post``.
+
+    :raises InvalidOption: if it is no HTTP URL
+    """
+    return _endpoint("POST", text)
+
+
+def get_endpoint(text: str) -> Endpoint:
+    """The endpoint of a ``--get``; ``%%`` stands for ``%``, as nsq_to_http has it.
+
+    :raises InvalidOption: if it is no HTTP URL with one ``%s``, behind the host
+    """
+    text = text.replace("%%", "%")
+    if text.count("%s") != 1:
+        raise InvalidOption(
+            f"the GET address {_shown(text)!r} has {text.count('%s')} times '%s': write it once, where the "
+            "message goes, as in 'http://127.0.0.1:8080/get?message=%s'"
+        )
+    return _endpoint("GET", text)
+
+
+def _endpoint(method: str, text: str) -> Endpoint:
+    try:
+        if not text.isprintable() or " " in text:
+            raise ValueError
+        # httpx would escape the sign of '%s'.
+        url = httpx.URL(text.replace("%s", _STAND_IN))
+        path = url.raw_path.replace(_STAND_IN.encode(), _BODY)
+        if url.scheme not in _PORTS or not url.host or (method == "GET" and _BODY not in path):
+            raise ValueError
+    except (ValueError, httpx.InvalidURL):
+        # Not chained: the cause would quote the secrets in full.
+        raise InvalidOption(
+            f"{_shown(text)!r} is not an HTTP address: use 'http://host:port/path' or 'https://host/path'"
+        ) from None
+    origin = httpcore.Origin(url.raw_scheme, url.raw_host, url.port or _PORTS[url.scheme])
+    return Endpoint(method, origin, url.netloc.decode("ascii"), path, _shown(text), _basic(url.userinfo))
+
+
+_BODY = b"%s"
+_STAND_IN = "nsq-message-here"
+_PORTS = {"http": 80, "https": 443}
+
+
+def _basic(userinfo: bytes) -> str | None:
+    if not userinfo:
+        return None
+    user, _, password = userinfo.decode().partition(":")
+    return f"Basic {b64encode(f'{unquote(user)}:{unquote(password)}'.encode()).decode()}"
+
+
+def _shown(text: str) -> str:
+    """``text`` without what can be a secret."""
+    scheme, mark, rest = text.partition("://")
+    path = (rest if mark else text).partition("?")[0]
+    return f"{scheme}{mark}{path.rpartition('@')[2]}" if mark else path.rpartition("@")[2]

@@ -1,0 +1,87 @@
+"""The work of ``nsq-anyio to-http``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+import httpx
+
+from ...consumer import Message, consume
+from ...options import TLSOptions
+from ..connection_flags import ConsumerFlags, Source
+from ..forwarding import handle_until
+from ..reach import check_reachable
+from ..timings import Timings
+from .endpoint import Endpoint
+from .forward import handler, is_in_sample
+from .sender import open_sender
+from .status_policy import StatusPolicy
+
+__all__ = ["ToHttp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToHttp:
+    """Everything that the command was told.
+
+    :ivar concurrency: how many messages are being sent at once
+    :ivar mode: see `handler`
+    :ivar sample: the part of the messages that is sent, 0 to 1
+    :ivar headers: of each request
+    :ivar http_tls: for endpoints with https
+    :ivar connect_timeout: of a request, in seconds; likewise request_timeout
+    :ivar status_every: see `Timings`
+    """
+
+    source: Source
+    topic: str
+    channel: str
+    concurrency: int
+    endpoints: Sequence[Endpoint]
+    mode: str
+    policy: StatusPolicy
+    sample: float
+    headers: httpx.Headers
+    http_tls: TLSOptions
+    connect_timeout: float
+    request_timeout: float
+    status_every: int
+    consumer: ConsumerFlags
+
+    async def run(self, stop: anyio.Event) -> None:
+        """Forward until ``stop`` is set.
+
+        :raises click.ClickException: if no server of the source is there
+        :raises NSQError: as `consume` does
+        """
+        await check_reachable(self.source, self.consumer)
+        sending = open_sender(
+            self.endpoints,
+            self.headers,
+            tls=self.http_tls,
+            connect_timeout=self.connect_timeout,
+            request_timeout=self.request_timeout,
+            timings=Timings([endpoint.shown for endpoint in self.endpoints], self.status_every),
+        )
+        async with sending as sender:
+            deliver = handler(self.mode, self.endpoints, sender.send, self.policy).handle
+
+            async def handle(message: Message) -> None:
+                if is_in_sample(message, self.sample):
+                    # Several endpoints, one after the other, can take longer than nsqd waits for an answer.
+                    async with message.keep_alive():
+                        await deliver(message)
+
+            consuming = consume(
+                self.topic,
+                self.channel,
+                nsqd=self.source.nsqd,
+                nsqlookupd=self.source.nsqlookupd,
+                max_in_flight=self.consumer.max_in_flight,
+                options=self.consumer.options,
+                connection=self.consumer.connection,
+            )
+            async with consuming as consumer:
+                await handle_until(stop, consumer, handle, self.concurrency)

@@ -1,0 +1,152 @@
+"""One message to one endpoint: a request, and what its answer says."""
+
+from __future__ import annotations
+
+import importlib.util
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import anyio
+import anyio.to_thread
+import httpcore
+import httpx
+
+from ...options import TLSOptions
+from ...transport.tls_context import client_context
+from ..timings import Timings
+from .connections import BROKEN, Connections
+from .endpoint import Endpoint
+from .status_policy import retry_after
+
+__all__ = ["Answer", "Sender", "open_sender"]
+
+_TOO_MANY_REQUESTS = 429
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request.
+
+    :ivar status: None if no answer came
+    :ivar reason: for people
+    :ivar retry_after: seconds for which the endpoint asks to be left alone
+    """
+
+    status: int | None
+    reason: str
+    retry_after: float | None = None
+
+    @property
+    def is_from_broken_endpoint(self) -> bool:
+        """Whether it says something of the endpoint, and nothing of the message."""
+        return (
+            self.status is None
+            or self.status == _TOO_MANY_REQUESTS
+            or httpx.codes.is_server_error(self.status)
+        )
+
+
+class Sender:
+    """Sends messages; any number of tasks may share it. See `open_sender`."""
+
+    def __init__(
+        self,
+        connections: dict[Endpoint, Connections],
+        headers: httpx.Headers,
+        request_timeout: float,
+        timings: Timings,
+    ) -> None:
+        self._connections = connections
+        self._headers = {endpoint: _headers_for(endpoint, headers) for endpoint in connections}
+        self._request_timeout = request_timeout
+        self._timings = timings
+
+    async def send(self, endpoint: Endpoint, body: bytes) -> Answer:
+        """Send a message."""
+        started_at = anyio.current_time()
+        answer = Answer(None, f"no answer within {self._request_timeout:g} s")
+        endpoint.outstanding += 1
+        endpoint.outstanding_bytes += len(body)
+        try:
+            with anyio.move_on_after(self._request_timeout):
+                answer = await self._exchange(endpoint, body)
+        finally:
+            endpoint.outstanding -= 1
+            endpoint.outstanding_bytes -= len(body)
+        if answer.status is not None and httpx.codes.is_success(answer.status):
+            self._timings.add(endpoint.shown, anyio.current_time() - started_at)
+        return answer
+
+    async def _exchange(self, endpoint: Endpoint, body: bytes) -> Answer:
+        headers = self._headers[endpoint]
+        is_post = endpoint.method == "POST"
+        if is_post:
+            headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+        origin = endpoint.origin
+        url = httpcore.URL(
+            scheme=origin.scheme, host=origin.host, port=origin.port, target=endpoint.target(body)
+        )
+        request = httpcore.Request(endpoint.method, url, headers=headers, content=body if is_post else None)
+        try:
+            return _answer(await self._connections[endpoint].exchange(request))
+        except BROKEN as error:
+            return Answer(None, str(error) or type(error).__name__)
+
+
+def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> list[tuple[bytes, bytes]]:
+    """The headers of each request to ``endpoint``, where those given on the command line win."""
+    headers = httpx.Headers({"Host": endpoint.host})
+    if endpoint.authorization is not None:
+        headers["Authorization"] = endpoint.authorization
+    headers.update(given)
+    return headers.raw
+
+
+def _answer(response: httpcore.Response) -> Answer:
+    status = response.status
+    # Not the server's own words: with HTTP/2 it has none.
+    reason = f"{status} {httpx.codes.get_reason_phrase(status)}".rstrip()
+    headers = httpx.Headers(response.headers)
+    if httpx.codes.is_redirect(status) and "Location" in headers:
+        # Not followed: 301, 302 and 303 make a GET of a POST, which would lose the message.
+        reason += f" (redirects are not followed: name the final address, {headers['Location']})"
+    return Answer(status, reason, retry_after(headers.get("Retry-After"), datetime.now(UTC)))
+
+
+@asynccontextmanager
+async def open_sender(
+    endpoints: Sequence[Endpoint],
+    headers: httpx.Headers,
+    *,
+    tls: TLSOptions,
+    connect_timeout: float,
+    request_timeout: float,
+    timings: Timings,
+) -> AsyncGenerator[Sender]:
+    """A `Sender` to these endpoints for the length of a block; with HTTP/2 if the package h2 is there.
+
+    :param headers: of each request
+    :param tls: for endpoints with https
+    :param connect_timeout: seconds
+    :param request_timeout: seconds for a whole request, from connecting to the last byte of its answer
+    :param timings: of successes, by the endpoints' ``shown``
+    :raises InvalidOption: if a file of ``tls`` cannot be used
+    """
+    context: ssl.SSLContext | None = None
+    if any(endpoint.is_https for endpoint in endpoints):
+        # It reads and parses some hundred certificates, which blocks for tens of milliseconds.
+        context = await anyio.to_thread.run_sync(client_context, tls)
+        has_http2 = importlib.util.find_spec("h2") is not None
+        context.set_alpn_protocols(["h2", "http/1.1"] if has_http2 else ["http/1.1"])
+    async with AsyncExitStack() as stack:
+        connections: dict[Endpoint, Connections] = {}
+        for endpoint in endpoints:
+            to_it = Connections(
+                endpoint.origin, context if endpoint.is_https else None, connect_timeout=connect_timeout
+            )
+            stack.push_async_callback(to_it.aclose)
+            connections[endpoint] = to_it
+        yield Sender(connections, headers, request_timeout, timings)

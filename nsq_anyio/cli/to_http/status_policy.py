@@ -1,0 +1,92 @@
+"""What becomes of a message, by the HTTP status that answered it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+from ...errors import InvalidOption
+
+__all__ = ["Action", "StatusPolicy", "retry_after"]
+
+_RULE = re.compile(r"([1-5]xx|[1-5][0-9]{2})=([a-z]+)")
+_SECONDS = re.compile(r"[0-9]{1,9}")
+_MAX_RETRY_AFTER = 3600.0
+"""Seconds: nsqd takes no longer delay by default (--max-req-timeout)."""
+
+
+class Action(StrEnum):
+    """What to do with a message that was answered."""
+
+    FINISH = "finish"
+    """It was delivered."""
+    DISCARD = "discard"
+    """It cannot be delivered: finish it, and say so in the log."""
+    REQUEUE = "requeue"
+    """It is at fault and not the endpoint: try it again later, and go on with others meanwhile."""
+    BACKOFF = "backoff"
+    """The endpoint is at fault: try it again later, and slow down."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPolicy:
+    """The action for each status.
+
+    :ivar codes: single statuses, such as 404; they win over their class
+    :ivar classes: classes, such as 4 for 4xx
+    """
+
+    codes: Mapping[int, Action]
+    classes: Mapping[int, Action]
+
+    @classmethod
+    def parse(cls, rules: Iterable[str]) -> StatusPolicy:
+        """Read rules such as ``404=discard`` and ``4xx=requeue``; of two for the same the last one counts.
+
+        Without a rule, 2xx finishes and anything else backs off, so that nothing is lost.
+
+        :raises InvalidOption: if one is no rule
+        """
+        codes: dict[int, Action] = {}
+        classes = {2: Action.FINISH}
+        for rule in rules:
+            match = _RULE.fullmatch(rule.strip().lower())
+            if not match or match[2] not in set(Action):
+                raise InvalidOption(
+                    f"{rule!r} is not a rule for a status: use a status or a class of them and one of "
+                    f"{', '.join(Action)}, such as 404=discard or 4xx=requeue"
+                )
+            status, action = match[1], Action(match[2])
+            if status.endswith("xx"):
+                classes[int(status[0])] = action
+            else:
+                codes[int(status)] = action
+        return cls(codes, classes)
+
+    def action(self, status: int) -> Action:
+        """What to do with a message that was answered so."""
+        return self.codes.get(status) or self.classes.get(status // 100, Action.BACKOFF)
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """The seconds that a header ``Retry-After`` asks for, at most an hour; None if it asks for none.
+
+    :param value: a number of seconds or a date (RFC 9110, section 10.2.3); anything else is ignored
+    :param now: with a time zone
+    """
+    if value is None:
+        return None
+    value = value.strip()
+    if _SECONDS.fullmatch(value):
+        return min(float(value), _MAX_RETRY_AFTER)
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    # "-0000", and dates without a zone, are in UTC, but come without it.
+    seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    return min(max(seconds, 0.0), _MAX_RETRY_AFTER)

@@ -1,0 +1,141 @@
+"""``nsq-anyio to-nsq``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+import click
+
+from ...address import nsqd_addresses
+from ...names import check_channel, check_topic
+from ..command import UtilityCommand, command_flags
+from ..connection_flags import (
+    ConsumerFlags,
+    ProducerFlags,
+    Source,
+    connection_flags,
+    consumer_flags,
+    producer_flags,
+    source_flags,
+)
+from ..forwarding import never_giving_up
+from ..run import run_draining
+from .json_filter import JSONFilter
+from .run import ToNsq
+
+__all__ = ["to_nsq"]
+
+_Mode: TypeAlias = Literal["hostpool", "round_robin", "epsilon_greedy", "least_outstanding"]
+_MODES: dict[str, _Mode] = {
+    "hostpool": "hostpool",
+    "round-robin": "round_robin",
+    "epsilon-greedy": "epsilon_greedy",
+    "least-outstanding": "least_outstanding",
+}
+
+
+@click.command(
+    "to-nsq",
+    cls=UtilityCommand,
+    epilog="\b\nExample:\n  nsq-anyio to-nsq --topic=clicks --lookupd-http-address=127.0.0.1:4161 \\\n"
+    "      --destination-nsqd-tcp-address=10.0.0.5:4150",
+)
+@click.option("--topic", required=True, multiple=True, help="A topic to consume; repeatable.")
+@click.option("--channel", default="nsq_to_nsq", show_default=True, help="Its channel.")
+@click.option(
+    "--destination-nsqd-tcp-address",
+    required=True,
+    multiple=True,
+    metavar="HOST:PORT",
+    help="An nsqd to publish to; repeatable.",
+)
+@click.option("--destination-topic", help="The topic to publish to. [default: the one consumed]")
+@click.option(
+    "--mode",
+    type=click.Choice(list(_MODES)),
+    default="hostpool",
+    show_default=True,
+    help="Which of several nsqds gets a message: in turn without those that fail (hostpool), in turn, mostly "
+    "the fastest, or the one with the fewest under way.",
+)
+@click.option(
+    "--require-json-field",
+    default="",
+    metavar="NAME",
+    help="Pass on only JSON messages that have this field.",
+)
+@click.option(
+    "--require-json-value",
+    default="",
+    metavar="VALUE",
+    help="Pass on only JSON messages in which that field is this string or number.",
+)
+@click.option(
+    "--whitelist-json-field",
+    multiple=True,
+    metavar="NAME",
+    help="Pass on this field of JSON messages; repeatable. [default: whole messages]",
+)
+@click.option(
+    "--status-every",
+    type=click.IntRange(min=0),
+    default=250,
+    show_default=True,
+    help="How many messages make a line of the log with their times; 0 for none.",
+)
+@source_flags
+@connection_flags
+@consumer_flags
+@producer_flags
+@command_flags
+def to_nsq(
+    source: Source,
+    consumer: ConsumerFlags,
+    producer: ProducerFlags,
+    backend: str,
+    topic: Sequence[str],
+    channel: str,
+    destination_nsqd_tcp_address: Sequence[str],
+    destination_topic: str | None,
+    mode: str,
+    require_json_field: str,
+    require_json_value: str,
+    whitelist_json_field: Sequence[str],
+    status_every: int,
+) -> None:
+    """Publish the messages of topics again, to other nsqds.
+
+    A message is finished once a destination has said OK. Those that none takes are tried again, for as long
+    as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts. What does not pass the
+    conditions on JSON is finished, and what is no JSON object is reported as well.
+    """
+    names = [str(address) for address in nsqd_addresses(destination_nsqd_tcp_address)]
+    # What was sent when a connection was lost is published again rather than requeued: it may be stored twice
+    # either way.
+    options = replace(producer.options, mode=_MODES[mode], coalesce=True, resend_unknown=True)
+    job = ToNsq(
+        source=source,
+        topics=[*map(check_topic, topic)],
+        channel=check_channel(channel),
+        destinations=names,
+        destination_topic=None if destination_topic is None else check_topic(destination_topic),
+        json_filter=JSONFilter(require_json_field, require_json_value, whitelist_json_field),
+        status_every=status_every,
+        consumer=never_giving_up(consumer),
+        producer=replace(producer, options=options),
+    )
+    _refuse_loop(job)
+    run_draining(job.run, backend)
+
+
+def _refuse_loop(job: ToNsq) -> None:
+    """A message that comes back to where it was taken from would go round for ever."""
+    shared = set(job.source.nsqd or ()) & set(job.destinations)
+    looping = [topic for topic in job.topics if job.destination_topic in (None, topic)]
+    if shared and looping:
+        raise click.UsageError(
+            f"{looping[0]} of {min(shared)} would be published to itself, again and again: "
+            "use another --destination-topic, or another --destination-nsqd-tcp-address"
+        )

@@ -1,0 +1,139 @@
+"""Which JSON messages pass, and which of their fields.
+
+The values of the fields that pass are copied as they stand. To write parsed values anew would change them:
+integers beyond 2**53 (nsq_to_nsq rounds those), ``1e400``, ``1.10``, bytes that are no UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from ...errors import InvalidOption
+
+__all__ = ["JSONFilter", "NotJSON"]
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class NotJSON(ValueError):
+    """A message that is no JSON object."""
+
+
+class _Number(str):
+    """A number as it stands in the message."""
+
+    __slots__ = ()
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant)
+
+
+@dataclass(frozen=True, slots=True)
+class JSONFilter:
+    """What is asked of JSON messages.
+
+    :ivar required_field: a message without it does not pass; empty for none
+    :ivar required_value: nor does one in which the field is another string or number; empty for any
+    :ivar fields: the fields that pass, empty for the message as it is
+    :raises InvalidOption: for a required value without a field
+    """
+
+    required_field: str = ""
+    required_value: str = ""
+    fields: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.required_value and not self.required_field:
+            raise InvalidOption("a required value needs its field: set --require-json-field as well")
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether nothing is asked, so that messages need not be JSON."""
+        return not self.required_field and not self.fields
+
+    def apply(self, body: bytes) -> bytes | None:
+        """What is to be published for a message; None if it does not pass.
+
+        :raises NotJSON: if it is no JSON object
+        """
+        if self.passes_all:
+            return body
+        text = body.decode("utf-8", "surrogateescape")
+        try:
+            members = {name: (raw, value) for name, raw, value in _members(text)}
+        except (ValueError, RecursionError) as error:
+            raise NotJSON(str(error)) from error
+        if self.required_field and not self._is_required(members.get(self.required_field)):
+            return None
+        if not self.fields:
+            return body
+        passed = [members[name][0] for name in dict.fromkeys(self.fields) if name in members]
+        return f"{{{','.join(passed)}}}".encode("utf-8", "surrogateescape")
+
+    def _is_required(self, member: tuple[str, object] | None) -> bool:
+        if member is None:
+            return False
+        if not self.required_value:
+            return True
+        match member[1]:
+            case _Number() as number:
+                return _is_same_number(number, self.required_value)
+            case str() as text:
+                return text == self.required_value
+            case _:
+                return False
+
+
+def _is_same_number(number: str, other: str) -> bool:
+    try:
+        return Decimal(number) == Decimal(other)
+    except InvalidOperation:  # the other is none, or one has an exponent beyond all bounds
+        return False
+
+
+def _members(text: str) -> Iterator[tuple[str, str, object]]:
+    """The members of the object that ``text`` is: the name, how name and value stand there, and the value.
+
+    :raises ValueError: if it is none
+    :raises RecursionError: if it is nested too deeply
+    """
+    place = _expect(text, 0, "{")
+    if text.startswith("}", place):
+        place += 1
+    else:
+        while True:
+            if not text.startswith('"', place):
+                raise ValueError(f"a name expected at {place}")
+            name_at = place
+            name, place = _DECODER.raw_decode(text, name_at)
+            value_at = _expect(text, place, ":")
+            value, place = _DECODER.raw_decode(text, value_at)
+            yield name, text[name_at:place], value
+            place = _skip_space(text, place)
+            if text.startswith("}", place):
+                place += 1
+                break
+            place = _expect(text, place, ",")
+    if _skip_space(text, place) != len(text):
+        raise ValueError(f"more text after the object, at {place}")
+
+
+def _expect(text: str, place: int, character: str) -> int:
+    """Where the next thing begins after ``character``, with white space around it."""
+    place = _skip_space(text, place)
+    if not text.startswith(character, place):
+        raise ValueError(f"{character!r} expected at {place}")
+    return _skip_space(text, place + 1)
+
+
+def _skip_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return match.end() if match else place

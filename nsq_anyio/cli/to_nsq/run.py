@@ -1,0 +1,77 @@
+"""The work of ``nsq-anyio to-nsq``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from ...consumer import consume
+from ...events import Event, PublishedMessages
+from ...producer import Producer, produce
+from ..connection_flags import ConsumerFlags, ProducerFlags, Source
+from ..forwarding import handle_until
+from ..reach import check_reachable
+from ..timings import Timings
+from .json_filter import JSONFilter
+from .republish import Republisher
+
+__all__ = ["ToNsq"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToNsq:
+    """Everything that the command was told.
+
+    :ivar destination_topic: None for the one that a message comes from
+    :ivar status_every: see `Timings`
+    """
+
+    source: Source
+    topics: Sequence[str]
+    channel: str
+    destinations: Sequence[str]
+    destination_topic: str | None
+    json_filter: JSONFilter
+    status_every: int
+    consumer: ConsumerFlags
+    producer: ProducerFlags
+
+    async def run(self, stop: anyio.Event) -> None:
+        """Republish until ``stop`` is set.
+
+        :raises click.ClickException: if no server of the source is there
+        :raises NSQError: as `consume` and `produce` do
+        """
+        await check_reachable(self.source, self.consumer)
+        timings = Timings(self.destinations, self.status_every)
+
+        def note(event: Event) -> None:
+            if isinstance(event, PublishedMessages):
+                timings.add(event.nsqd, event.seconds, event.messages)
+
+        producing = produce(
+            self.destinations,
+            on_event=note,
+            options=self.producer.options,
+            connection=self.producer.connection,
+        )
+        async with producing as producer, anyio.create_task_group() as tasks:
+            for topic in dict.fromkeys(self.topics):
+                tasks.start_soon(self._republish, topic, producer, stop)
+
+    async def _republish(self, topic: str, producer: Producer, stop: anyio.Event) -> None:
+        consuming = consume(
+            topic,
+            self.channel,
+            nsqd=self.source.nsqd,
+            nsqlookupd=self.source.nsqlookupd,
+            max_in_flight=self.consumer.max_in_flight,
+            options=self.consumer.options,
+            connection=self.consumer.connection,
+        )
+        republisher = Republisher(producer, self.json_filter, self.destination_topic)
+        async with consuming as consumer:
+            # As many as may be in flight: those that wait at the same time travel as one MPUB.
+            await handle_until(stop, consumer, republisher.handle, self.consumer.max_in_flight)

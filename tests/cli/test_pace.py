@@ -1,0 +1,75 @@
+"""At most so many messages a second, and batches that nsqd takes."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsq_anyio.cli.pace import Pace, batches
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_rate_is_kept() -> None:
+    pace, stop = Pace(100), anyio.Event()
+    started_at = anyio.current_time()
+    for _ in range(6):
+        await pace.wait(5, stop)
+    # The first goes at once; each of the others waits for those before it.
+    assert anyio.current_time() - started_at >= 0.25
+
+
+async def test_time_without_messages_is_not_made_up_for() -> None:
+    pace, stop = Pace(100), anyio.Event()
+    await pace.wait(1, stop)
+    await anyio.sleep(0.1)
+    started_at = anyio.current_time()
+    for _ in range(11):
+        await pace.wait(1, stop)
+    assert anyio.current_time() - started_at >= 0.1
+
+
+async def test_no_rate_does_not_wait() -> None:
+    pace, stop = Pace(0), anyio.Event()
+    with anyio.fail_after(1):
+        for _ in range(1000):
+            await pace.wait(1_000_000, stop)
+
+
+async def test_the_end_is_not_waited_for() -> None:
+    pace, stop = Pace(1), anyio.Event()
+    await pace.wait(3600, stop)
+    stop.set()
+    with anyio.fail_after(1):
+        await pace.wait(1, stop)
+
+
+@pytest.mark.parametrize(("rate", "most"), [(0, None), (1, 1), (19, 1), (1000, 50)])
+def test_a_rate_bounds_what_goes_together(rate: int, most: int | None) -> None:
+    assert Pace(rate).max_batch == most
+
+
+@pytest.mark.parametrize(("rate", "size"), [(0, 65536), (1, 512), (1000, 10_000), (1_000_000, 65536)])
+def test_a_rate_bounds_what_is_read_ahead(rate: int, size: int) -> None:
+    assert Pace(rate).read_size == size
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=40), max_size=50),
+    st.integers(min_value=1, max_value=120),
+    st.none() | st.integers(min_value=1, max_value=10),
+)
+def test_batches_hold_all_within_the_bounds(messages: list[bytes], size: int, count: int | None) -> None:
+    found = list(batches(messages, size, count))
+    assert [message for batch in found for message in batch] == messages
+    for batch in found:
+        assert batch
+        assert len(batch) == 1 or sum(len(message) + 4 for message in batch) <= size
+        assert count is None or len(batch) <= count
+
+
+def test_batches_are_as_large_as_they_can_be() -> None:
+    assert list(batches([b"a"] * 5, 10, None)) == [[b"a"] * 2, [b"a"] * 2, [b"a"]]
+    assert list(batches([b"a"] * 5, 1000, 3)) == [[b"a"] * 3, [b"a"] * 2]

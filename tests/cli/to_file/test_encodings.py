@@ -1,0 +1,53 @@
+"""Members that stand by themselves."""
+
+import gzip
+import random
+import sys
+
+import pytest
+
+from nsq_anyio.cli.to_file.encodings import Encoding, Gzip, Zstd
+from nsq_anyio.errors import InvalidOption
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+CASES = [(Gzip(), gzip.decompress), (Gzip(1), gzip.decompress), (Zstd(), zstd.decompress)]
+
+
+@pytest.mark.parametrize(("encoding", "decode"), CASES)
+def test_members_follow_one_another(encoding: Encoding, decode: object) -> None:
+    assert callable(decode)
+    parts = [b"one\n", b"", b"two\n" * 10_000]
+    assert [decode(encoding.encode(part)) for part in parts] == parts
+    assert decode(b"".join(map(encoding.encode, parts))) == b"".join(parts)
+
+
+def test_members_are_checked() -> None:
+    member = bytearray(Zstd().encode(b"some text, not compressible"))
+    member[-5] ^= 1
+    with pytest.raises(zstd.ZstdError):
+        zstd.decompress(bytes(member))
+
+
+def test_levels_matter() -> None:
+    words = [b"topic", b"channel", b"message", b"nsqd", b"nsqlookupd", b"in", b"flight", b"attempts", b"{}"]
+    rng = random.Random(1)
+    data = b" ".join(rng.choice(words) for _ in range(20_000))
+    assert len(Gzip(9).encode(data)) < len(Gzip(1).encode(data)) < len(data)
+    assert len(Zstd(19).encode(data)) < len(Zstd(1).encode(data)) < len(data)
+
+
+@pytest.mark.parametrize(("kind", "level"), [(Gzip, 0), (Gzip, 10), (Zstd, 0), (Zstd, 23)])
+def test_levels_out_of_range(kind: type[Gzip] | type[Zstd], level: int) -> None:
+    with pytest.raises(InvalidOption, match=f"_level={level} is not valid"):
+        kind(level)
+
+
+def test_without_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InvalidOption, match=r"pip install 'nsq-anyio\[zstd\]'"):
+        Zstd()

@@ -1,0 +1,133 @@
+"""``to-http`` and ``to-nsq`` beside nsq_to_http and nsq_to_nsq: the same command line has the same effect."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from ..cli.forwarders import Request, flags, http_sink
+from ..real_servers import program
+from .cluster import Cluster, Kind, Server
+from .observe import consume_now, until_told
+
+pytestmark = pytest.mark.anyio
+
+BODIES = [b"plain", b"\x00\xff\r\n\x80", b"a b&c=d/e?f#g+h%i", "h\u00e9".encode(), b"~" * 5000]
+TOOLS = ("go", "ours")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def command(tool: str, name: str) -> Sequence[str]:
+    """nsq_``name`` of Go, or ours."""
+    if tool == "go":
+        return [str(program(f"nsq_{name.replace('-', '_')}"))]
+    return [sys.executable, "-m", "nsq_anyio", name]
+
+
+@asynccontextmanager
+async def running(*arguments: str) -> AsyncGenerator[None]:
+    """A process that ends well when it is told to."""
+    async with await anyio.open_process(arguments, stdout=None, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+            process.terminate()
+            with anyio.fail_after(15):
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+async def forward(nsqd: Server, topic: str, channel: str, count: int, *arguments: str) -> None:
+    """Run a command until a channel is empty after so many messages."""
+
+    async def is_done() -> bool:
+        found = await nsqd.channel(topic, channel)
+        left = found.depth + found.in_flight_count + found.deferred_count
+        return (found.message_count, left) == (count, 0)
+
+    source = flags(topic=topic, channel=channel, nsqd_tcp_address=nsqd.tcp_address)
+    async with running(*arguments, *source):
+        await until_told(is_done)
+
+
+def essence(request: Request) -> tuple[str, str, bytes, dict[str, str]]:
+    """What must be the same; the others name the program, and what it understands of the answer."""
+    kept = ("host", "content-type", "content-length", "authorization", "x-source")
+    headers = {name: value for name, value in request.headers.items() if name in kept}
+    return request.method, request.path, request.body, headers
+
+
+@pytest.mark.parametrize("way", ["post", "get"])
+async def test_to_http(cluster: Cluster, nsqd_kind: Kind, topic: str, way: str) -> None:
+    nsqd = await cluster.nsqd(nsqd_kind, channels={topic: list(TOOLS)})
+    await nsqd.publish(topic, *BODIES)
+    sent: dict[str, list[tuple[str, str, bytes, dict[str, str]]]] = {}
+    with http_sink() as sink:
+        target = sink.url.replace("//", "//us%%40er:pass@") + "/in/put?x=1&y=%%20"
+        more = [f"--get={target}&m=%s"]
+        if way == "post":
+            more = [f"--post={target.replace('%%', '%')}", "--content-type=text/plain"]
+        more += ["--header=X-Source: nsq", "--mode=round-robin", "-n=3", "--sample=1", "--status-every=2"]
+        for tool in TOOLS:
+            await forward(nsqd, topic, tool, len(BODIES), *command(tool, "to-http"), *more)
+            sent[tool] = sorted(map(essence, sink.requests), key=lambda request: request[:3])
+            sink.requests.clear()
+    assert sent["ours"] == sent["go"]
+    assert len(sent["go"]) == len(BODIES)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"whitelist_json_field": ["id", "kind"]},
+        {"require_json_field": "kind"},
+        {"require_json_field": "kind", "require_json_value": "click"},
+        {"require_json_field": "id", "require_json_value": "2", "whitelist_json_field": "kind"},
+    ],
+    ids=["all", "fields", "required", "value", "number"],
+)
+async def test_to_nsq(
+    cluster: Cluster, nsqd_kind: Kind, topic: str, more: dict[str, str | Sequence[str]]
+) -> None:
+    bodies = [
+        b'{"id": 1, "kind": "click", "note": "\\u00e9"}',
+        b'{"kind": "view", "id": 2.0, "more": {"kind": [1, 2]}}',
+        b'{"id": 3, "kind": null}',
+        b'{"id": 4, "kind": true}',
+        # Without the field: asked for its value, nsq_to_nsq tries such a one 5 times over minutes.
+        *([] if "require_json_value" in more else [b'{"note": "none of them"}', b"{}"]),
+        # What is no JSON object is dropped by both, unless all passes.
+        b"no JSON",
+        b"[1]",
+    ]
+    nsqd = await cluster.nsqd(nsqd_kind, channels={topic: list(TOOLS)})
+    await nsqd.publish(topic, *bodies)
+    published: dict[str, list[object]] = {}
+    for tool in TOOLS:
+        destination = await cluster.nsqd(nsqd_kind, channels={"copy": ["check"]})
+        to_there = flags(
+            destination_topic="copy", destination_nsqd_tcp_address=destination.tcp_address, **more
+        )
+        await forward(nsqd, topic, tool, len(bodies), *command(tool, "to-nsq"), *to_there)
+        count = (await destination.channel("copy", "check")).message_count
+        found = await consume_now("copy", "check", destination.tcp_address, count)
+        published[tool] = sorted(map(_value, found), key=repr) if more else list(found)
+    assert published["ours"] == published["go"]
+    assert published["go"]
+
+
+def _value(body: bytes) -> object:
+    """nsq_to_nsq sorts the members, and writes them anew."""
+    return sorted(json.loads(body).items())
