@@ -18,7 +18,7 @@ from nsq_anyio.embedded import Authorization, AuthRequest, AuthState
 from .tls_files import TLSFiles
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 EXAMPLES = [

@@ -14,6 +14,8 @@ from rich.table import Table
 
 from ..names import check_topic
 from .demo_run import Outcome, demo_cluster, run_demo
+from .demo_spark import Archived, run_spark_demo
+from .pipeline_run import errors_explained, show_progress
 from .run import backend_option, run_to_end
 
 __all__ = ["demo"]
@@ -35,21 +37,56 @@ Example:
 @click.option(
     "--nsqlookupd", "nsqlookupds", multiple=True, metavar="URL", help="Real nsqlookupd to use; repeatable."
 )
+@click.option("--spark", is_flag=True, help="Archive the messages with Spark into Parquet files; needs Java.")
 @click.option("--topic", default="nsq-anyio-demo", show_default=True, help="Topic to publish to.")
 def demo(
-    backend: str, messages: int, as_json: bool, nsqds: Sequence[str], nsqlookupds: Sequence[str], topic: str
+    backend: str,
+    messages: int,
+    as_json: bool,
+    nsqds: Sequence[str],
+    nsqlookupds: Sequence[str],
+    spark: bool,
+    topic: str,
 ) -> None:
     """Publish messages, consume them, and show what came of them.
 
     Without addresses it starts two nsqds and an nsqlookupd in this process and finds the nsqds through
     nsqlookupd. On real servers it leaves its topic behind.
     """
+    if spark:
+        _demo_spark(backend, messages, topic, nsqds, nsqlookupds, as_json)
+        return
     outcome = Outcome(messages)
     run_to_end(partial(_demo, outcome, topic, nsqds, nsqlookupds, as_json), backend)
     if as_json:
         click.echo(json.dumps(_summary(outcome)))
     else:
         Console().print(_table(outcome))
+
+
+def _demo_spark(
+    backend: str,
+    messages: int,
+    topic: str,
+    nsqds: Sequence[str],
+    nsqlookupds: Sequence[str],
+    as_json: bool,
+) -> None:
+    archived: list[Archived] = []
+
+    async def run() -> None:
+        async with demo_cluster(nsqds, nsqlookupds) as cluster:
+            with show_progress(shown=not as_json) as progress:
+                archived.append(await run_spark_demo(cluster, topic, messages, progress))
+
+    with errors_explained():
+        run_to_end(run, backend)
+    for outcome in archived:
+        if as_json:
+            click.echo(json.dumps(_spark_summary(outcome, messages)))
+        else:
+            Console().print(_spark_table(outcome))
+            click.echo(f"One row: {outcome.example}")
 
 
 async def _demo(
@@ -105,4 +142,30 @@ def _table(outcome: Outcome) -> Table:
         f"{outcome.redelivered:,}",
         f"{total / outcome.seconds:,.0f}",
     )
+    return table
+
+
+def _spark_summary(outcome: Archived, messages: int) -> dict[str, float]:
+    return {
+        "published": messages,
+        "archived": sum(held.rows for held in outcome.held),
+        "unique": sum(held.unique for held in outcome.held),
+        "files": outcome.files,
+        "bytes": outcome.bytes,
+        "seconds": round(outcome.summary.seconds, 3),
+    }
+
+
+def _spark_table(outcome: Archived) -> Table:
+    rows = sum(held.rows for held in outcome.held)
+    table = Table(
+        title=f"{outcome.files} Parquet files of {outcome.bytes:,} bytes hold",
+        caption=f"archived at {outcome.summary.rows_per_second:,.0f} rows/s, Spark's start-up included",
+    )
+    for name in ("nsqd", "rows", "unique ids"):
+        table.add_column(name, justify="left" if name == "nsqd" else "right")
+    for held in outcome.held:
+        table.add_row(held.nsqd, f"{held.rows:,}", f"{held.unique:,}")
+    table.add_section()
+    table.add_row("all", f"{rows:,}", f"{sum(held.unique for held in outcome.held):,}")
     return table

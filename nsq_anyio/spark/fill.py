@@ -1,0 +1,70 @@
+"""From nsqd to the spool: stored first, finished then."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.to_thread
+import pyarrow as pa
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from ..consumer import Message
+from .backlog import Backlog, backlog
+from .chunks import Partition
+from .options import ReadOptions
+from .schema import arrow_schema, record_batch
+
+__all__ = ["fill"]
+
+
+async def fill(
+    options: ReadOptions, nsqd: str, rows: int, partition: Partition, *, max_bytes: int | None = None
+) -> None:
+    """Fill a partition from one nsqd, until it has its rows or nothing waits any more; then it is ended.
+
+    What an earlier attempt has stored counts, and a partition that has ended stays as it is. A message is
+    finished when its chunk is on disk; whatever ends this early hands back what is not.
+
+    :param nsqd: its address, as ``host:port``
+    :param rows: at most, 1 or more
+    :param max_bytes: of bodies at most, but for the last message
+    :raises SpoolError: if the spool cannot be written
+    :raises PartitionLost: if another attempt goes on with the partition
+    :raises ConnectionFailed: if nsqd cannot be reached
+    :raises PermanentRefusal: if nsqd refuses for good
+    """
+    await anyio.to_thread.run_sync(partition.make)
+    stored = await anyio.to_thread.run_sync(partition.stored)
+    if stored.ended:
+        return
+    number = stored.chunks
+    rows -= stored.rows
+    if max_bytes is not None:
+        max_bytes -= stored.bytes
+    if rows > 0 and (max_bytes is None or max_bytes > 0):
+        async with backlog(options, nsqd, rows, max_bytes=max_bytes) as waiting:
+            number = await _store_all(waiting, partition, number)
+    await anyio.to_thread.run_sync(partition.end, number, arrow_schema())
+
+
+async def _store_all(waiting: Backlog, partition: Partition, number: int) -> int:
+    """Store chunks from ``number`` on; the number that is next then."""
+
+    async def store(prepared: MemoryObjectReceiveStream[tuple[list[Message], pa.RecordBatch]]) -> None:
+        nonlocal number
+        async for chunk, batch in prepared:
+            await anyio.to_thread.run_sync(partition.publish, number, batch)
+            waiting.finish(chunk)
+            number += 1
+
+    # The next chunk is prepared while the disk is busy with this one.
+    send, receive = anyio.create_memory_object_stream[tuple[list[Message], pa.RecordBatch]](0)
+    try:
+        async with receive, anyio.create_task_group() as tasks, send:
+            tasks.start_soon(store, receive)
+            while chunk := await waiting.take():
+                await send.send((chunk, record_batch(chunk)))
+    except ExceptionGroup as failed:
+        # One of the two has failed, and the other was cancelled.
+        error = failed.exceptions[0]
+        raise error from error.__cause__
+    return number

@@ -1,0 +1,11 @@
+"""Pipelines that are ready to run: functions, ``nsq-anyio pipeline``, or spark-submit of ``__main__.py``."""
+
+from __future__ import annotations
+
+from .archive import archive
+from .failure import PipelineFailed
+from .metrics import metrics
+from .progress import Progress, Summary
+from .replay import replay
+
+__all__ = ["PipelineFailed", "Progress", "Summary", "archive", "metrics", "replay"]

@@ -1,0 +1,120 @@
+"""``archive``: keep every message of a topic in files, by date and hour."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, get_args
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+
+from ...errors import InvalidOption
+from .progress import OnProgress, Summary
+from .query import Option, Source, Trigger, run
+
+__all__ = ["Format", "archive", "archived", "check_format", "read_archive"]
+
+# A line of JSON would keep milliseconds, and the time zone of the session.
+_OPTIONS: dict[str, dict[str, str]] = {
+    "parquet": {},
+    "json": {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"},
+}
+# Given, because lines of JSON tell no types.
+_COLUMNS = {
+    "parquet": "body BINARY, timestamp TIMESTAMP, date DATE, hour INT",
+    "json": "body STRING, body_base64 STRING, timestamp TIMESTAMP, date DATE, hour INT",
+}
+_SECONDS_OF_DAY = 86_400
+_SECONDS_OF_HOUR = 3_600
+
+Format: TypeAlias = Literal["parquet", "json"]
+"""``json`` is a line for each message, with its body as text, or as ``body_base64`` if it is not UTF-8."""
+
+
+def archive(
+    spark: SparkSession,
+    *,
+    topic: str,
+    channel: str,
+    output: str,
+    checkpoint: str,
+    spool_dir: str,
+    nsqlookupd: str | Sequence[str] | None = None,
+    nsqd: str | Sequence[str] | None = None,
+    format: Format = "parquet",
+    trigger: Trigger = "available-now",
+    options: Mapping[str, Option] | None = None,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+) -> Summary:
+    """Write the messages of a channel to files, in directories ``date=YYYY-MM-DD/hour=H`` of UTC.
+
+    Date and hour are those at which nsqd received the message. Nothing is lost when this is killed: run it
+    again with the same ``checkpoint`` and ``spool_dir``. A message that nsqd delivered twice is there twice,
+    with the same ``id``.
+
+    :param output: the directory of the files, a path or URI that Spark knows
+    :param checkpoint: a directory for Spark's own notes, of this pipeline alone
+    :param spool_dir: a path that the driver and all executors share
+    :param nsqlookupd: URLs that find the nsqds; either this or ``nsqd``
+    :param nsqd: addresses as ``host:port``
+    :param format: default ``parquet``
+    :param trigger: default ``available-now``
+    :param options: more options of ``format("nsq")``
+    :param on_progress: called after each batch
+    :param stop: set it, from another thread, to end the pipeline
+    :raises InvalidOption: for a value out of range
+    :raises PipelineFailed: if Spark's job fails; the text names the cause
+    """
+    check_format(format)
+    source = Source(
+        topic=topic,
+        channel=channel,
+        nsqlookupd=nsqlookupd,
+        nsqd=nsqd,
+        spool_dir=spool_dir,
+        options=options,
+    )
+    rows = archived(source.load(spark), format)
+    writer = rows.writeStream.format(format).options(path=output, **_OPTIONS[format])
+    writer = writer.partitionBy("date", "hour")
+    return run(writer, source, checkpoint=checkpoint, trigger=trigger, on_progress=on_progress, stop=stop)
+
+
+def check_format(format: str) -> None:
+    """Refuse what no archive is written in.
+
+    :raises InvalidOption: naming the choices
+    """
+    if format not in get_args(Format):
+        choices = " or ".join(map(repr, get_args(Format)))
+        raise InvalidOption(f"format={format!r} is not valid: use {choices}")
+
+
+def archived(messages: DataFrame, format: Format) -> DataFrame:
+    """Return the columns that an archive holds, with ``date`` and ``hour`` of UTC."""
+    # By arithmetic: Spark's own functions for dates go by the time zone of the session.
+    seconds = F.unix_seconds("timestamp")
+    days = F.floor(seconds / _SECONDS_OF_DAY)
+    dated = messages.withColumns(
+        {
+            "date": F.date_from_unix_date(days.cast("int")),
+            "hour": F.floor((seconds - days * _SECONDS_OF_DAY) / _SECONDS_OF_HOUR).cast("int"),
+        }
+    )
+    if format == "parquet":
+        return dated
+    text = F.try_validate_utf8(F.col("body").cast("string"))
+    # Spark leaves null fields out of a line of JSON, so that each has one of the two.
+    return dated.withColumn("body_base64", F.when(text.isNull(), F.base64("body"))).withColumn("body", text)
+
+
+def read_archive(spark: SparkSession, input: str, format: Format) -> DataFrame:
+    """Return what a replay needs of an archive: ``body, timestamp, date, hour``."""
+    reader = spark.read.format(format).options(**_OPTIONS[format]).schema(_COLUMNS[format])
+    archive = reader.load(input)
+    if format == "parquet":
+        return archive
+    body = F.coalesce(F.unbase64("body_base64"), F.encode("body", "utf-8"))
+    return archive.withColumn("body", body).drop("body_base64")

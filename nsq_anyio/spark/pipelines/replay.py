@@ -1,0 +1,187 @@
+"""``replay``: publish an archive to a topic again, oldest first, at a bounded rate."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+
+from ...checks import check_integer
+from ...errors import InvalidOption
+from ..options import write_options
+from ..source import NsqDataSource
+from .archive import Format, check_format, read_archive
+from .failure import PipelineFailed, failed
+from .paced import RATE, PacedNsqDataSource
+from .progress import OnProgress, Progress, Summary
+from .query import Option, comma_separated, option_texts
+
+__all__ = ["replay"]
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_HOUR = timedelta(hours=1)
+_SPAN_SECONDS = 10
+_MAX_SPAN_ROWS = 1_000_000
+_TASK_RATE = 20_000
+"""Rows per second that one task is asked for; well below what it can do."""
+_MAX_TASKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The messages that one job publishes: those of ``since <= timestamp < until``, all of one hour."""
+
+    hour: datetime
+    since: datetime
+    until: datetime
+
+    def rows(self, archive: DataFrame) -> DataFrame:
+        """Return them; the first two conditions spare Spark all other directories."""
+        return archive.where(
+            (F.col("date") == F.lit(self.hour.date()))
+            & (F.col("hour") == self.hour.hour)
+            & (F.col("timestamp") >= _literal(self.since))
+            & (F.col("timestamp") < _literal(self.until))
+        )
+
+
+def replay(
+    spark: SparkSession,
+    *,
+    input: str,
+    topic: str,
+    nsqd: str | Sequence[str],
+    rate: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    format: Format = "parquet",
+    options: Mapping[str, Option] | None = None,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+) -> Summary:
+    """Publish what `archive` wrote, hour by hour, in spans of at most about ten seconds of the rate.
+
+    Spans are published in the order of time, and the messages of one span in any order. When it fails, the
+    error says up to where everything was published: go on with that as ``since``.
+
+    :param input: the ``output`` of the archive
+    :param topic: where to publish to
+    :param nsqd: the nsqds to publish to, as ``host:port``
+    :param rate: messages per second at most, over all tasks, 1 or more; default None, as fast as it goes
+    :param since: the first time that counts, with its time zone; default None, from the beginning
+    :param until: the first time that does not count any more; default None, to the end
+    :param format: of the archive; default ``parquet``
+    :param options: more options of ``format("nsq")`` for writing
+    :param on_progress: called after each span
+    :param stop: set it, from another thread, to end after the span that is under way
+    :raises InvalidOption: for a value out of range
+    :raises PipelineFailed: if there is no archive, or Spark's job fails; the text names the cause
+    """
+    check_format(format)
+    check_integer("rate", rate, 1, special=(None,))
+    for name, value in (("since", since), ("until", until)):
+        if value is not None and value.tzinfo is None:
+            raise InvalidOption(f"{name}={value.isoformat()} has no time zone: add one, such as +00:00 or Z")
+    sink = option_texts({"topic": topic, "nsqd": comma_separated(nsqd)}, options)
+    write_options(sink)
+    spark.dataSource.register(NsqDataSource if rate is None else PacedNsqDataSource)
+    started_at = time.monotonic()
+    try:
+        archive = read_archive(spark, input, format)
+        hours = _hours(archive, since, until)
+    except (PySparkException, Py4JError) as error:
+        raise failed(error) from error
+    waiting = sum(hours.values())
+    batches = total = 0
+    for span in _spans(hours, since, until, rate):
+        if stop is not None and stop.is_set():
+            break
+        span_began_at = time.monotonic()
+        rows = _publish(span.rows(archive), sink, rate, span)
+        total += rows
+        if rows:
+            batches += 1
+        if rows and on_progress is not None:
+            seconds = time.monotonic() - span_began_at
+            on_progress(
+                Progress(
+                    batch=batches - 1,
+                    rows=rows,
+                    total=total,
+                    rows_per_second=rows / seconds,
+                    lag=waiting - total,
+                )
+            )
+    return Summary(
+        batches=batches,
+        rows=total,
+        skipped=0,
+        seconds=time.monotonic() - started_at,
+        lag=waiting - total,
+    )
+
+
+def _hours(archive: DataFrame, since: datetime | None, until: datetime | None) -> dict[datetime, int]:
+    """Count the messages of each hour, oldest first."""
+    wanted = archive
+    if since is not None:
+        day = since.astimezone(UTC).date()
+        wanted = wanted.where((F.col("date") >= F.lit(day)) & (F.col("timestamp") >= _literal(since)))
+    if until is not None:
+        day = until.astimezone(UTC).date()
+        wanted = wanted.where((F.col("date") <= F.lit(day)) & (F.col("timestamp") < _literal(until)))
+    counted = wanted.groupBy("date", "hour").count().collect()
+    hours = {
+        datetime(row["date"].year, row["date"].month, row["date"].day, row["hour"], tzinfo=UTC): row["count"]
+        for row in counted
+    }
+    return dict(sorted(hours.items()))
+
+
+def _spans(
+    hours: Mapping[datetime, int], since: datetime | None, until: datetime | None, rate: int | None
+) -> Iterator[_Span]:
+    """Divide each hour evenly, so that a job publishes about ten seconds of the rate."""
+    span_rows = _MAX_SPAN_ROWS if rate is None else min(_MAX_SPAN_ROWS, rate * _SPAN_SECONDS)
+    for hour, rows in hours.items():
+        begin = max(hour, since or hour)
+        end = min(hour + _HOUR, until or hour + _HOUR)
+        count = math.ceil(rows / span_rows)
+        edges = [begin + (end - begin) * number / count for number in range(count)]
+        for span_begin, span_end in pairwise([*edges, end]):
+            yield _Span(hour, span_begin, span_end)
+
+
+def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _Span) -> int:
+    """Publish the rows; return how many they were."""
+    counted = Observation()
+    messages = rows.select("body").observe(counted, F.count(F.lit(1)).alias("rows"))
+    if rate is None:
+        writer = messages.write.format("nsq")
+    else:
+        # A number of tasks of its own, so that it does not depend on the cores whether the rate is kept.
+        tasks = min(_MAX_TASKS, math.ceil(rate / _TASK_RATE))
+        paced = messages.repartition(tasks).write.format(PacedNsqDataSource.name())
+        writer = paced.option(RATE, str(rate / tasks))
+    try:
+        writer.options(**sink).mode("append").save()
+    except (PySparkException, Py4JError) as error:
+        raise PipelineFailed(
+            f"{failed(error)}; everything before {span.since.isoformat()} is published, and some of what "
+            "follows: go on with that time as since"
+        ) from error
+    return int(counted.get["rows"])
+
+
+def _literal(time: datetime) -> Column:
+    return F.timestamp_micros(F.lit((time - _EPOCH) // _MICROSECOND))

@@ -1,0 +1,132 @@
+"""Publishing the rows of one task, with several MPUBs on their way at a time."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+import anyio
+import anyio.to_thread
+import pyarrow as pa
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from ..errors import InvalidAddress
+from ..http import ClusterFailed, Nsqlookupd
+from ..http.fan_out import FanOut
+from ..producer import Producer, produce
+from .depth import nsqlookupd_clients
+from .options import WriteOptions
+from .rows_out import Outgoing, Rows, outgoing
+
+__all__ = ["publish_rows"]
+
+_MAX_AT_ONCE = 64
+
+_log = logging.getLogger("nsq_anyio.spark")
+
+
+def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, partition: int) -> int:
+    """Publish all rows; return how many, once nsqd has taken them.
+
+    The rows of one of ``batches`` are checked before any of them is published. Without rows nobody is
+    connected to.
+
+    :param partition: of the task, for errors
+    :raises InvalidOption: for a row that cannot be published, naming it, or a file that cannot be used
+    :raises ClusterFailed: if no nsqlookupd answers, or they know no nsqd
+    :raises PublishError: if rows may not be stored
+    """
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return 0
+    try:
+        return anyio.run(_publish, first, batches, options, partition)
+    except BaseExceptionGroup as group:
+        # The others of the group are what became of the MPUBs beside it.
+        raise _first_of(group) from None
+
+
+def _first_of(error: BaseException) -> BaseException:
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    return _first_of(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+
+
+async def _publish(
+    batch: pa.RecordBatch, others: Iterator[pa.RecordBatch], options: WriteOptions, partition: int
+) -> int:
+    rows = 0
+    connecting = produce(
+        options.nsqds or await _nsqds(options),
+        options=options.producer_options(),
+        connection=options.connection_options(),
+    )
+    async with connecting as producer, anyio.create_task_group() as tasks:
+        send, receive = anyio.create_memory_object_stream[Outgoing](0)
+        async with send, receive:
+            for _ in range(min(_MAX_AT_ONCE, math.ceil(options.max_in_flight / options.batch_rows))):
+                tasks.start_soon(_send_each, receive.clone(), producer)
+            rows = await _check_each(batch, others, options, partition, send)
+    return rows
+
+
+async def _check_each(
+    batch: pa.RecordBatch | None,
+    others: Iterator[pa.RecordBatch],
+    options: WriteOptions,
+    partition: int,
+    send: MemoryObjectSendStream[Outgoing],
+) -> int:
+    rows = 0
+    while batch is not None:
+        for request in outgoing(Rows(batch, rows + 1, partition), options):
+            await send.send(request)
+        rows += batch.num_rows
+        # In a thread, as Spark may be long in making the next one; nsqd's answers come in meanwhile.
+        batch = await anyio.to_thread.run_sync(next, others, None)
+    return rows
+
+
+async def _send_each(receive: MemoryObjectReceiveStream[Outgoing], producer: Producer) -> None:
+    async with receive:
+        async for request in receive:
+            if request.defers is None:
+                await producer.publish_many(request.topic, request.bodies)
+                continue
+            async with anyio.create_task_group() as tasks:
+                for body, defer in zip(request.bodies, request.defers, strict=True):
+                    tasks.start_soon(_publish_later, producer, request.topic, body, defer)
+
+
+async def _publish_later(producer: Producer, topic: str, body: bytes, defer: float) -> None:
+    await producer.publish(topic, body, defer=defer)
+
+
+async def _nsqds(options: WriteOptions) -> list[str]:
+    """The addresses of all nsqds that nsqlookupds know."""
+    clients = nsqlookupd_clients(options)
+    fan_out = FanOut(options.http_timeout, _MAX_AT_ONCE)
+    answers = await fan_out.ask({client.url: partial(_nodes, client) for client in clients})
+    found = sorted({nsqd for nsqds in answers.values.values() for nsqd in nsqds})
+    if not found:
+        raise ClusterFailed(
+            [client.url for client in clients],
+            "no nsqd is known to publish to",
+            tuple(answers.failures.values()),
+        )
+    return found
+
+
+async def _nodes(nsqlookupd: Nsqlookupd) -> list[str]:
+    async with nsqlookupd:
+        nodes = await nsqlookupd.nodes()
+    found: list[str] = []
+    for node in nodes:
+        try:
+            found.append(str(node.address))
+        except InvalidAddress as error:
+            _log.warning("nsqlookupd %s names an nsqd that cannot be reached: %s", nsqlookupd.url, error)
+    return found

@@ -1,0 +1,34 @@
+"""From the spool to Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from .chunks import Partition
+
+__all__ = ["replay"]
+
+_ROWS = 10_000
+
+
+def replay(partition: Partition) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition that has ended, the same at each call, in batches of a size that suits Spark.
+
+    :raises SpoolError: if they cannot be read
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in partition.read():
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS:
+            yield from _joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield from _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()

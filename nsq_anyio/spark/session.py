@@ -1,0 +1,113 @@
+"""A Spark session that reads and writes NSQ; what is missing for one is named before Spark needs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ..errors import NSQError
+from .source import NsqDataSource
+
+__all__ = ["JavaMissing", "find_java", "session"]
+
+OLDEST_JAVA = 17
+"""The first that Spark 4 runs on."""
+
+_INSTALL = (
+    f"install Java {OLDEST_JAVA} or later (on Debian: apt-get install openjdk-{OLDEST_JAVA}-jre-headless) "
+    "and set JAVA_HOME to its directory"
+)
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_VERSION_TIMEOUT = 30.0
+
+# Set by spark-submit, which has then already started the JVM and chosen the master.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+
+class JavaMissing(NSQError):
+    """Spark cannot start: there is no Java, or only one that is too old."""
+
+
+def find_java() -> Path:
+    """Return the ``java`` that Spark will run: that of JAVA_HOME, or else the first on PATH.
+
+    :raises JavaMissing: if there is none, it does not run, or it is older than 17
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home, "bin", "java.exe" if sys.platform == "win32" else "java")
+        if not os.access(java, os.X_OK):
+            raise JavaMissing(f"JAVA_HOME={home!r} holds no bin/java: {_INSTALL}")
+    else:
+        found = shutil.which("java")
+        if found is None:
+            raise JavaMissing(f"no java: JAVA_HOME is not set, and PATH has none: {_INSTALL}")
+        java = Path(found)
+    _check_version(java)
+    return java
+
+
+def _check_version(java: Path) -> None:
+    command = [str(java), "-version"]
+    try:
+        # It writes to stderr, and not at all when it cannot start.
+        reply = subprocess.run(  # noqa: S603 - the program that Spark itself is about to run
+            command, capture_output=True, text=True, timeout=_VERSION_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JavaMissing(f"{java} does not run: {error}; {_INSTALL}") from error
+    version = _VERSION.search(reply.stderr)
+    if version is None:
+        raise JavaMissing(f"{java} -version says {reply.stderr.strip()!r} and no version: {_INSTALL}")
+    if int(version[1]) < OLDEST_JAVA:
+        raise JavaMissing(f"{java} is Java {version[1]}, too old for Spark: {_INSTALL}")
+
+
+def session(
+    name: str = "nsq-anyio", *, master: str | None = None, config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return the running Spark session, or a new one, in which ``format("nsq")`` is known.
+
+    Sets PYSPARK_PYTHON to this interpreter unless it is set: executors would otherwise start ``python3``,
+    which may have other packages. On a cluster, set it to an interpreter that every machine has. A session on
+    this machine listens on 127.0.0.1 alone and serves no web page.
+
+    :param name: shown by Spark's web page
+    :param master: such as ``local[2]`` or ``spark://host:7077``; default: what spark-submit was given, or
+        ``local[*]``
+    :param config: Spark's options, which win over those set here
+    :raises JavaMissing: if Java is missing or too old; not asked when spark-submit has started it
+    """
+    submitted = _SUBMITTED in os.environ
+    if not submitted:
+        find_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    if not submitted and (master is None or master.startswith("local")):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        for key, value in _local_config().items():
+            builder = builder.config(key, value)
+    for key, value in (config or {}).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(NsqDataSource)
+    return spark
+
+
+def _local_config() -> dict[str, str]:
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        # Spark's 200 are for a cluster: here each batch would wait for 200 small tasks.
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    }

@@ -1,0 +1,110 @@
+"""``format("nsq")``: NSQ as a source and a sink of Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from ..errors import InvalidOption
+from .options import batch_read_options, read_options, write_options
+from .schema import SCHEMA
+from .writer import NsqStreamWriter, NsqWriter, check_columns
+
+__all__ = ["NsqDataSource"]
+
+_COLUMNS = {
+    "body": "binary",
+    "id": "string",
+    "timestamp": "timestamp",
+    "attempts": "int",
+    "topic": "string",
+    "channel": "string",
+    "nsqd": "string",
+}
+
+
+class NsqDataSource(DataSource):
+    """Reads a channel, and writes topics, of NSQ.
+
+    ::
+
+        spark.dataSource.register(NsqDataSource)
+        rows = (
+            spark.readStream.format("nsq")
+            .options(topic="clicks", channel="archive", nsqlookupd="http://127.0.0.1:4161")
+            .option("spoolDir", "/mnt/shared/nsq-spool")
+            .load()
+        )
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "nsq"
+
+    def schema(self) -> str:
+        """Return the columns of a read.
+
+        :raises InvalidOption: naming the option that is unknown, missing or not valid
+        """
+        read_options(self.options)
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch job.
+
+        :raises InvalidOption: for a bad option, or a schema other than `SCHEMA`
+        """
+        from .batch_reader import NsqBatchReader  # noqa: PLC0415 - writing needs none of it
+
+        _check_schema(schema)
+        return NsqBatchReader(batch_read_options(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a streaming query.
+
+        :raises InvalidOption: for a bad option, or a schema other than `SCHEMA`
+        """
+        from .stream_reader import NsqStreamReader  # noqa: PLC0415 - writing needs none of it
+
+        _check_schema(schema)
+        return NsqStreamReader(read_options(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer of a batch job.
+
+        :raises InvalidOption: for a bad option, columns that cannot be published, or ``overwrite``
+        """
+        if overwrite:
+            raise InvalidOption('mode("overwrite") is not valid: NSQ only takes more, so use mode("append")')
+        options = write_options(self.options)
+        check_columns(schema, options)
+        return NsqWriter(options)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer of a streaming query.
+
+        :raises InvalidOption: for a bad option, columns that cannot be published, or ``overwrite``
+        """
+        if overwrite:
+            raise InvalidOption(
+                'outputMode("complete") is not valid: NSQ only takes more, so use outputMode("append") or '
+                '"update"'
+            )
+        options = write_options(self.options)
+        check_columns(schema, options)
+        return NsqStreamWriter(options)
+
+
+def _check_schema(schema: StructType) -> None:
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if found != _COLUMNS:
+        raise InvalidOption(f"schema {schema.simpleString()} is not valid: leave it out, it is {SCHEMA}")

@@ -1,0 +1,60 @@
+"""What goes wrong with a spool, with the path and the remedy in the text."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ..errors import NSQError
+
+__all__ = ["PartitionLost", "SpoolError", "naming"]
+
+_NO_SPACE = "free some space; what was not stored stays in NSQ"
+_NOT_ALLOWED = "let the user that runs the driver and the executors write there"
+_NO_LINKS = "spoolDir must be on a filesystem with hard links, which publish a chunk in one step"
+_GONE = "spoolDir must be a path that the driver and all executors share, and must outlive the query"
+_REMEDIES = {
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+    errno.EFBIG: _NO_SPACE,
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EROFS: _NOT_ALLOWED,
+    errno.EPERM: f"{_NOT_ALLOWED}, and {_NO_LINKS}",
+    errno.EOPNOTSUPP: _NO_LINKS,
+    errno.EXDEV: _NO_LINKS,
+    errno.ENOENT: _GONE,
+    errno.ENOTDIR: _GONE,
+    errno.ESTALE: _GONE,
+}
+
+
+class SpoolError(NSQError):
+    """A spool cannot be read or written, or is not the one it should be.
+
+    :ivar path: the file or directory concerned
+    """
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        super().__init__(f"spool {os.fspath(path)}: {reason}")
+        self.path = os.fspath(path)
+        self.reason = reason
+
+
+class PartitionLost(SpoolError):
+    """Another attempt at the same partition goes on with it; what this one holds goes back to nsqd."""
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Generator[None]:
+    """Raise a failure of the system as one of the spool at ``path``, with its remedy.
+
+    :raises SpoolError: for an `OSError` of the block
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0)
+        text = error.strerror or str(error)
+        raise SpoolError(path, f"{text}: {remedy}" if remedy else text) from error

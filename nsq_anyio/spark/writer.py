@@ -1,0 +1,87 @@
+"""Writing: what Spark asks of a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, CharType, DataType, NumericType, StringType, StructType, VarcharType
+
+from ..errors import InvalidOption
+from .options import WriteOptions
+from .publishing import publish_rows
+
+__all__ = ["NsqStreamWriter", "NsqWriter", "Published", "check_columns"]
+
+_TEXT = (StringType, CharType, VarcharType)
+
+
+@dataclass(frozen=True, slots=True)
+class Published(WriterCommitMessage):
+    """What a task tells the driver.
+
+    :ivar rows: how many it has published
+    """
+
+    rows: int
+
+
+class NsqWriter(DataSourceArrowWriter):
+    """Publishes the rows of a batch job."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:  # type: ignore[override] # as Spark's own
+        """Publish the rows of one task, and return once nsqd has taken them."""
+        return _written(iterator, self._options)
+
+
+class NsqStreamWriter(DataSourceStreamArrowWriter):
+    """Publishes the rows of a streaming query, batch by batch."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:  # type: ignore[override] # as Spark's own
+        """Publish the rows of one task, and return once nsqd has taken them."""
+        return _written(iterator, self._options)
+
+
+def _written(iterator: Iterator[pa.RecordBatch], options: WriteOptions) -> Published:
+    context = TaskContext.get()
+    partition = 0 if context is None else context.partitionId()
+    return Published(publish_rows(iterator, options, partition))
+
+
+def check_columns(schema: StructType, options: WriteOptions) -> None:
+    """Refuse rows that cannot be published, before any task starts.
+
+    :raises InvalidOption: naming the column
+    """
+    names = schema.fieldNames()
+    for name in ("body", "topic", "defer"):
+        if names.count(name) > 1:
+            raise InvalidOption(f"column {name} is there {names.count(name)} times: keep one")
+    types = {field.name: field.dataType for field in schema.fields}
+    listed = ", ".join(names) or "none"
+    if "body" not in types:
+        raise InvalidOption(f"no column body among {listed}: name it so, as in selectExpr('value AS body')")
+    _check_type(types, "body", (BinaryType, *_TEXT), "binary or string")
+    _check_type(types, "defer", (NumericType,), "a number of seconds")
+    if options.topic is not None:
+        return
+    if "topic" not in types:
+        raise InvalidOption(f"no topic: set the option topic, or add a column topic to {listed}")
+    _check_type(types, "topic", _TEXT, "string")
+
+
+def _check_type(
+    types: dict[str, DataType], name: str, allowed: tuple[type[DataType], ...], expected: str
+) -> None:
+    found = types.get(name)
+    if found is not None and not isinstance(found, allowed):
+        raise InvalidOption(f"column {name} is of type {found.simpleString()}: use {expected}")

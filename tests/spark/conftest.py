@@ -1,0 +1,98 @@
+"""What tests of Spark share: one session, since a JVM takes seconds to start, and nsqds of both kinds."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Generator, Iterator
+from itertools import count
+
+import pytest
+from pyspark.sql import SparkSession
+
+from nsq_anyio.spark import find_java, session
+
+from .cluster import Cluster, environment, running_cluster
+from .nsqds import Kind, Nsqd, Topic, running_nsqd
+
+KINDS: tuple[Kind, ...] = ("embedded", "real")
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def java() -> str:
+    """The Java that Spark runs on; without one the test fails, and the error says what to install."""
+    return str(find_java())
+
+
+@pytest.fixture(scope="session")
+def spark(java: str) -> Iterator[SparkSession]:
+    """A session of two cores in which `format("nsq")` is known; a task is tried once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        running = session(
+            "tests",
+            master="local[2]",
+            config={
+                "spark.driver.memory": "1g",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.ui.showConsoleProgress": "false",
+            },
+        )
+        running.sparkContext.setLogLevel("ERROR")
+        yield running
+        running.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(java: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
+    """A standalone cluster of two workers, one core each."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def real_nsqd() -> Generator[Nsqd]:
+    """The real nsqd."""
+    with running_nsqd("real") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def embedded_nsqd() -> Generator[Nsqd]:
+    """The embedded nsqd, in a process of its own."""
+    with running_nsqd("embedded") as running:
+        yield running
+
+
+@pytest.fixture(params=KINDS, ids=[f"{kind}-nsqd" for kind in KINDS])
+def nsqd(request: pytest.FixtureRequest) -> Nsqd:
+    """An nsqd of either kind in turn."""
+    running: Nsqd = request.getfixturevalue(f"{request.param}_nsqd")
+    return running
+
+
+@pytest.fixture
+def topic(nsqd: Nsqd) -> Topic:
+    """A topic that no other test uses, on an nsqd of either kind."""
+    return nsqd.topic(new_name())
+
+
+@pytest.fixture
+def real_topic(real_nsqd: Nsqd) -> Topic:
+    """A topic that no other test uses, on a real nsqd."""
+    return real_nsqd.topic(new_name())
+
+
+def new_name() -> str:
+    return f"topic-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def unreachable() -> Generator[str]:
+    """An address that refuses connections, and that nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"

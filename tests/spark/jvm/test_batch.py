@@ -1,0 +1,65 @@
+"""Batch reads: they drain up to a bound, or look at what is there and put it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from nsq_anyio.spark import NsqDataSource
+
+from ..nsqds import Topic, wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_batch_read_drains_what_waits(spark: SparkSession, topic: Topic) -> None:
+    topic.publish_numbers(1_500)
+    rows = _read(spark, topic).select("body", "id").collect()
+    assert sorted(int(row.body) for row in rows) == list(range(1_500))
+    assert len({row.id for row in rows}) == 1_500
+    assert topic.state().left == 0
+
+
+def test_batch_read_takes_no_more_than_it_may(spark: SparkSession, topic: Topic) -> None:
+    topic.publish_numbers(1_500)
+    rows = _read(spark, topic, maxRows="600").select("body").collect()
+    assert len({row.body for row in rows}) == 600
+    wait_until(lambda: topic.state().in_flight == 0, "nsqd to see the end of the connection")
+    state = topic.state()
+    assert (state.left, state.requeued, state.timed_out) == (900, 0, 0)
+
+
+def test_peek_puts_everything_back(spark: SparkSession, topic: Topic) -> None:
+    topic.publish_numbers(800)
+    frame = _read(spark, topic, peek="true", maxRows="500")
+    assert len(frame.select("body").collect()) == 500
+    wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was looked at")
+    state = topic.state()
+    assert (state.left, state.deferred, state.timed_out) == (800, 0, 0)
+    assert sorted(map(int, topic.take(800))) == list(range(800))
+
+
+def test_batch_read_through_a_spool_keeps_it(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.publish_numbers(500)
+    rows = _read(spark, topic, spoolDir=str(tmp_path)).select("body").collect()
+    assert len(rows) == 500
+    assert list(tmp_path.rglob("*.arrow")), "NSQ has the rows no more, so that only the spool is left"
+    assert topic.state().left == 0
+
+
+def test_batch_read_of_nothing_is_empty(spark: SparkSession, topic: Topic) -> None:
+    assert _read(spark, topic).collect() == []
+
+
+def test_sql_reads_a_topic(spark: SparkSession, topic: Topic) -> None:
+    topic.publish_numbers(10)
+    _read(spark, topic).createOrReplaceTempView("numbers")
+    (row,) = spark.sql("SELECT sum(CAST(CAST(body AS STRING) AS INT)) AS total FROM numbers").collect()
+    assert row.total == pytest.approx(45)
+
+
+def _read(spark: SparkSession, topic: Topic, **options: str) -> DataFrame:
+    spark.dataSource.register(NsqDataSource)
+    return spark.read.format("nsq").options(**topic.options, maxWait="0.5", **options).load()

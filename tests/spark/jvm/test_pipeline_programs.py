@@ -1,0 +1,155 @@
+"""The pipelines as programs: the command line, spark-submit with the package shipped, and the example."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import anyio.from_thread
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import nsq_anyio as nsq
+
+from ..cluster import environment
+from ..conftest import new_name
+from ..nsqds import Topic
+
+ROOT = Path(__file__).resolve().parents[3]
+BIN = Path(pyspark.__file__).parent / "bin"
+
+_LIMIT = 140.0
+
+pytestmark = pytest.mark.timeout(150)
+
+
+def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; its output is the error of a test."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment(), **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done
+
+
+def test_the_command_archives_and_replays(real_topic: Topic, tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "nsq_anyio", "pipeline")
+    real_topic.publish(str(number).encode() for number in range(300))
+    archived = run(
+        *(*command, "archive", "--topic", real_topic.name, "--channel", real_topic.channel),
+        *("--nsqd", real_topic.nsqd.tcp_address, "--option", f"nsqdHttp={real_topic.nsqd.http_url}"),
+        *("--state", "state", "--output", "out", "--master", "local[1]", "--json"),
+        cwd=tmp_path,
+    )
+    summary = json.loads(archived.stdout)
+    assert (summary["rows"], summary["lag"]) == (300, 0)
+    assert "Traceback" not in archived.stderr
+    again = real_topic.nsqd.topic(new_name())
+    replayed = run(
+        *(*command, "replay", "--input", "out", "--topic", again.name, "--nsqd", again.nsqd.tcp_address),
+        *("--master", "local[1]"),
+        cwd=tmp_path,
+    )
+    assert "batch 0: 300 rows" in replayed.stderr
+    assert len(set(again.take(300))) == 300
+
+
+def test_an_unreachable_nsqd_is_one_clear_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "nsq_anyio", "pipeline", "archive", "--topic", "t", "--channel", "c"),
+            *("--nsqd", "127.0.0.1:1", "--state", "state", "--output", "out", "--master", "local[1]"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, **environment()},
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "127.0.0.1" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("Error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_spark_submit_runs_what_is_shipped(real_topic: Topic, tmp_path: Path) -> None:
+    """The interpreter sees the libraries of this one, but not the package: it is only in the archive."""
+    shipped = tmp_path / "nsq_anyio.zip"
+    with zipfile.ZipFile(shipped, "w") as archive:
+        for path in (ROOT / "nsq_anyio").rglob("*.py"):
+            archive.write(path, path.relative_to(ROOT))
+    python = str(Path(sys.base_prefix, "bin", f"python{sysconfig.get_python_version()}"))
+    env = {"PYSPARK_PYTHON": python, "PYTHONPATH": sysconfig.get_path("purelib")}
+    probe = subprocess.run(
+        [python, "-c", "import nsq_anyio"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert "No module named 'nsq_anyio'" in probe.stderr
+    real_topic.publish(str(number).encode() for number in range(300))
+    (tmp_path / "spool").mkdir()
+    done = run(
+        *(str(BIN / "spark-submit"), "--master", "local[1]", "--py-files", str(shipped)),
+        *("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=ERROR"),
+        *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
+        str(ROOT / "nsq_anyio" / "spark" / "pipelines" / "__main__.py"),
+        *("archive", f"topic={real_topic.name}", f"channel={real_topic.channel}"),
+        *(f"nsqd={real_topic.nsqd.tcp_address}", f"output={tmp_path / 'out'}"),
+        *(f"checkpoint={tmp_path / 'checkpoint'}", f"spool_dir={tmp_path / 'spool'}"),
+        f"options={json.dumps({'nsqdHttp': real_topic.nsqd.http_url})}",
+        cwd=tmp_path,
+        env=env,
+    )
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert (summary["rows"], summary["lag"]) == (300, 0)
+
+
+def test_the_demo_shows_what_the_files_hold(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "nsq_anyio", "demo", "--spark", "--messages", "5000")
+    done = run(*command, "--json", cwd=tmp_path)
+    summary = json.loads(done.stdout)
+    assert summary["published"] == summary["archived"] == summary["unique"] == 5000
+    assert summary["files"] >= 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_declarative_example_fills_its_tables(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("spark_declarative_pipeline.py", "spark-pipeline.yml"):
+        text = (ROOT / "examples" / name).read_text("utf-8")
+        (tmp_path / name).write_text(text.replace("/tmp/nsq-anyio-clicks", str(tmp_path / "storage")))
+    (tmp_path / "spool").mkdir()
+    with (
+        anyio.from_thread.start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(nsq.embedded.nsqlookupd()) as nsqlookupd,
+        portal.wrap_async_context_manager(
+            nsq.embedded.nsqd(lookupd_tcp_addresses=[nsqlookupd.tcp_address])
+        ) as nsqd,
+    ):
+        with nsq.sync.produce(nsqd.tcp_address) as producer:
+            for number in range(100):
+                body = {"country": ("at", "de")[number % 2], "ms": number}
+                producer.publish("clicks", json.dumps(body).encode())
+        run(
+            *(str(BIN / "spark-pipelines"), "run", "--spec", "spark-pipeline.yml"),
+            *("--conf", "spark.ui.enabled=false"),
+            cwd=tmp_path,
+            env={
+                "PYSPARK_PYTHON": sys.executable,
+                "NSQLOOKUPD": nsqlookupd.http_url,
+                "NSQ_SPOOL": str(tmp_path / "spool"),
+            },
+        )
+    rows = spark.read.parquet(str(tmp_path / "spark-warehouse" / "clicks_by_country")).collect()
+    counted = sorted((row["country"], row["clicks"], row["mean_ms"]) for row in rows)
+    assert counted == [("at", 50, 49.0), ("de", 50, 50.0)]

@@ -1,0 +1,108 @@
+"""How fast Spark reads and writes NSQ, beside go-nsq and this package without Spark, in the same run.
+
+NSQ_ANYIO_SPARK_MESSAGES sets how many messages each side is timed with; more of them hide the start of a job.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from nsq_anyio.spark import NsqDataSource
+
+from ...benchmarks.contenders import GO, OURS
+from ...benchmarks.measure import measure
+from ...benchmarks.nsqds import Nsqds, running_nsqds
+from ...benchmarks.workloads import Workload
+
+MESSAGES = int(os.environ.get("NSQ_ANYIO_SPARK_MESSAGES", "1000000"))
+WARM_UP = 200_000
+SIZE = 100
+
+LEAST_READ = 0.5
+"""Of go-nsq's rate: half of what is expected, for machines that do other work meanwhile."""
+LEAST_WRITE = 0.25
+"""Of the rate of publish_many: likewise."""
+
+pytestmark = pytest.mark.timeout(170)
+
+
+def test_streaming_read_keeps_up_with_go_nsq(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = Workload(name="read", title="go-nsq", timed=MESSAGES - WARM_UP, warm_up=WARM_UP, size=SIZE)
+    with running_nsqds() as nsqds:
+        go = measure(work, GO, GO.prepare(), nsqds, "go")["rate"]
+        nsqds.create("read", "spark")
+        for rows in (WARM_UP, MESSAGES):
+            nsqds.fill("read", "spark", rows, SIZE)
+            rate = _read(spark, nsqds, tmp_path, rows)
+        nsqds.check_consumed("read", "spark", WARM_UP + MESSAGES, WARM_UP + MESSAGES, answered=True)
+    with capsys.disabled():
+        print(f"\nstreaming read {rate:,.0f} rows/s, go-nsq {go:,.0f} msg/s: {rate / go:.2f}")  # noqa: T201 - for the log of CI
+    assert rate >= LEAST_READ * go
+
+
+def test_write_keeps_up_with_publish_many(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    work = Workload(
+        name="write",
+        title="publish_many of 1,000",
+        kind="publish",
+        timed=MESSAGES // 2,
+        warm_up=WARM_UP,
+        size=SIZE,
+        batch=1_000,
+        concurrency=2,
+    )
+    ours = OURS[0]
+    with running_nsqds() as nsqds:
+        alone = measure(work, ours, ours.prepare(), nsqds, "alone")["rate"]
+        nsqds.create("written", "")
+        for rows in (WARM_UP, MESSAGES):
+            rate = _write(spark, nsqds, rows)
+        nsqds.check_published("written", WARM_UP + MESSAGES)
+    with capsys.disabled():
+        print(f"\nwrite {rate:,.0f} rows/s, publish_many {alone:,.0f} msg/s: {rate / alone:.2f}")  # noqa: T201 - for the log of CI
+    assert rate >= LEAST_WRITE * alone
+
+
+def _read(spark: SparkSession, nsqds: Nsqds, directory: Path, rows: int) -> float:
+    """Read what waits, through a spool; return the rows per second of all of Spark's batches together."""
+    spark.dataSource.register(NsqDataSource)
+    (server,) = nsqds.servers
+    query = (
+        spark.readStream.format("nsq")
+        .options(
+            nsqd=server.tcp_address,
+            nsqdHttp=server.http_url,
+            topic="read",
+            channel="spark",
+            spoolDir=str(directory / "spool"),
+            minPartitions=2,
+        )
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(100), f"the query goes on: {query.lastProgress}"
+    finally:
+        query.stop()
+    batches = [batch for batch in query.recentProgress if batch.numInputRows]
+    assert sum(batch.numInputRows for batch in batches) == rows
+    return rows / sum(batch.durationMs["triggerExecution"] for batch in batches) * 1e3
+
+
+def _write(spark: SparkSession, nsqds: Nsqds, rows: int) -> float:
+    """Write rows of two partitions; return the rows per second."""
+    spark.dataSource.register(NsqDataSource)
+    frame = spark.range(rows, numPartitions=2).selectExpr(f"lpad(CAST(id AS STRING), {SIZE}, '.') AS body")
+    started_at = time.perf_counter()
+    frame.write.format("nsq").options(nsqd=nsqds.addresses[0], topic="written").mode("append").save()
+    return rows / (time.perf_counter() - started_at)

@@ -1,0 +1,46 @@
+"""How tests read a topic without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import anyio.to_thread
+
+from nsq_anyio.spark.chunks import Partition
+from nsq_anyio.spark.options import ReadOptions, read_options
+from nsq_anyio.spark.spool import Spool
+
+from .nsqds import Topic, wait_until
+
+__all__ = ["new_partition", "options_of", "returned", "soon"]
+
+T = TypeVar("T")
+
+
+def options_of(topic: Topic, **more: str | float | bool | Path) -> ReadOptions:
+    """Options that read a topic, in small chunks and without much patience."""
+    small = {"maxInFlight": 100, "maxWait": 0.2, "connectTimeout": 5}
+    texts = {name: str(value) for name, value in {**small, **more}.items()}
+    return read_options({**topic.options, **texts})
+
+
+def new_partition(directory: Path, epoch: int = 1) -> Partition:
+    """An empty partition of an epoch that has begun."""
+    spool = Spool.create(str(directory), "query", "clicks", "spark")
+    spool.begin(epoch, [("127.0.0.1:4150", 1)])
+    return spool.partition(epoch, 0)
+
+
+async def soon(is_so: Callable[[], object], what: str) -> None:
+    """Wait, and let the tasks go on, until something is so."""
+    await anyio.to_thread.run_sync(partial(wait_until, is_so, what), abandon_on_cancel=True)
+
+
+async def returned(topic: Topic, count: int) -> None:
+    """Wait until nobody has anything in flight, and nsqd offers so many messages again."""
+    await soon(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
+    state = await anyio.to_thread.run_sync(topic.state)
+    assert state.depth == count

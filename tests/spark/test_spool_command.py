@@ -1,0 +1,197 @@
+"""``nsq-anyio spool``: lists, deletes and puts back, and never loses a row that NSQ does not have."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import anyio.from_thread
+import pyarrow as pa
+import pytest
+from anyio.from_thread import BlockingPortal
+from click.testing import CliRunner, Result
+
+import nsq_anyio as nsq
+from nsq_anyio.cli.main import cli
+from nsq_anyio.spark.schema import arrow_schema
+from nsq_anyio.spark.spool import Spool
+
+FIRST = "1f0c0000-0000-4000-8000-000000000001"
+SECOND = "2b1d0000-0000-4000-8000-000000000002"
+
+
+def make_spool(directory: Path, uuid: str, topic: str, *chunks: Sequence[bytes]) -> Path:
+    """A spool of one epoch, with each chunk in a partition of its own."""
+    spool = Spool.create(str(directory), uuid, topic, "spark")
+    spool.begin(1, [("127.0.0.1:4150", len(chunk)) for chunk in chunks])
+    for number, chunk in enumerate(chunks):
+        rows = [
+            {
+                "body": body,
+                "id": f"{place:016x}",
+                "timestamp": datetime.now(UTC),
+                "attempts": 1,
+                "topic": topic,
+                "channel": "spark",
+                "nsqd": "127.0.0.1:4150",
+            }
+            for place, body in enumerate(chunk)
+        ]
+        partition = spool.partition(1, number)
+        partition.make()
+        partition.publish(0, pa.RecordBatch.from_pylist(rows, schema=arrow_schema()))
+    return spool.path
+
+
+def spool(*arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(cli, ["spool", *arguments], input=answer)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two spools: of `clicks` with five rows, and of `views` with one."""
+    make_spool(tmp_path, FIRST, "clicks", [b"1", b"2", b"3"], [b"4", b"\xff"])
+    make_spool(tmp_path, SECOND, "views", [b"v"])
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def portal() -> Generator[BlockingPortal]:
+    with anyio.from_thread.start_blocking_portal() as portal:
+        yield portal
+
+
+@pytest.fixture
+def nsqd(portal: BlockingPortal) -> Generator[str]:
+    """The address of an nsqd whose messages have at most 100 bytes."""
+    options = nsq.embedded.NsqdOptions(max_msg_size=100)
+    with portal.wrap_async_context_manager(nsq.embedded.nsqd(options=options)) as server:
+        yield server.tcp_address
+
+
+def take(portal: BlockingPortal, nsqd: str, topic: str, count: int) -> Counter[bytes]:
+    """Return the bodies of so many messages."""
+
+    async def consume() -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
+        with anyio.fail_after(20):
+            async with nsq.consume(topic, "check", nsqd=nsqd, max_in_flight=10) as consumer:
+                async for message in consumer:
+                    found[message.body] += 1
+                    message.finish()
+                    if found.total() == count:
+                        break
+        return found
+
+    return portal.call(consume)
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+def test_list_shows_what_is_there(directory: Path) -> None:
+    result = spool("list", str(directory))
+    assert result.exit_code == 0, result.output
+    first, second = (line for line in result.stdout.splitlines() if "/spark" in line)
+    assert [cell.strip() for cell in first.split("│")[1:3]] == [FIRST[:8], "clicks/spark"]
+    assert [cell.strip() for cell in second.split("│")[1:3]] == [SECOND[:8], "views/spark"]
+    assert first.split("│")[4].strip() == "5"
+
+
+def test_list_as_json(directory: Path) -> None:
+    result = spool("list", str(directory), "--json")
+    first, second = json.loads(result.stdout)
+    assert (first["uuid"], first["topic"], first["channel"]) == (FIRST, "clicks", "spark")
+    assert (first["rows"], first["epochs"]) == (5, 1)
+    assert first["bytes"] > 0
+    assert datetime.fromisoformat(first["last_written"]) >= datetime.fromisoformat(first["created"])
+    assert second["rows"] == 1
+
+
+def test_nothing_to_list(tmp_path: Path) -> None:
+    assert spool("list", str(tmp_path)).stdout == f"no spools in {tmp_path}\n"
+    assert json.loads(spool("list", str(tmp_path), "--json").stdout) == []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_put_back_publishes_and_then_deletes(
+    directory: Path, portal: BlockingPortal, nsqd: str, backend: str
+) -> None:
+    result = spool("put-back", str(directory), "1f0c", "--nsqd", nsqd, "--backend", backend, answer="y\n")
+    assert result.exit_code == 0, result.output
+    assert "Publish these rows to NSQ again" in result.stderr
+    assert result.stdout == f"put back 5 rows of clicks/spark, spool {FIRST}\n"
+    assert names(directory) == {SECOND}
+    assert take(portal, nsqd, "clicks", 5) == Counter([b"1", b"2", b"3", b"4", b"\xff"])
+
+
+def test_small_batches_lose_nothing(tmp_path: Path, portal: BlockingPortal, nsqd: str) -> None:
+    bodies = [b"x" * size for size in (90, 90, 1, 1, 1, 90, 2)]
+    make_spool(tmp_path, FIRST, "clicks", bodies)
+    bounds = ("--option", "batchRows=2", "--option", "batchBytes=100")
+    result = spool("put-back", str(tmp_path), "--all", "--nsqd", nsqd, "--yes", "--json", *bounds)
+    assert result.exit_code == 0, result.output
+    assert [info["rows"] for info in json.loads(result.stdout)] == [7]
+    assert take(portal, nsqd, "clicks", 7) == Counter(bodies)
+
+
+def test_what_cannot_be_published_stays(directory: Path, nsqd: str) -> None:
+    make_spool(directory, FIRST.replace("1f0c", "3333"), "large", [b"x" * 101])
+    result = spool("put-back", str(directory), "3333", "--nsqd", nsqd, "--yes")
+    assert result.exit_code == 1
+    assert "E_BAD_MESSAGE" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(names(directory)) == 3
+
+
+def test_an_unreachable_nsqd_changes_nothing(directory: Path) -> None:
+    give_up = ("--option", "connectTimeout=0.2", "--option", "publishTimeout=0.2")
+    result = spool("put-back", str(directory), "--all", "--nsqd", "127.0.0.1:1", "--yes", *give_up)
+    assert result.exit_code == 1
+    assert "127.0.0.1:1" in result.stderr
+    assert names(directory) == {FIRST, SECOND}
+
+
+def test_delete_asks_first(directory: Path) -> None:
+    refused = spool("delete", str(directory), FIRST, answer="n\n")
+    assert refused.exit_code == 1
+    assert "Delete these rows for good?" in refused.stderr
+    assert names(directory) == {FIRST, SECOND}
+    # Nobody is there to answer.
+    assert spool("delete", str(directory), FIRST).exit_code == 1
+    assert names(directory) == {FIRST, SECOND}
+    deleted = spool("delete", str(directory), FIRST, answer="y\n")
+    assert deleted.stdout == f"deleted 5 rows of clicks/spark, spool {FIRST}\n"
+    assert names(directory) == {SECOND}
+    assert spool("delete", str(directory), "--all", "--yes").exit_code == 0
+    assert names(directory) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("delete", "DIR"), "name the spools, or use --all"),
+        (("delete", "DIR", FIRST, "--all"), "name the spools, or use --all"),
+        (("delete", "DIR", "9"), "'9' names no spool of"),
+        (("delete", "DIR", ""), "'' names 2 spools of"),
+        (("put-back", "DIR", FIRST), "--nsqd"),
+        (("put-back", "DIR", FIRST, "--nsqd", "nowhere"), "nowhere"),
+        (("put-back", "DIR", FIRST, "--nsqd", "a:1", "--option", "tsl=true"), "tls"),
+    ],
+)
+def test_mistakes_are_explained(directory: Path, arguments: tuple[str, ...], expected: str) -> None:
+    result = spool(*(str(directory) if argument == "DIR" else argument for argument in arguments), "--yes")
+    assert result.exit_code == 2
+    assert expected in result.stderr
+    assert names(directory) == {FIRST, SECOND}
+
+
+def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
+    result = spool("list", str(tmp_path / "nothing-here"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: spool {tmp_path / 'nothing-here'}: No such file")
