@@ -9,7 +9,8 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.download_python = "never"
 
 GROUPS = nox.project.load_toml("pyproject.toml")
-PACKAGE = ("-e", ".[trio,cli]")
+PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
+WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,spark]")
 
 
 def group(name: str) -> tuple[str, ...]:
@@ -28,7 +29,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def typing(session: nox.Session) -> None:
     """Check the types, and that the public API has all of them."""
-    session.install(*PACKAGE, *group("typing"))
+    session.install(*WITH_SPARK, *group("typing"))
     session.run("mypy")
     session.run("pyright")
     session.run("pyright", "--verifytypes", "nsq_anyio", "--ignoreexternal")
@@ -66,6 +67,21 @@ def interop(session: nox.Session) -> None:
     """Run one suite against the embedded and the real servers."""
     session.install(*PACKAGE, *group("test"))
     session.run("pytest", *(session.posargs or ["tests/interop"]))
+
+
+@nox.session(requires=["servers"])
+def spark(session: nox.Session) -> None:
+    """Run the tests of Spark against the real and the embedded nsqd; Java 17 or later must be there."""
+    session.install(*WITH_SPARK, *group("test"))
+    session.run("pytest", *(session.posargs or ["tests/spark"]))
+
+
+@nox.session(venv_backend="uv", requires=["servers"])
+def spark_lowest(session: nox.Session) -> None:
+    """Run those that Spark's own releases can break with the oldest PySpark that pyproject.toml allows."""
+    session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
+    names = ["batch", "errors", "stream", "write"]
+    session.run("pytest", *(session.posargs or [f"tests/spark/jvm/test_{name}.py" for name in names]))
 
 
 @nox.session(requires=["servers"], default=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -184,16 +184,18 @@ def test_unreachable_nsqd_is_named_when_planned(topic: Topic, unreachable: str) 
 @pytest.mark.parametrize(
     "more",
     [
-        pytest.param(lambda _: {}, id="drain"),
-        pytest.param(lambda _: {"peek": True}, id="peek"),
-        pytest.param(lambda directory: {"spoolDir": directory}, id="spool"),
+        pytest.param({}, id="drain"),
+        pytest.param({"peek": True}, id="peek"),
+        pytest.param({"spoolDir": "made by the test"}, id="spool"),
     ],
 )
 def test_unreachable_nsqd_is_named_by_a_task_and_is_not_empty(
-    topic: Topic, unreachable: str, tmp_path: Path, more: Callable[[Path], dict[str, Any]]
+    topic: Topic, unreachable: str, tmp_path: Path, more: dict[str, str | bool]
 ) -> None:
     topic.publish_numbers(5)
-    reader = reader_of(topic, nsqd=unreachable, connectTimeout=0.3, **more(tmp_path))
+    if "spoolDir" in more:
+        more = {"spoolDir": str(tmp_path)}
+    reader = reader_of(topic, nsqd=unreachable, connectTimeout=0.3, **more)
     (partition,) = reader.partitions()
     with pytest.raises(ConnectionFailed, match=unreachable):
         list(task(reader, partition))

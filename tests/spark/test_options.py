@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nsq_anyio.errors import InvalidAddress, InvalidOption
+from nsq_anyio.options import TLSOptions
 from nsq_anyio.spark.options import (
     ReadOptions,
     WriteOptions,
@@ -338,7 +339,7 @@ def test_connection_has_what_the_options_say(tls_files: TLSFiles) -> None:
         }
     )
     connection = options.consumer_connection()
-    assert not isinstance(connection.tls, bool)
+    assert isinstance(connection.tls, TLSOptions)
     assert connection.tls.ssl_context is not None
     assert connection.tls.ssl_context.minimum_version == ssl.TLSVersion.TLSv1_3
     assert connection.tls.server_hostname == "nsqd.example"
