@@ -12,6 +12,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import click
 
+from .lazy_group import subcommands
+
 __all__ = ["config_option"]
 
 Table: TypeAlias = Mapping[str, object]
@@ -58,7 +60,7 @@ def _load(context: click.Context, parameter: click.Parameter, path: str | None) 
 
 def _is_table(root: click.Command, key: str, value: object) -> bool:
     """Whether it is for one command: ``topic = "clicks"`` is a flag, though there is a command ``topic``."""
-    return isinstance(value, dict) and isinstance(root, click.Group) and key in root.commands
+    return isinstance(value, dict) and isinstance(root, click.Group) and key in subcommands(root)
 
 
 def _own(context: click.Context, tables: Table) -> Table:
@@ -72,7 +74,7 @@ def _own(context: click.Context, tables: Table) -> Table:
 def _check_table(command: click.Command, table: Table, path: str) -> None:
     for key, value in table.items():
         if isinstance(command, click.Group):
-            subcommand = command.commands.get(key)
+            subcommand = subcommands(command).get(key)
             if subcommand is None or not isinstance(value, dict):
                 raise _InvalidEntryError(f"{path}{key} is not a command with its table")
             _check_table(subcommand, cast("Table", value), f"{path}{key}.")
@@ -88,7 +90,7 @@ def _check_common(root: click.Command, common: Table) -> None:
 
 def _commands(command: click.Command) -> Iterator[click.Command]:
     if isinstance(command, click.Group):
-        for subcommand in command.commands.values():
+        for subcommand in subcommands(command).values():
             yield from _commands(subcommand)
     else:
         yield command

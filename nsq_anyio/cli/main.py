@@ -7,28 +7,33 @@ from typing import Any
 
 import click
 
-from .admin.channel import channel
-from .admin.node import node
-from .admin.topic import topic
-from .completion import completion
-from .demo import demo
 from .exit_codes import OUTPUT_CLOSED
-from .pipeline import pipeline
-from .pub import pub
+from .lazy_group import LazyGroup
 from .run import leave_output
-from .servers import nsqd, nsqlookupd
-from .spool import spool
-from .stat import stat
-from .tail import tail
-from .to_file import to_file
-from .to_http.command import to_http
-from .to_nsq.command import to_nsq
-from .up import up
 
 __all__ = ["cli"]
 
+_COMMANDS = {
+    "tail": ".tail:tail",
+    "pub": ".pub:pub",
+    "stat": ".stat:stat",
+    "to-file": ".to_file:to_file",
+    "to-http": ".to_http.command:to_http",
+    "to-nsq": ".to_nsq.command:to_nsq",
+    "topic": ".admin.topic:topic",
+    "channel": ".admin.channel:channel",
+    "node": ".admin.node:node",
+    "pipeline": ".pipeline:pipeline",
+    "spool": ".spool:spool",
+    "demo": ".demo:demo",
+    "up": ".up:up",
+    "nsqd": ".servers:nsqd",
+    "nsqlookupd": ".servers:nsqlookupd",
+    "completion": ".completion:completion",
+}
 
-class _AllCommands(click.Group):
+
+class _AllCommands(LazyGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """See `click.Group.invoke`; a closed output has the same exit code in all commands."""
         try:
@@ -40,31 +45,10 @@ class _AllCommands(click.Group):
 
 @click.group(
     cls=_AllCommands,
+    places=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "NSQ_ANYIO"},
     epilog="\b\nExample:\n  nsq-anyio demo\n  nsq-anyio tail --help",
 )
 @click.version_option(allow_from_autoenv=False, package_name="nsq-anyio", prog_name="nsq-anyio")
 def cli() -> None:
     """NSQ at the command line: print, publish, archive, forward and watch messages; look after topics."""
-
-
-_COMMANDS: tuple[click.Command, ...] = (
-    tail,
-    pub,
-    stat,
-    demo,
-    up,
-    nsqd,
-    nsqlookupd,
-    to_file,
-    to_http,
-    to_nsq,
-    topic,
-    channel,
-    node,
-    pipeline,
-    spool,
-    completion,
-)
-for _command in _COMMANDS:
-    cli.add_command(_command)

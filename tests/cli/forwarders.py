@@ -155,7 +155,8 @@ def http_sink(
             for name, value in {"Content-Length": "2", **fields}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(b"ok")
+            if fields.get("Content-Length") != "0":
+                self.wfile.write(b"ok")
 
         do_GET = do_POST  # noqa: N815 - the base class's names
 

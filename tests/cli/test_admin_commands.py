@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import nsq_anyio as nsq
+from nsq_anyio.cli.lazy_group import subcommands
 from nsq_anyio.cli.main import cli
 
 BACKENDS = ["asyncio", "trio"]
@@ -278,9 +279,12 @@ def test_bad_command_lines_are_explained(arguments: Sequence[str], message: str 
 
 
 def commands() -> list[tuple[str, str]]:
-    groups = [(name, cli.commands[name]) for name in GROUPS]
+    groups = [(name, subcommands(cli)[name]) for name in GROUPS]
     return [
-        (name, verb) for name, group in groups if isinstance(group, click.Group) for verb in group.commands
+        (name, verb)
+        for name, group in groups
+        if isinstance(group, click.Group)
+        for verb in subcommands(group)
     ]
 
 

@@ -22,6 +22,7 @@ from nsq_anyio.cli.connection_flags import (
     producer_flags,
     source_flags,
 )
+from nsq_anyio.cli.lazy_group import subcommands
 from nsq_anyio.cli.main import cli
 
 from .processes import run
@@ -32,7 +33,7 @@ Path_ = tuple[str, ...]
 
 def _commands(command: click.Command, path: Path_ = ()) -> Iterator[tuple[Path_, click.Command]]:
     if isinstance(command, click.Group):
-        for name, subcommand in command.commands.items():
+        for name, subcommand in subcommands(command).items():
             yield from _commands(subcommand, (*path, name))
     else:
         yield path, command
@@ -90,7 +91,7 @@ def test_every_utility_takes_the_common_flags(path: Path_, command: click.Comman
 
 @pytest.mark.parametrize("name", GO_FLAGS)
 def test_every_flag_of_the_tool_it_replaces(name: str) -> None:
-    assert {f"--{flag}" for flag in GO_FLAGS[name].split()} <= _flags(cli.commands[name])
+    assert {f"--{flag}" for flag in GO_FLAGS[name].split()} <= _flags(subcommands(cli)[name])
 
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from nsq_anyio.cli.lazy_group import subcommands
 from nsq_anyio.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
@@ -45,8 +46,7 @@ def test_it_is_a_command_with_flags_that_there_are(line: str) -> None:
     words = _arguments(line)
     command: click.Command = cli
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        assert words[0] in command.commands
-        command = command.commands[words.pop(0)]
+        command = subcommands(command)[words.pop(0)]
     known = {flag for option in command.params for flag in option.opts} | {"-h", "--help", "--version"}
     used = {word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)}
     assert {flag if len(flag) == 2 or flag.startswith("--") else f"-{flag}" for flag in used} <= known

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 
 import anyio
 import anyio.to_thread
@@ -89,11 +90,29 @@ class Sender:
         url = httpcore.URL(
             scheme=origin.scheme, host=origin.host, port=origin.port, target=endpoint.target(body)
         )
-        request = httpcore.Request(endpoint.method, url, headers=headers, content=body if is_post else None)
+        content = _Body(body) if is_post else None
+        request = httpcore.Request(endpoint.method, url, headers=headers, content=content)
         try:
             return _answer(await self._connections[endpoint].exchange(request))
         except BROKEN as error:
             return Answer(None, str(error) or type(error).__name__)
+
+
+class _Body:
+    """What is sent. httpcore makes a generator of bytes, and leaves it unfinished when sending fails."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._left: list[bytes] = []
+
+    def __aiter__(self) -> Self:
+        self._left = [self._body]
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
 
 
 def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> list[tuple[bytes, bytes]]:
