@@ -80,7 +80,7 @@ def spark(session: nox.Session) -> None:
 def spark_lowest(session: nox.Session) -> None:
     """Run those that Spark's own releases can break with the oldest PySpark that pyproject.toml allows."""
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
-    names = ["batch", "errors", "stream", "write"]
+    names = ["batch", "stream", "write"]
     session.run("pytest", *(session.posargs or [f"tests/spark/jvm/test_{name}.py" for name in names]))
 
 
@@ -101,4 +101,5 @@ def docs(session: nox.Session) -> None:
 def run_tests(session: nox.Session) -> None:
     """Run the tests that need neither the real servers nor Spark, or what `nox -s SESSION -- ...` names."""
     apart = ["--ignore=tests/interop", "--ignore=tests/spark"]
-    session.run("pytest", *(session.posargs or ["tests", *apart]))
+    on_all_cores = ["-n", "auto", "--dist", "worksteal"]
+    session.run("pytest", *(session.posargs or ["tests", *apart, *on_all_cores]))

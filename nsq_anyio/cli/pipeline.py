@@ -12,7 +12,7 @@ import click
 from .pipeline_options import OPTION, assignments
 from .pipeline_run import run_pipeline
 
-__all__ = ["pipeline"]
+__all__ = ["archive", "metrics", "pipeline", "replay"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

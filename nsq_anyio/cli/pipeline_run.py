@@ -68,12 +68,14 @@ def quiet_session(
 
     :raises ImportError: without the extra ``spark``
     :raises JavaMissing: if Spark cannot run
+    :raises PipelineFailed: if Spark does not start
     """
     # Importing Spark takes a second, and most commands do without.
     from ..spark import pipelines  # noqa: PLC0415
     from ..spark.session import session  # noqa: PLC0415
 
-    spark = session(name, master=master, config={**_CONFIG, **(config or {})})
+    with pipelines.spark_errors_explained():
+        spark = session(name, master=master, config={**_CONFIG, **(config or {})})
     try:
         yield spark, pipelines
     finally:

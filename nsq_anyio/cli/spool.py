@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..spark.options import WriteOptions
     from ..spark.spool import SpoolInfo
 
-__all__ = ["spool"]
+__all__ = ["delete_spools", "list_spools", "put_back", "spool"]
 
 _SHOWN_OF_UUID = 8
 _FRAMING = 4

@@ -12,6 +12,7 @@ __all__ = [
     "dpub",
     "encode_bodies",
     "fin",
+    "fins",
     "identify",
     "mpub",
     "pub",

@@ -99,8 +99,22 @@ def session(
     for key, value in (config or {}).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    _show_shipped_package(spark.sparkContext.environment)
     spark.dataSource.register(NsqDataSource)
     return spark
+
+
+def _show_shipped_package(environment: dict[str, str]) -> None:
+    """Let the driver's readers of streams import this package if it came by ``--py-files``.
+
+    Spark 4.2 and 4.3 look for such files in a directory that these readers alone do not have. Executors get
+    the environment too, and need it not.
+    """
+    home = Path(__file__).parents[2]
+    # Packages that are installed stay where they are: their directory need not be the executors'.
+    if home.is_file():
+        others = environment.get("PYTHONPATH", "").split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, (*others, str(home)))))
 
 
 def _local_config() -> dict[str, str]:

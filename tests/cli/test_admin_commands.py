@@ -289,7 +289,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 def test_all_of_nsqadmin_is_there() -> None:
-    verbs = ["list", "create", "delete", "empty", "pause", "unpause"]
+    verbs = ["create", "delete", "empty", "list", "pause", "unpause"]
     assert commands() == [
         *(("topic", verb) for verb in verbs),
         *(("channel", verb) for verb in verbs),

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,6 +89,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     pipelines = ModuleType("nsq_anyio.spark.pipelines")
     for name in ("archive", "metrics", "replay"):
         setattr(pipelines, name, fake.pipeline(name))
+    pipelines.spark_errors_explained = nullcontext  # type: ignore[attr-defined]
     session = ModuleType("nsq_anyio.spark.session")
     session.session = fake.session  # type: ignore[attr-defined]
     package.pipelines = pipelines  # type: ignore[attr-defined]

@@ -17,6 +17,9 @@ from .nsqds import Kind, Nsqd, Topic, running_nsqd
 
 KINDS: tuple[Kind, ...] = ("embedded", "real")
 
+TRIES = 2
+"""How often the session runs a task that fails; Spark's own four take as long as they are many."""
+
 _numbers = count(1)
 
 
@@ -28,13 +31,13 @@ def java() -> str:
 
 @pytest.fixture(scope="session")
 def spark(java: str) -> Iterator[SparkSession]:
-    """A session of two cores in which `format("nsq")` is known; a task is tried once."""
+    """A session of two cores in which `format("nsq")` is known, and a failing task is tried `TRIES` times."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment().items():
             patch.setenv(name, value)
         running = session(
             "tests",
-            master="local[2]",
+            master=f"local[2,{TRIES}]",
             config={
                 "spark.driver.memory": "1g",
                 "spark.sql.shuffle.partitions": "2",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -64,7 +65,7 @@ def test_every_row_goes_to_its_topic_when_it_says(rows: list[tuple[str, bytes, f
     found = [
         (request.topic, body, defer)
         for request in requests
-        for body, defer in zip(request.bodies, request.defers or [None] * len(request.bodies), strict=True)
+        for body, defer in zip_longest(request.bodies, request.defers or ())
     ]
     for topic in ("a", "b", "c#ephemeral"):
         for at_once in (True, False):

@@ -18,7 +18,7 @@ from .endpoint import Endpoint
 from .sender import Answer
 from .status_policy import Action, StatusPolicy
 
-__all__ = ["MODES", "Handler", "Mode", "Send", "ToAll", "ToOne", "handler"]
+__all__ = ["MODES", "Handler", "Mode", "Send", "ToAll", "ToOne", "handler", "is_in_sample"]
 
 Mode: TypeAlias = Literal["hostpool", "round-robin", "epsilon-greedy", "least-outstanding", "all"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .archive import archive
-from .failure import PipelineFailed
+from .failure import PipelineFailed, spark_errors_explained
 from .metrics import metrics
 from .progress import Progress, Summary
 from .replay import replay
 
-__all__ = ["PipelineFailed", "Progress", "Summary", "archive", "metrics", "replay"]
+__all__ = ["PipelineFailed", "Progress", "Summary", "archive", "metrics", "replay", "spark_errors_explained"]

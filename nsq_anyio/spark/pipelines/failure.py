@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from ...errors import NSQError
 
-__all__ = ["PipelineFailed", "failed"]
+__all__ = ["PipelineFailed", "failed", "spark_errors_explained"]
 
 # The line after the indented ones: what Python raised in a worker, or in the reader's own process.
 _PYTHON_ERROR = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(?:[\w]+\.)*(\w+(?:: .+)?)$", re.MULTILINE
 )
 
+# What Java raised, and what that was raised from.
+_JAVA_ERROR = re.compile(r"^(?::|Caused by:) (?:[\w$]+\.)*([\w$]+(?:: .+)?)$", re.MULTILINE)
+
 
 class PipelineFailed(NSQError):
     """A pipeline's job failed on Spark; the text is its cause, and ``__cause__`` is all that Spark says."""
 
 
+@contextmanager
+def spark_errors_explained() -> Generator[None]:
+    """Turn what Spark raises in the block into its cause.
+
+    :raises PipelineFailed: for any error of Spark
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise failed(error) from error
+
+
 def failed(error: BaseException) -> PipelineFailed:
     """Return the error to raise for what Spark raised."""
     texts = list(_texts(error))
-    for text in texts:
-        # The last one of a text: the others are what it was raised from.
-        raised = _PYTHON_ERROR.findall(text)
-        if raised:
-            return PipelineFailed(raised[-1])
+    for pattern in (_PYTHON_ERROR, _JAVA_ERROR):
+        for text in texts:
+            # Python tells what an error was raised from before it, Java after it.
+            raised = pattern.findall(text)
+            if raised:
+                return PipelineFailed(raised[-1])
     lines = filter(None, map(str.strip, texts[-1].splitlines()))
     return PipelineFailed(next(lines, type(error).__name__))
 

@@ -15,6 +15,7 @@ from ...errors import InvalidOption, NSQError
 from ..depth import depths
 from ..options import read_options
 from ..source import NsqDataSource
+from .failure import spark_errors_explained
 from .progress import OnProgress, Summary, follow
 
 __all__ = ["Option", "Source", "Trigger", "comma_separated", "option_texts", "run"]
@@ -54,9 +55,13 @@ class Source:
         self._options = read_options(self._texts)
 
     def load(self, spark: SparkSession) -> DataFrame:
-        """Return the stream of the channel's messages."""
+        """Return the stream of the channel's messages.
+
+        :raises PipelineFailed: if Spark does not take the source
+        """
         spark.dataSource.register(NsqDataSource)
-        return spark.readStream.format("nsq").options(**self._texts).load()
+        with spark_errors_explained():
+            return spark.readStream.format("nsq").options(**self._texts).load()
 
     def lag(self) -> int | None:
         """Count the messages that wait in the channel; None while nobody can say."""
@@ -115,4 +120,6 @@ def run(
     else:
         check_seconds("trigger", trigger, 0)
         writer = writer.trigger(processingTime=f"{round(trigger * 1000)} milliseconds")
-    return follow(writer.start(), lag=source.lag, on_progress=on_progress, stop=stop)
+    with spark_errors_explained():
+        query = writer.start()
+    return follow(query, lag=source.lag, on_progress=on_progress, stop=stop)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -20,7 +18,7 @@ from ...errors import InvalidOption
 from ..options import write_options
 from ..source import NsqDataSource
 from .archive import Format, check_format, read_archive
-from .failure import PipelineFailed, failed
+from .failure import PipelineFailed, spark_errors_explained
 from .paced import RATE, PacedNsqDataSource
 from .progress import OnProgress, Progress, Summary
 from .query import Option, comma_separated, option_texts
@@ -96,11 +94,9 @@ def replay(
     write_options(sink)
     spark.dataSource.register(NsqDataSource if rate is None else PacedNsqDataSource)
     started_at = time.monotonic()
-    try:
+    with spark_errors_explained():
         archive = read_archive(spark, input, format)
         hours = _hours(archive, since, until)
-    except (PySparkException, Py4JError) as error:
-        raise failed(error) from error
     waiting = sum(hours.values())
     batches = total = 0
     for span in _spans(hours, since, until, rate):
@@ -174,12 +170,13 @@ def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _
         paced = messages.repartition(tasks).write.format(PacedNsqDataSource.name())
         writer = paced.option(RATE, str(rate / tasks))
     try:
-        writer.options(**sink).mode("append").save()
-    except (PySparkException, Py4JError) as error:
+        with spark_errors_explained():
+            writer.options(**sink).mode("append").save()
+    except PipelineFailed as error:
         raise PipelineFailed(
-            f"{failed(error)}; everything before {span.since.isoformat()} is published, and some of what "
+            f"{error}; everything before {span.since.isoformat()} is published, and some of what "
             "follows: go on with that time as since"
-        ) from error
+        ) from error.__cause__
     return int(counted.get["rows"])
 
 

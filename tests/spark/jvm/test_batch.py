@@ -49,6 +49,15 @@ def test_batch_read_through_a_spool_keeps_it(spark: SparkSession, topic: Topic, 
     assert topic.state().left == 0
 
 
+def test_read_that_has_enough_gives_back_what_it_holds(spark: SparkSession, topic: Topic) -> None:
+    """LIMIT drops the task, with messages in flight."""
+    topic.publish_numbers(5_000)
+    assert len(_read(spark, topic, maxInFlight="100").limit(5).collect()) == 5
+    wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
+    state = topic.state()
+    assert (state.depth, state.timed_out) == (state.left, 0)
+
+
 def test_batch_read_of_nothing_is_empty(spark: SparkSession, topic: Topic) -> None:
     assert _read(spark, topic).collect() == []
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from nsq_anyio.spark import NsqDataSource
 
+from ..conftest import TRIES
 from ..nsqds import Topic
 from .faults import Fault
 from .query import Query
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.timeout(120)
     [
         pytest.param({"maxInFlight": "many"}, ["maxInFlight", "many"], id="malformed"),
         pytest.param({"maxWait": "-1"}, ["maxWait", "-1"], id="out-of-range"),
-        pytest.param({"maxInFlite": "5"}, ["maxInFlite", "maxInFlight"], id="unknown"),
+        pytest.param({"maxInFlite": "5"}, ["maxinflite", "maxInFlight"], id="unknown"),
         pytest.param({"topic": "no topic"}, ["topic", "no topic"], id="bad-name"),
         pytest.param({"compression": "gzip"}, ["compression", "gzip", "snappy"], id="no-such-choice"),
     ],
@@ -71,11 +72,11 @@ def test_full_disk_under_the_spool_is_named_and_nothing_is_lost(
 ) -> None:
     real_topic.publish_numbers(1_000)
     query = Query.of(real_topic, tmp_path, minPartitions=1)
-    # Spark tries a task four times, and each finds the disk full.
-    faults = query.faults(*[Fault("read", "disk")] * 4)
+    # Spark tries the task again, and each attempt finds the disk full.
+    faults = query.faults(*[Fault("read", "disk")] * TRIES)
     with pytest.raises(StreamingQueryException) as caught:
         query.run(spark, faults)
-    assert faults.happened() == 4
+    assert faults.happened() == TRIES
     assert str(query.spool) in str(caught.value)
     assert not [path for path in query.spool.rglob("*") if path.is_file() and path.stat().st_size >= 2_000]
     ledger = query.run_out(spark)

@@ -10,27 +10,30 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
-import anyio.from_thread
 import pyspark
 import pytest
+from anyio.from_thread import start_blocking_portal
 from pyspark.sql import SparkSession
 
-import nsq_anyio as nsq
-
+from ...real_servers import real_nsqlookupd
 from ..cluster import environment
 from ..conftest import new_name
-from ..nsqds import Topic
+from ..nsqds import ROOT, Topic, registered, running_nsqd, wait_until
 
-ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(pyspark.__file__).parent / "bin"
 
 _LIMIT = 140.0
 
+# SPARK-59135: with any source in Python, the client of a pipeline that is complete stumbles over metrics.
+_SPARK_59135 = "[UNKNOWN_RESPONSE] Unknown response: Plan observed(__python_accumulator__="
+
 pytestmark = pytest.mark.timeout(150)
 
 
-def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; its output is the error of a test."""
+def run(
+    *command: str, cwd: Path, env: dict[str, str] | None = None, known_error: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; its output is the error of a test, unless it shows an error that is known."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -40,7 +43,8 @@ def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> subproce
         timeout=_LIMIT,
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    output = f"{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0 or (known_error is not None and known_error in output), output
     return done
 
 
@@ -129,27 +133,19 @@ def test_the_declarative_example_fills_its_tables(spark: SparkSession, tmp_path:
         text = (ROOT / "examples" / name).read_text("utf-8")
         (tmp_path / name).write_text(text.replace("/tmp/nsq-anyio-clicks", str(tmp_path / "storage")))
     (tmp_path / "spool").mkdir()
-    with (
-        anyio.from_thread.start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(nsq.embedded.nsqlookupd()) as nsqlookupd,
-        portal.wrap_async_context_manager(
-            nsq.embedded.nsqd(lookupd_tcp_addresses=[nsqlookupd.tcp_address])
-        ) as nsqd,
-    ):
-        with nsq.sync.produce(nsqd.tcp_address) as producer:
-            for number in range(100):
-                body = {"country": ("at", "de")[number % 2], "ms": number}
-                producer.publish("clicks", json.dumps(body).encode())
-        run(
-            *(str(BIN / "spark-pipelines"), "run", "--spec", "spark-pipeline.yml"),
-            *("--conf", "spark.ui.enabled=false"),
-            cwd=tmp_path,
-            env={
-                "PYSPARK_PYTHON": sys.executable,
-                "NSQLOOKUPD": nsqlookupd.http_url,
-                "NSQ_SPOOL": str(tmp_path / "spool"),
-            },
-        )
+    bodies = [json.dumps({"country": ("at", "de")[number % 2], "ms": number}) for number in range(100)]
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(real_nsqlookupd()) as lookupd:
+        with running_nsqd("real", [f"--lookupd-tcp-address={lookupd.tcp_address}"]) as nsqd:
+            nsqd.topic("clicks", "lakehouse").publish(body.encode() for body in bodies)
+            wait_until(lambda: registered(lookupd.http_url, "clicks"), "nsqd to register the topic")
+            done = run(
+                *(str(BIN / "spark-pipelines"), "run", "--spec", "spark-pipeline.yml"),
+                *("--conf", "spark.ui.enabled=false"),
+                cwd=tmp_path,
+                env={"NSQLOOKUPD": lookupd.http_url, "NSQ_SPOOL": str(tmp_path / "spool")},
+                known_error=_SPARK_59135,
+            )
+    assert "Run is COMPLETED" in done.stdout + done.stderr
     rows = spark.read.parquet(str(tmp_path / "spark-warehouse" / "clicks_by_country")).collect()
     counted = sorted((row["country"], row["clicks"], row["mean_ms"]) for row in rows)
     assert counted == [("at", 50, 49.0), ("de", 50, 50.0)]
