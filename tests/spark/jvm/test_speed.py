@@ -61,10 +61,12 @@ def test_write_keeps_up_with_publish_many(spark: SparkSession, capsys: pytest.Ca
     ours = OURS[0]
     with running_nsqds() as nsqds:
         alone = measure(work, ours, ours.prepare(), nsqds, "alone")["rate"]
-        nsqds.create("written", "")
-        for rows in (WARM_UP, MESSAGES):
-            rate = _write(spark, nsqds, rows)
-        nsqds.check_published("written", WARM_UP + MESSAGES)
+        rate = 0.0
+        for _ in range(2):  # the JVM is warm at the second time
+            nsqds.create("written", "")
+            rate = _write(spark, nsqds, MESSAGES)
+            nsqds.check_published("written", MESSAGES)
+            nsqds.delete("written")  # before nsqd's memory is full, and it writes to its disk
     with capsys.disabled():
         print(f"\nwrite {rate:,.0f} rows/s, publish_many {alone:,.0f} msg/s: {rate / alone:.2f}")  # noqa: T201 - for the log of CI
     assert rate >= LEAST_WRITE * alone
