@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import anyio
 
 from ..consumer import Consumer, Message, consume
+from ..consumer.message import finish_all
 from .connection_flags import ConsumerFlags, Source
 from .message_format import Format
 from .output import Output
@@ -85,8 +86,7 @@ class Tail:
                 if self._left is not None:
                     self._left -= len(messages)
                     self._want_only(self._left)
-                for message in messages:
-                    message.finish()
+                finish_all(messages)
             return self._left == 0
 
     def _wanted(self, count: int) -> int:

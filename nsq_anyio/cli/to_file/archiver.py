@@ -13,6 +13,7 @@ import anyio.to_thread
 from ...checks import check_integer, check_seconds
 from ...consumer import Consumer, Message
 from ...consumer.batches import Batches
+from ...consumer.message import finish_all
 from ...errors import NSQError
 from .archive import Archive
 
@@ -145,8 +146,7 @@ class Archiver:
             self._archive.sync()
 
     def _finish(self) -> None:
-        for message in self._unsynced:
-            message.finish()
+        finish_all(self._unsynced)
         self.archived += len(self._unsynced)
         _log.debug("synced %d messages", len(self._unsynced))
         self._unsynced.clear()
