@@ -10,6 +10,7 @@ nox.options.download_python = "never"
 
 GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
+ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,spark]")
 
 
@@ -42,11 +43,21 @@ def tests(session: nox.Session) -> None:
     run_tests(session)
 
 
+@nox.session
+def commands(session: nox.Session) -> None:
+    """Run the tests of the command line; most of them start a process, so all cores have work."""
+    session.install(*PACKAGE, *group("test"))
+    session.run("pytest", *(session.posargs or ["tests/cli", *ON_ALL_CORES]))
+
+
 @nox.session(venv_backend="uv")
 def lowest(session: nox.Session) -> None:
     """Run the same tests with the lowest releases that pyproject.toml allows."""
     session.install("--resolution=lowest-direct", *PACKAGE, *group("test"))
     run_tests(session)
+    if not session.posargs:
+        names = ["common_flags", "config_file", "stat_rows", "to_http_connections"]
+        session.run("pytest", *[f"tests/cli/test_{name}.py" for name in names], *ON_ALL_CORES)
 
 
 @nox.session(python=["3.12", "3.13"], default=False)
@@ -99,7 +110,6 @@ def docs(session: nox.Session) -> None:
 
 
 def run_tests(session: nox.Session) -> None:
-    """Run the tests that need neither the real servers nor Spark, or what `nox -s SESSION -- ...` names."""
-    apart = ["--ignore=tests/interop", "--ignore=tests/spark"]
-    on_all_cores = ["-n", "auto", "--dist", "worksteal"]
-    session.run("pytest", *(session.posargs or ["tests", *apart, *on_all_cores]))
+    """Run the tests of the package alone, or what `nox -s SESSION -- ...` names."""
+    apart = [f"--ignore=tests/{name}" for name in ("cli", "interop", "spark")]
+    session.run("pytest", *(session.posargs or ["tests", *apart]))

@@ -22,10 +22,11 @@ import importlib
 try:
     for _needed in ("pyspark", "pyarrow"):
         importlib.import_module(_needed)
-except ImportError as error:
+except ImportError as _missing:
     raise ImportError(
-        f"nsq_anyio.spark needs Spark and Arrow ({error}): pip install 'nsq-anyio[spark]'", name=error.name
-    ) from error
+        f"nsq_anyio.spark needs Spark and Arrow ({_missing}): pip install 'nsq-anyio[spark]'",
+        name=_missing.name,
+    ) from _missing
 
 from .session import JavaMissing, find_java, session
 from .source import NsqDataSource

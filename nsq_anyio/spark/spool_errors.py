@@ -38,8 +38,8 @@ class SpoolError(NSQError):
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         super().__init__(f"spool {os.fspath(path)}: {reason}")
-        self.path = os.fspath(path)
-        self.reason = reason
+        self.path: str = os.fspath(path)
+        self.reason: str = reason
 
 
 class PartitionLost(SpoolError):
