@@ -23,6 +23,12 @@ TRIES = 2
 _numbers = count(1)
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The only one here: a task of Spark runs an event loop of its own, asyncio's."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def java() -> str:
     """The Java that Spark runs on; without one the test fails, and the error says what to install."""
