@@ -84,7 +84,13 @@ def interop(session: nox.Session) -> None:
 def spark(session: nox.Session) -> None:
     """Run the tests of Spark against the real and the embedded nsqd; Java 17 or later must be there."""
     session.install(*WITH_SPARK, *group("test"))
-    session.run("pytest", *(session.posargs or ["tests/spark"]))
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    # Each worker has a JVM of its own; how fast it is gets measured without the others.
+    speed = "tests/spark/jvm/test_speed.py"
+    session.run("pytest", "tests/spark", f"--ignore={speed}", "-n", "auto", "--dist", "loadfile")
+    session.run("pytest", speed)
 
 
 @nox.session(venv_backend="uv", requires=["servers"])
