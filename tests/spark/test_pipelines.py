@@ -252,6 +252,15 @@ def test_an_error_without_a_message_keeps_its_name() -> None:
     assert str(failed(RuntimeError())) == "RuntimeError"
 
 
+def test_what_java_raised_first_is_the_cause() -> None:
+    text = (
+        "An error occurred while calling o89.start.\n"
+        ": org.apache.spark.SparkException: cannot start\n\tat a.b.C(D.scala:1)\n"
+        "Caused by: java.io.FileNotFoundException: /out: Not a directory\n\tat e.f.G(H.java:2)\n"
+    )
+    assert str(failed(RuntimeError(text))) == "FileNotFoundException: /out: Not a directory"
+
+
 def test_an_error_of_spark_itself_is_its_first_line() -> None:
     assert str(failed(RuntimeError("\n[PATH_NOT_FOUND] no path\n\nJVM stacktrace:\n..."))) == (
         "[PATH_NOT_FOUND] no path"

@@ -67,7 +67,7 @@ def replay(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Publish what `archive` wrote, hour by hour, in spans of at most about ten seconds of the rate.
+    """Publish what `archive` wrote, hour by hour, in spans of about ten seconds of the rate at most.
 
     Spans are published in the order of time, and the messages of one span in any order. When it fails, the
     error says up to where everything was published: go on with that as ``since``.
@@ -99,7 +99,7 @@ def replay(
         hours = _hours(archive, since, until)
     waiting = sum(hours.values())
     batches = total = 0
-    for span in _spans(hours, since, until, rate):
+    for span in _spans(archive, hours, since, until, rate):
         if stop is not None and stop.is_set():
             break
         span_began_at = time.monotonic()
@@ -145,17 +145,33 @@ def _hours(archive: DataFrame, since: datetime | None, until: datetime | None) -
 
 
 def _spans(
-    hours: Mapping[datetime, int], since: datetime | None, until: datetime | None, rate: int | None
+    archive: DataFrame,
+    hours: Mapping[datetime, int],
+    since: datetime | None,
+    until: datetime | None,
+    rate: int | None,
 ) -> Iterator[_Span]:
-    """Divide each hour evenly, so that a job publishes about ten seconds of the rate."""
+    """Divide each hour into spans with about as many messages as ten seconds of the rate publish.
+
+    :raises PipelineFailed: if Spark cannot read the archive
+    """
     span_rows = _MAX_SPAN_ROWS if rate is None else min(_MAX_SPAN_ROWS, rate * _SPAN_SECONDS)
     for hour, rows in hours.items():
-        begin = max(hour, since or hour)
-        end = min(hour + _HOUR, until or hour + _HOUR)
-        count = math.ceil(rows / span_rows)
-        edges = [begin + (end - begin) * number / count for number in range(count)]
-        for span_begin, span_end in pairwise([*edges, end]):
-            yield _Span(hour, span_begin, span_end)
+        whole = _Span(hour, max(hour, since or hour), min(hour + _HOUR, until or hour + _HOUR))
+        edges = _edges(whole.rows(archive), math.ceil(rows / span_rows))
+        for begin, end in pairwise([whole.since, *edges, whole.until]):
+            yield _Span(hour, begin, end)
+
+
+def _edges(rows: DataFrame, count: int) -> list[datetime]:
+    """Return the times that part the rows into ``count`` spans: fewer if many rows are of the same time."""
+    if count == 1:
+        return []
+    shares = [number / count for number in range(1, count)]
+    with spark_errors_explained():
+        (row,) = rows.agg(F.percentile_approx(F.unix_micros("timestamp"), shares)).collect()
+    # Behind the last message of a span, as a span ends before its end.
+    return [_EPOCH + (time + 1) * _MICROSECOND for time in sorted(set(row[0]))]
 
 
 def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _Span) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -19,6 +20,7 @@ from ...real_servers import real_nsqlookupd
 from ..cluster import environment
 from ..conftest import new_name
 from ..nsqds import ROOT, Topic, registered, running_nsqd, wait_until
+from ..processes import running
 
 BIN = Path(pyspark.__file__).parent / "bin"
 
@@ -70,11 +72,26 @@ def test_the_command_archives_and_replays(real_topic: Topic, tmp_path: Path) -> 
     assert len(set(again.take(300))) == 300
 
 
-def test_an_unreachable_nsqd_is_one_clear_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("nsqd", "output", "expected"),
+    [
+        ("127.0.0.1:1", "out", "no nsqd answered"),
+        (None, "file/out", "file"),
+    ],
+    ids=["unreachable nsqd", "unwritable output"],
+)
+def test_what_goes_wrong_is_one_clear_line(
+    real_topic: Topic, tmp_path: Path, nsqd: str | None, output: str, expected: str
+) -> None:
+    (tmp_path / "file").touch()
+    given = {"--nsqd": nsqd or real_topic.nsqd.tcp_address}
+    if nsqd is None:
+        given["--option"] = f"nsqdHttp={real_topic.nsqd.http_url}"
     done = subprocess.run(
         [
             *(sys.executable, "-m", "nsq_anyio", "pipeline", "archive", "--topic", "t", "--channel", "c"),
-            *("--nsqd", "127.0.0.1:1", "--state", "state", "--output", "out", "--master", "local[1]"),
+            *(part for pair in given.items() for part in pair),
+            *("--state", "state", "--output", output, "--master", "local[1]"),
         ],
         cwd=tmp_path,
         env={**os.environ, **environment()},
@@ -84,9 +101,28 @@ def test_an_unreachable_nsqd_is_one_clear_line(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "127.0.0.1" in done.stderr.splitlines()[-1]
-    assert done.stderr.splitlines()[-1].startswith("Error: ")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("Error: ")
+    assert expected in last
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_a_pipeline_that_runs_on(real_topic: Topic, tmp_path: Path) -> None:
+    real_topic.publish(str(number).encode() for number in range(300))
+    command = [
+        *(sys.executable, "-m", "nsq_anyio", "pipeline", "archive", "--topic", real_topic.name),
+        *("--channel", real_topic.channel, "--nsqd", real_topic.nsqd.tcp_address),
+        *("--option", f"nsqdHttp={real_topic.nsqd.http_url}", "--state", "state", "--output", "out"),
+        *("--every", "0.5", "--master", "local[1]"),
+    ]
+    log_path = tmp_path / "log"
+    with running(command, log_path=log_path, env={**os.environ, **environment()}, cwd=tmp_path) as program:
+        wait_until(lambda: "batch 0: 300 rows" in program.log, "the first batch", _LIMIT)
+        program.process.send_signal(signal.SIGINT)
+        # Java has ended too, as it is one of the program's descendants.
+        assert program.wait(_LIMIT) == 0, program.tail
+    assert "│ archive  │       1 │  300 │" in program.log
+    assert "Traceback" not in program.log
 
 
 def test_spark_submit_runs_what_is_shipped(real_topic: Topic, tmp_path: Path) -> None:
