@@ -107,7 +107,7 @@ def session(
 def _show_shipped_package(environment: dict[str, str]) -> None:
     """Let the driver's readers of streams import this package if it came by ``--py-files``.
 
-    Spark 4.2 and 4.3 look for such files in a directory that these readers alone do not have. Executors get
+    Spark 4.3.0 looks for such files in a directory that these readers alone do not have. Executors get
     the environment too, and need it not.
     """
     home = Path(__file__).parents[2]
