@@ -1,6 +1,7 @@
 """Everything that must hold before a change is merged: ``nox`` runs it all, ``nox -l`` lists the sessions."""
 
 import sys
+from pathlib import Path
 
 import nox
 
@@ -77,7 +78,15 @@ def servers(session: nox.Session) -> None:
 def interop(session: nox.Session) -> None:
     """Run one suite against the embedded and the real servers."""
     session.install(*PACKAGE, *group("test"))
-    session.run("pytest", *(session.posargs or ["tests/interop"]))
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    session.run("pytest", "tests/interop", "--ignore-glob=*/test_cli_*")
+    # Those of the command line start processes, so all cores have work; how fast it is gets measured alone.
+    all_of_them = sorted(str(path) for path in Path("tests/interop").glob("test_cli_*.py"))
+    of_speed = [path for path in all_of_them if path.endswith("_speed.py")]
+    session.run("pytest", *[path for path in all_of_them if path not in of_speed], *ON_ALL_CORES)
+    session.run("pytest", *of_speed)
 
 
 @nox.session(requires=["servers"])
@@ -98,7 +107,8 @@ def spark_lowest(session: nox.Session) -> None:
     """Run those that Spark's own releases can break with the oldest PySpark that pyproject.toml allows."""
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
     names = ["batch", "stream", "write"]
-    session.run("pytest", *(session.posargs or [f"tests/spark/jvm/test_{name}.py" for name in names]))
+    files = [f"tests/spark/jvm/test_{name}.py" for name in names]
+    session.run("pytest", *(session.posargs or [*files, "-n", "auto", "--dist", "loadfile"]))
 
 
 @nox.session(requires=["servers"], default=False)

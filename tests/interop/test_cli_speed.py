@@ -21,7 +21,7 @@ from ..benchmarks.nsqds import Nsqds, running_nsqds
 from ..benchmarks.payloads import event
 from ..real_servers import program
 
-MESSAGES = int(os.environ.get("NSQ_ANYIO_SPEED_MESSAGES", "200000"))
+MESSAGES = int(os.environ.get("NSQ_ANYIO_SPEED_MESSAGES", "100000"))
 ROUNDS = int(os.environ.get("NSQ_ANYIO_SPEED_ROUNDS", "3"))
 SIZE = 100
 LIMIT = 90.0
