@@ -92,7 +92,7 @@ def interop(session: nox.Session) -> None:
 @nox.session(requires=["servers"])
 def spark(session: nox.Session) -> None:
     """Run the tests of Spark against the real and the embedded nsqd; Java 17 or later must be there."""
-    session.install(*WITH_SPARK, *group("test"))
+    session.install(*WITH_SPARK, *group("spark"))
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
