@@ -12,6 +12,8 @@ nox.options.download_python = "never"
 GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
 ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
+# The tests session runs them on it as well; elsewhere asyncio's own loop stands for both.
+NOT_ON_UVLOOP = ("-k", "not uvloop")
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,spark]")
 
 
@@ -55,7 +57,8 @@ def commands(session: nox.Session) -> None:
 def lowest(session: nox.Session) -> None:
     """Run the tests that a library's older releases can break with the lowest that pyproject.toml allows."""
     session.install("--resolution=lowest-direct", *PACKAGE, *group("test"))
-    run_tests(session, "-k", "not uvloop")
+    without_libraries = [f"--ignore=tests/{name}" for name in ("policy", "benchmarks", "servers")]
+    run_tests(session, *NOT_ON_UVLOOP, *without_libraries)
     if not session.posargs:
         names = ["common_flags", "config_file", "stat_rows", "to_http_connections"]
         session.run("pytest", *[f"tests/cli/test_{name}.py" for name in names], *ON_ALL_CORES)
@@ -81,7 +84,7 @@ def interop(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    session.run("pytest", "tests/interop", "--ignore-glob=*/test_cli_*")
+    session.run("pytest", "tests/interop", "--ignore-glob=*/test_cli_*", *NOT_ON_UVLOOP)
     # Those of the command line start processes, so all cores have work; how fast it is gets measured alone.
     all_of_them = sorted(str(path) for path in Path("tests/interop").glob("test_cli_*.py"))
     of_speed = [path for path in all_of_them if path.endswith("_speed.py")]
