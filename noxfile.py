@@ -84,12 +84,12 @@ def interop(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    session.run("pytest", "tests/interop", "--ignore-glob=*/test_cli_*", *NOT_ON_UVLOOP)
-    # Those of the command line start processes, so all cores have work; how fast it is gets measured alone.
-    all_of_them = sorted(str(path) for path in Path("tests/interop").glob("test_cli_*.py"))
-    of_speed = [path for path in all_of_them if path.endswith("_speed.py")]
-    session.run("pytest", *[path for path in all_of_them if path not in of_speed], *ON_ALL_CORES)
-    session.run("pytest", *of_speed)
+    # Most of the time they wait for servers, so all cores together do; how fast it is gets measured alone.
+    measured = [*Path("tests/interop").glob("*_speed.py")]
+    measured += [Path("tests/interop", name) for name in ("test_million.py", "test_publish_rate.py")]
+    apart = [f"--ignore={path}" for path in measured]
+    session.run("pytest", "tests/interop", *apart, *NOT_ON_UVLOOP, *ON_ALL_CORES)
+    session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
 
 
 @nox.session(requires=["servers"])
