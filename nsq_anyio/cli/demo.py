@@ -107,7 +107,7 @@ def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as progress:
+    with Progress(*columns, console=Console(stderr=True, quiet=not shown), disable=not shown) as progress:
         published = progress.add_task("published", total=outcome.messages)
         finished = progress.add_task("finished", total=outcome.messages)
 

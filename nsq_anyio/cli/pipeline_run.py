@@ -144,7 +144,7 @@ class PipelineProgress:
 @contextmanager
 def show_progress(*, shown: bool) -> Generator[PipelineProgress]:
     """Show how far a pipeline is, from the start of Spark to the end of the block."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=not shown)
     if shown and not console.is_terminal:
         yield PipelineProgress(None)
         return

@@ -32,7 +32,7 @@ def shown_progress(total: int | None, *, shown: bool) -> Generator[Callable[[int
         TextColumn("{task.fields[rate]:,.0f} messages/s"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as progress:
+    with Progress(*columns, console=Console(stderr=True, quiet=not shown), disable=not shown) as progress:
         task = progress.add_task("", total=total, messages=0, rate=0.0)
         messages = 0
 
