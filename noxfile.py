@@ -131,4 +131,4 @@ def docs(session: nox.Session) -> None:
 def run_tests(session: nox.Session, *options: str) -> None:
     """Run the tests of the package alone, or what `nox -s SESSION -- ...` names."""
     apart = [f"--ignore=tests/{name}" for name in ("cli", "interop", "spark")]
-    session.run("pytest", *(session.posargs or ["tests", *apart, *options]))
+    session.run("pytest", *(session.posargs or ["tests", *apart, *ON_ALL_CORES, *options]))

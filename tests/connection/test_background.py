@@ -9,6 +9,7 @@ import pytest
 from nsq_anyio.connection.background import Background
 
 from ..fake_nsqd import client_tasks
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

@@ -23,6 +23,7 @@ from nsq_anyio.protocol.frames import FRAME_ERROR, FRAME_RESPONSE, encode_frame
 
 from ..fake_nsqd import FakeConnection, client_tasks, fake_nsqd, identified, message_id
 from ..fault_proxy import fault_proxy
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .opened import HUGE, Kept, Open, ends, opened
 
 pytestmark = pytest.mark.anyio

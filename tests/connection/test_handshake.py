@@ -32,6 +32,7 @@ from ..fake_nsqd import (
     message_id,
 )
 from ..fault_proxy import fault_proxy
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

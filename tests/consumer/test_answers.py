@@ -10,6 +10,7 @@ from nsq_anyio.consumer.message import finish_all
 from nsq_anyio.events import HandlerFailed, MessageDiscarded, MessageFinished
 
 from ..fake_nsqd import Events, FakeConnection, consuming, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ import pytest
 import nsq_anyio as nsq
 
 from ..fake_nsqd import LIMIT, consuming, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .test_flow import consuming_from, settled
 from .test_late_answers import OFTEN, impatient
 

@@ -53,6 +53,7 @@ from ..fake_nsqd import (
     until,
 )
 from ..fault_proxy import fault_proxy
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .fake_lookupd import fake_lookupd, producer
 from .test_backoff import backing_off, failure, trial
 from .test_discovery import UNKNOWN_TOPIC, connected, polled

@@ -10,6 +10,7 @@ import nsq_anyio as nsq
 from nsq_anyio.events import BackoffStarted, HandlerFailed, MessageTimedOut
 
 from ..fake_nsqd import LIMIT, Events, FakeConnection, client_tasks, consuming, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

@@ -20,6 +20,7 @@ from ..fake_nsqd import (
     serve,
     until,
 )
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,7 @@ import nsq_anyio as nsq
 from nsq_anyio.events import GaveUp, HandlerFailed
 
 from ..fake_nsqd import Events, consuming, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

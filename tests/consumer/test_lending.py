@@ -10,6 +10,7 @@ import nsq_anyio as nsq
 from nsq_anyio.events import RdyChanged
 
 from ..fake_nsqd import Events, FakeConnection, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .test_flow import Watch, consuming_from, counts, settled
 
 pytestmark = pytest.mark.anyio

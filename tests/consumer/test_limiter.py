@@ -9,6 +9,7 @@ import pytest
 import nsq_anyio as nsq
 
 from ..fake_nsqd import FakeConnection, FakeNsqd, fake_nsqds, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

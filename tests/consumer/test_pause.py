@@ -6,6 +6,7 @@ import pytest
 import nsq_anyio as nsq
 
 from ..fake_nsqd import FakeConnection, consuming, fake_nsqds, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .test_backoff import backing_off, failure, trial
 from .test_backoff_faults import gated
 from .test_flow import OFTEN, consuming_from, settled

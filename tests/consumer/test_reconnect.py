@@ -8,6 +8,7 @@ from nsq_anyio.events import Connected, ConnectFailed, Disconnected, Subscribed
 
 from ..fake_nsqd import LIMIT, Events, FakeConnection, client_tasks, fake_nsqd, serve, until
 from ..fault_proxy import fault_proxy
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

@@ -13,6 +13,7 @@ from ..fake_nsqd import (
     hold,
     serve,
 )
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ from ..fake_nsqd import (
     consuming,
     until,
 )
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

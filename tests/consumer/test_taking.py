@@ -9,6 +9,7 @@ from nsq_anyio.consumer.message import Delivery, Message
 from nsq_anyio.events import Event, HandlerFailed
 
 from ..fake_nsqd import LIMIT, Events, FakeConnection, consuming, fake_nsqd, message_id, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
 pytestmark = pytest.mark.anyio
 

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 import nsq_anyio as nsq
 
 from ..fake_nsqd import FakeConnection, fake_nsqd, until
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .gate import Gate
 
 pytestmark = pytest.mark.anyio

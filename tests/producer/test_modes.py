@@ -13,6 +13,7 @@ import nsq_anyio as nsq
 
 from ..fake_nsqd import Events, FakeConnection, fake_nsqd, until
 from ..fault_proxy import fault_proxy
+from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .gate import Gate
 
 pytestmark = pytest.mark.anyio

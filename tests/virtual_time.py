@@ -1,0 +1,56 @@
+"""Event loops whose clock stands still while there is work, and jumps to the next timer when there is none.
+
+A module whose tests assert what happens *when* takes its loops from here, by importing `anyio_backend`. A
+machine that is busy, or stops the process for a moment, then cannot change the outcome, and no test waits for
+time to pass. uvloop has no such clock, and counts its timers as asyncio does.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio.testing
+
+__all__ = ["anyio_backend"]
+
+GRACE = 0.001
+"""Real seconds without a ready socket before the clock jumps: what this process sent itself came by then."""
+
+
+class JumpingSelector(selectors.DefaultSelector):
+    """It tells what is ready; where it would have waited, it moves the clock instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout <= 0:
+            return super().select(timeout)
+        ready = super().select(GRACE)
+        if not ready:
+            self.now += timeout
+        return ready
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """asyncio's own event loop on such a clock, as trio's `MockClock` is for trio."""
+
+    def __init__(self) -> None:
+        self._jumping = JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now
+
+
+def _trio() -> tuple[str, Mapping[str, Any]]:
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=GRACE)}
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    """Run each test that is marked `anyio` on both, on a clock of its own."""
+    return _trio() if request.param == "trio" else ("asyncio", {"loop_factory": JumpingLoop})
