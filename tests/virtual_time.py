@@ -1,6 +1,6 @@
 """Event loops whose clock stands still while there is work, and jumps to the next timer when there is none.
 
-A module whose tests assert what happens *when* takes its loops from here, by importing `anyio_backend`. A
+A module whose tests assert what happens *when* has `anyio_backend = virtual_time.anyio_backend`. A
 machine that is busy, or stops the process for a moment, then cannot change the outcome, and no test waits for
 time to pass. uvloop has no such clock, and counts its timers as asyncio does.
 """

@@ -8,9 +8,10 @@ import pytest
 
 from nsq_anyio.connection.background import Background
 
+from .. import virtual_time
 from ..fake_nsqd import client_tasks
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

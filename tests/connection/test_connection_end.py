@@ -21,11 +21,12 @@ from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.protocol import commands
 from nsq_anyio.protocol.frames import FRAME_ERROR, FRAME_RESPONSE, encode_frame
 
+from .. import virtual_time
 from ..fake_nsqd import FakeConnection, client_tasks, fake_nsqd, identified, message_id
 from ..fault_proxy import fault_proxy
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .opened import HUGE, Kept, Open, ends, opened
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

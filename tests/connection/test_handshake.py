@@ -21,6 +21,7 @@ from nsq_anyio.protocol.frames import (
 )
 from nsq_anyio.protocol.identify import IdentifyReply
 
+from .. import virtual_time
 from ..fake_nsqd import (
     FakeConnection,
     FakeNsqd,
@@ -32,8 +33,8 @@ from ..fake_nsqd import (
     message_id,
 )
 from ..fault_proxy import fault_proxy
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 REPLY = {"version": "1.3.0", "max_rdy_count": 77, "msg_timeout": 1500, "max_msg_timeout": 9000}

@@ -11,12 +11,13 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.events import BackoffEnded, BackoffStarted, MessageTimedOut, ResponseFailed
 
+from .. import virtual_time
 from ..fake_nsqd import LIMIT, Events, FakeConnection, client_tasks, consuming, fake_nsqds, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .test_backoff import always_failing, backing_off, depths, failure, probed, trial
 from .test_flow import consuming_from, settled
 from .test_late_answers import impatient
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -9,11 +9,12 @@ import pytest
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import LIMIT, consuming, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .test_flow import consuming_from, settled
 from .test_late_answers import OFTEN, impatient
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 LONG = 60.0

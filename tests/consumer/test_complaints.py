@@ -41,6 +41,7 @@ from nsq_anyio.events import (
     Subscribed,
 )
 
+from .. import virtual_time
 from ..fake_nsqd import (
     LIMIT,
     Events,
@@ -53,7 +54,6 @@ from ..fake_nsqd import (
     until,
 )
 from ..fault_proxy import fault_proxy
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .fake_lookupd import fake_lookupd, producer
 from .test_backoff import backing_off, failure, trial
 from .test_discovery import UNKNOWN_TOPIC, connected, polled
@@ -62,6 +62,7 @@ from .test_late_answers import OFTEN, impatient
 from .test_lending import LENDING, becomes, busy
 from .test_pruning import pruning
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -11,6 +11,7 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.events import Event, RdyChanged
 
+from .. import virtual_time
 from ..fake_nsqd import (
     Events,
     FakeConnection,
@@ -20,8 +21,8 @@ from ..fake_nsqd import (
     serve,
     until,
 )
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 OFTEN = nsq.ConsumerOptions(rdy_redistribute_interval=0.005, reconnect_delay=10, max_reconnect_delay=10)

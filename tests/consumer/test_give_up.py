@@ -8,9 +8,10 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.events import GaveUp, HandlerFailed
 
+from .. import virtual_time
 from ..fake_nsqd import Events, consuming, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

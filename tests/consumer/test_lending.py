@@ -9,10 +9,11 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.events import RdyChanged
 
+from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .test_flow import Watch, consuming_from, counts, settled
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 LENDING = nsq.ConsumerOptions(rdy_redistribute_interval=0.005, lend_after=0.04, reconnect_delay=10)

@@ -8,9 +8,10 @@ import pytest
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import FakeConnection, FakeNsqd, fake_nsqds, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 OFTEN = nsq.ConsumerOptions(rdy_redistribute_interval=0.01)

@@ -11,12 +11,13 @@ import nsq_anyio as nsq
 from nsq_anyio.consumer.budget import Budget
 from nsq_anyio.events import ConnectionClosed, Disconnected
 
+from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, FakeNsqd, client_tasks, fake_nsqds, serve, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .fake_lookupd import FakeLookupd, fake_lookupd
 from .test_discovery import UNKNOWN_TOPIC, at, connected, polled
 from .test_late_answers import impatient
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -6,10 +6,11 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.events import Connected, ConnectFailed, Disconnected, Subscribed
 
+from .. import virtual_time
 from ..fake_nsqd import LIMIT, Events, FakeConnection, client_tasks, fake_nsqd, serve, until
 from ..fault_proxy import fault_proxy
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 SOON = nsq.ConsumerOptions(reconnect_delay=0.01, max_reconnect_delay=0.04)

@@ -5,6 +5,7 @@ import pytest
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import (
     LIMIT,
     FakeConnection,
@@ -13,8 +14,8 @@ from ..fake_nsqd import (
     hold,
     serve,
 )
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -5,13 +5,14 @@ import pytest
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import (
     LIMIT,
     consuming,
     until,
 )
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -24,6 +24,8 @@ CONSUMER = nsq.ConsumerOptions(
     lookupd_poll_interval=0.1, lookupd_poll_jitter=0, lookupd_poll_timeout=0.5, reconnect_delay=0.05
 )
 PRODUCER = nsq.ProducerOptions(connect_timeout=0.15, reconnect_delay=0.05)
+PATIENT = replace(PRODUCER, connect_timeout=LIMIT)
+"""For one that has a healthy nsqd too, however long a busy machine takes to connect to it."""
 
 Speak = Callable[[SocketStream], Awaitable[None]]
 
@@ -75,7 +77,7 @@ async def check_consumer(bad: str, healthy: Server, topic: str) -> nsq.events.Co
 
 async def check_producer(bad: str, healthy: Server, topic: str) -> nsq.NotSent:
     """Publish to both, then to the bad one alone; return what that raises."""
-    async with nsq.produce([bad, healthy.tcp_address], options=PRODUCER, connection=IMPATIENT) as producer:
+    async with nsq.produce([bad, healthy.tcp_address], options=PATIENT, connection=IMPATIENT) as producer:
         for _ in range(5):
             await producer.publish(topic, b"x")
     with pytest.raises(nsq.NotSent) as caught:
@@ -163,9 +165,7 @@ async def test_peers_that_are_no_nsqd(nsqd: Server, topic: str) -> None:
                 assert isinstance(failed[0].error, nsq.HandshakeFailed), name
             await nsqd.publish(topic, b"after")
             await take(consumer, 1)
-        # It waits for the healthy one, however long a busy machine takes for so many handshakes.
-        patient = replace(PRODUCER, connect_timeout=LIMIT)
-        async with nsq.produce([*bad, nsqd.tcp_address], options=patient, connection=IMPATIENT) as producer:
+        async with nsq.produce([*bad, nsqd.tcp_address], options=PATIENT, connection=IMPATIENT) as producer:
             with anyio.fail_after(LIMIT):
                 for _ in range(20):
                     await producer.publish(topic, b"x")

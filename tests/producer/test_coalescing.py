@@ -14,10 +14,11 @@ from anyio.abc import TaskGroup
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import FakeConnection, fake_nsqd, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .gate import Gate
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -9,9 +9,10 @@ import pytest
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, client_tasks, fake_nsqd, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 REFUSAL = b"E_BAD_BODY IDENTIFY msg timeout (1000000) is invalid"

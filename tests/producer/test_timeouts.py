@@ -9,10 +9,11 @@ import pytest
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, fake_nsqd, until
-from ..virtual_time import anyio_backend  # noqa: F401 - pytest finds it here
 from .gate import Gate
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 both_ways = pytest.mark.parametrize("coalesce", [False, True], ids=["alone", "coalesced"])
