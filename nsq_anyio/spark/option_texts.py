@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from ..address import nsqd_addresses
-from ..errors import InvalidAddress, InvalidOption
+from ..errors import InvalidAddress, InvalidName, InvalidOption
 from ..http import Client
 
 __all__ = [
@@ -78,6 +78,8 @@ def _value(option: Option, given: str) -> object:
     except InvalidAddress as error:
         # It shows the address without a password; its cause may not.
         raise InvalidAddress(f"{option.name}: {error}") from None
+    except InvalidName:
+        raise  # it names the option and the value already
     except InvalidOption as error:
         shown = "" if option.is_secret else f"={given!r}"
         raise InvalidOption(f"{option.name}{shown} is not valid: {error}") from None
