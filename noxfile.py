@@ -14,6 +14,8 @@ PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
 ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
 # The tests session runs them on it as well; elsewhere asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
+# No test lasts until Java's better compiler has paid off.
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,spark]")
 
 
@@ -101,7 +103,9 @@ def spark(session: nox.Session) -> None:
         return
     # Each worker has a JVM of its own; how fast it is gets measured without the others.
     speed = "tests/spark/jvm/test_speed.py"
-    session.run("pytest", "tests/spark", f"--ignore={speed}", "-n", "auto", "--dist", "loadfile")
+    session.run(
+        "pytest", "tests/spark", f"--ignore={speed}", "-n", "auto", "--dist", "loadfile", env=QUICK_JAVA
+    )
     session.run("pytest", speed)
 
 
@@ -111,7 +115,7 @@ def spark_lowest(session: nox.Session) -> None:
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
     names = ["batch", "stream", "write"]
     files = [f"tests/spark/jvm/test_{name}.py" for name in names]
-    session.run("pytest", *(session.posargs or [*files, "-n", "auto", "--dist", "loadfile"]))
+    session.run("pytest", *(session.posargs or [*files, "-n", "auto", "--dist", "loadfile"]), env=QUICK_JAVA)
 
 
 @nox.session(requires=["servers"], default=False)
