@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import socket
 import time
 from collections.abc import AsyncGenerator
@@ -15,6 +16,8 @@ from anyio.abc import SocketAttribute
 from nsq_anyio.address import Address
 from nsq_anyio.transport.dial import dial
 from nsq_anyio.transport.socket_stream import DirectSocketStream
+
+from ..fake_nsqd import until
 
 pytestmark = pytest.mark.anyio
 
@@ -221,3 +224,44 @@ async def test_two_tasks_cannot_receive() -> None:
             with pytest.raises(anyio.BusyResourceError):
                 await stream.receive()
             tasks.cancel_scope.cancel()
+
+
+async def test_a_task_that_goes_on_with_what_arrived_is_the_one_that_waited() -> None:
+    """asyncio's own future would wake it in another turn of the loop; what it sees must be no different."""
+    name = contextvars.ContextVar("name", default="")
+    seen: list[tuple[str, object]] = []
+
+    async def receive(stream: DirectSocketStream, mine: str) -> None:
+        name.set(mine)
+        me = anyio.get_current_task().id
+        for _ in range(3):
+            await stream.receive()
+            seen.append((name.get(), anyio.get_current_task().id == me))
+
+    async with connected() as (one, peer_of_one), connected() as (two, peer_of_two):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(receive, one, "one")
+            tasks.start_soon(receive, two, "two")
+            for count in (2, 4, 6):
+                peer_of_one.send(b"x")
+                peer_of_two.send(b"x")
+                await until(lambda count=count: len(seen) == count)
+    assert sorted(seen) == [("one", True)] * 3 + [("two", True)] * 3
+
+
+async def test_a_task_that_goes_on_may_raise_and_cancel_another_that_waits() -> None:
+    async with connected() as (one, peer_of_one), connected() as (two, peer_of_two):
+
+        async def fail() -> None:
+            await one.receive()
+            raise ValueError("mine")
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(fail)
+                tasks.start_soon(two.receive)
+                await anyio.wait_all_tasks_blocked()
+                peer_of_one.send(b"x")
+        assert [str(error) for error in caught.value.exceptions] == ["mine"]
+        peer_of_two.send(b"kept")
+        assert await two.receive() == b"kept"
