@@ -25,10 +25,13 @@ class JumpingSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self.threads = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None or timeout <= 0:
+        if timeout is not None and timeout <= 0:
             return super().select(timeout)
+        if timeout is None or self.threads:  # which work in real time, and wake this up
+            return super().select(None)
         ready = super().select(GRACE)
         if not ready:
             self.now += timeout
@@ -44,6 +47,19 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+    def run_in_executor(self, *arguments: Any) -> Any:  # such as getaddrinfo
+        future = super().run_in_executor(*arguments)
+        self._jumping.threads += 1
+        future.add_done_callback(self._thread_is_done)
+        return future
+
+    def _thread_is_done(self, _: object) -> None:
+        self._jumping.threads -= 1
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        del timeout  # real seconds, from Python 3.12 on
+        await super().shutdown_default_executor()
 
 
 def _trio() -> tuple[str, Mapping[str, Any]]:
