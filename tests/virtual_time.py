@@ -48,8 +48,8 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
-    def run_in_executor(self, *arguments: Any) -> Any:  # such as getaddrinfo
-        future = super().run_in_executor(*arguments)
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # for getaddrinfo and the like
+        future = super().run_in_executor(executor, func, *args)
         self._jumping.threads += 1
         future.add_done_callback(self._thread_is_done)
         return future

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -231,6 +232,9 @@ async def test_a_task_that_goes_on_with_what_arrived_is_the_one_that_waited() ->
     name = contextvars.ContextVar("name", default="")
     seen: list[tuple[str, object]] = []
 
+    def have_come(count: int) -> bool:
+        return len(seen) == count
+
     async def receive(stream: DirectSocketStream, mine: str) -> None:
         name.set(mine)
         me = anyio.get_current_task().id
@@ -245,7 +249,7 @@ async def test_a_task_that_goes_on_with_what_arrived_is_the_one_that_waited() ->
             for count in (2, 4, 6):
                 peer_of_one.send(b"x")
                 peer_of_two.send(b"x")
-                await until(lambda count=count: len(seen) == count)
+                await until(partial(have_come, count))
     assert sorted(seen) == [("one", True)] * 3 + [("two", True)] * 3
 
 
