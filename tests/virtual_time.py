@@ -7,13 +7,17 @@ time to pass. uvloop has no such clock, and counts its timers as asyncio does.
 
 import asyncio
 import selectors
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import pytest
 import trio.testing
 
 __all__ = ["anyio_backend"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 GRACE = 0.001
 """Real seconds without a ready socket before the clock jumps: what this process sent itself came by then."""
@@ -48,7 +52,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # for getaddrinfo and the like
+    def run_in_executor(  # for getaddrinfo and the like
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
         self._jumping.threads += 1
         future.add_done_callback(self._thread_is_done)
