@@ -9,7 +9,7 @@ import asyncio
 import selectors
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 import trio.testing
@@ -53,7 +53,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def run_in_executor(  # for getaddrinfo and the like
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
         self._jumping.threads += 1
