@@ -19,7 +19,7 @@ from ...benchmarks.measure import measure
 from ...benchmarks.nsqds import Nsqds, running_nsqds
 from ...benchmarks.workloads import Workload
 
-MESSAGES = int(os.environ.get("NSQ_ANYIO_SPARK_MESSAGES", "1000000"))
+MESSAGES = int(os.environ.get("NSQ_ANYIO_SPARK_MESSAGES", "500000"))
 WARM_UP = 200_000
 WARM_UPS = 2
 """How many jobs of the same size run before the one that counts, while Java compiles what handles a row."""
