@@ -103,9 +103,8 @@ def spark(session: nox.Session) -> None:
         return
     # Each worker has a JVM of its own; how fast it is gets measured without the others.
     speed = "tests/spark/jvm/test_speed.py"
-    session.run(
-        "pytest", "tests/spark", f"--ignore={speed}", "-n", "auto", "--dist", "loadfile", env=QUICK_JAVA
-    )
+    chosen = ["tests/spark", f"--ignore={speed}", "tests/test_exports.py"]
+    session.run("pytest", *chosen, "-n", "auto", "--dist", "loadfile", env=QUICK_JAVA)
     session.run("pytest", speed)
 
 
