@@ -9,13 +9,14 @@ from functools import partial
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ..names import check_topic
 from .demo_run import Outcome, demo_cluster, run_demo
 from .demo_spark import Archived, run_spark_demo
 from .pipeline_run import errors_explained, show_progress
+from .progress import progress_display
 from .run import backend_option, run_to_end
 
 __all__ = ["demo"]
@@ -107,7 +108,7 @@ def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True, quiet=not shown), disable=not shown) as progress:
+    with progress_display(*columns, shown=shown) as progress:
         published = progress.add_task("published", total=outcome.messages)
         finished = progress.add_task("finished", total=outcome.messages)
 

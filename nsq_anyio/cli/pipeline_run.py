@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from ..errors import InvalidOption, NSQError
+from .progress import progress_display
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,12 +145,11 @@ class PipelineProgress:
 @contextmanager
 def show_progress(*, shown: bool) -> Generator[PipelineProgress]:
     """Show how far a pipeline is, from the start of Spark to the end of the block."""
-    console = Console(stderr=True, quiet=not shown)
-    if shown and not console.is_terminal:
+    if shown and not Console(stderr=True).is_terminal:
         yield PipelineProgress(None)
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not shown) as display:
+    with progress_display(*columns, shown=shown, transient=True) as display:
         yield PipelineProgress(display)
 
 

@@ -1,4 +1,4 @@
-"""How far ``nsq-anyio pub`` is, on a terminal."""
+"""How far a command is, on stderr."""
 
 from __future__ import annotations
 
@@ -10,17 +10,28 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TransferSpeedColumn,
 )
 
-__all__ = ["shown_progress"]
+__all__ = ["progress_display", "shown_progress"]
+
+
+def progress_display(*columns: ProgressColumn, shown: bool, transient: bool = False) -> Progress:
+    """Make a display on stderr, to be used as a block; nothing at all is written unless ``shown``.
+
+    :param transient: whether it disappears at the end
+    """
+    # Quiet besides disabled, as older Rich ends a display with an empty line even if it is disabled.
+    console = Console(stderr=True, quiet=not shown)
+    return Progress(*columns, console=console, disable=not shown, transient=transient)
 
 
 @contextmanager
 def shown_progress(total: int | None, *, shown: bool) -> Generator[Callable[[int, int], None]]:
-    """Show a line on stderr; yield the function that counts messages and their bytes.
+    """Show what ``nsq-anyio pub`` has published; yield the function that counts messages and their bytes.
 
     :param total: bytes that will come, with delimiters; None if that is not known
     """
@@ -32,7 +43,7 @@ def shown_progress(total: int | None, *, shown: bool) -> Generator[Callable[[int
         TextColumn("{task.fields[rate]:,.0f} messages/s"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True, quiet=not shown), disable=not shown) as progress:
+    with progress_display(*columns, shown=shown) as progress:
         task = progress.add_task("", total=total, messages=0, rate=0.0)
         messages = 0
 
