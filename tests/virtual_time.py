@@ -7,7 +7,7 @@ time to pass. uvloop has no such clock, and counts its timers as asyncio does.
 
 import asyncio
 import selectors
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -68,11 +68,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         await super().shutdown_default_executor()
 
 
-def _trio() -> tuple[str, Mapping[str, Any]]:
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=GRACE)}
-
-
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """Run each test that is marked `anyio` on both, on a clock of its own."""
-    return _trio() if request.param == "trio" else ("asyncio", {"loop_factory": JumpingLoop})
+    if request.param == "trio":
+        return "trio", {"clock": trio.testing.MockClock(autojump_threshold=GRACE)}
+    return "asyncio", {"loop_factory": JumpingLoop}

@@ -8,10 +8,8 @@ import pytest
 
 from nsq_anyio.connection.background import Background
 
-from .. import virtual_time
 from ..fake_nsqd import client_tasks
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

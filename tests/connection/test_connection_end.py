@@ -21,12 +21,10 @@ from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.protocol import commands
 from nsq_anyio.protocol.frames import FRAME_ERROR, FRAME_RESPONSE, encode_frame
 
-from .. import virtual_time
 from ..fake_nsqd import FakeConnection, client_tasks, fake_nsqd, identified, message_id
 from ..fault_proxy import fault_proxy
 from .opened import HUGE, Kept, Open, ends, opened
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -21,7 +21,6 @@ from nsq_anyio.protocol.frames import (
 )
 from nsq_anyio.protocol.identify import IdentifyReply
 
-from .. import virtual_time
 from ..fake_nsqd import (
     FakeConnection,
     FakeNsqd,
@@ -34,7 +33,6 @@ from ..fake_nsqd import (
 )
 from ..fault_proxy import fault_proxy
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 REPLY = {"version": "1.3.0", "max_rdy_count": 77, "msg_timeout": 1500, "max_msg_timeout": 9000}

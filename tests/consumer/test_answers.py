@@ -9,10 +9,8 @@ import nsq_anyio as nsq
 from nsq_anyio.consumer.message import finish_all
 from nsq_anyio.events import HandlerFailed, MessageDiscarded, MessageFinished
 
-from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, consuming, until
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 ONE_SECOND_PER_ATTEMPT = nsq.ConsumerOptions(requeue_delay=1, max_requeue_delay=2.5)

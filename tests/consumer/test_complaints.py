@@ -41,7 +41,6 @@ from nsq_anyio.events import (
     Subscribed,
 )
 
-from .. import virtual_time
 from ..fake_nsqd import (
     LIMIT,
     Events,
@@ -62,7 +61,6 @@ from .test_late_answers import OFTEN, impatient
 from .test_lending import LENDING, becomes, busy
 from .test_pruning import pruning
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

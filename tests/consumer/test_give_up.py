@@ -8,10 +8,8 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.events import GaveUp, HandlerFailed
 
-from .. import virtual_time
 from ..fake_nsqd import Events, consuming, until
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

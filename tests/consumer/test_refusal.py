@@ -5,7 +5,6 @@ import pytest
 
 import nsq_anyio as nsq
 
-from .. import virtual_time
 from ..fake_nsqd import (
     LIMIT,
     FakeConnection,
@@ -15,7 +14,6 @@ from ..fake_nsqd import (
     serve,
 )
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -5,14 +5,12 @@ import pytest
 
 import nsq_anyio as nsq
 
-from .. import virtual_time
 from ..fake_nsqd import (
     LIMIT,
     consuming,
     until,
 )
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

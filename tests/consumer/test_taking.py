@@ -8,10 +8,8 @@ from nsq_anyio.consumer.inbox import Inbox
 from nsq_anyio.consumer.message import Delivery, Message
 from nsq_anyio.events import Event, HandlerFailed
 
-from .. import virtual_time
 from ..fake_nsqd import LIMIT, Events, FakeConnection, consuming, fake_nsqd, message_id, until
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 

@@ -9,10 +9,8 @@ import pytest
 
 import nsq_anyio as nsq
 
-from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, client_tasks, fake_nsqd, until
 
-anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 REFUSAL = b"E_BAD_BODY IDENTIFY msg timeout (1000000) is invalid"
