@@ -12,8 +12,9 @@ nox.options.download_python = "never"
 GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
 ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
-# The tests session runs them on it as well; elsewhere asyncio's own loop stands for both.
+# Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
+UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
 # No test lasts until Java's better compiler has paid off.
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,spark]")
@@ -90,7 +91,7 @@ def interop(session: nox.Session) -> None:
     measured = [*Path("tests/interop").glob("*_speed.py")]
     measured += [Path("tests/interop", name) for name in ("test_million.py", "test_publish_rate.py")]
     apart = [f"--ignore={path}" for path in measured]
-    session.run("pytest", "tests/interop", *apart, *NOT_ON_UVLOOP, *ON_ALL_CORES)
+    session.run("pytest", "tests/interop", *apart, *UVLOOP_ON_THE_WIRE, *ON_ALL_CORES)
     session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
 
 
