@@ -15,48 +15,46 @@
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
+from importlib import import_module
 
-from . import events, http, sync
-from .consumer import ConnectionStatistics, Consumer, ConsumerStatistics, Message, consume
-from .errors import (
-    AlreadyResponded,
-    Closed,
-    ConnectionFailed,
-    ConnectionLost,
-    DialFailed,
-    Discard,
-    FrameTooLarge,
-    HandshakeFailed,
-    HeartbeatTimeout,
-    HTTPError,
-    HTTPInvalidReply,
-    HTTPStatusError,
-    HTTPUnavailable,
-    InvalidAddress,
-    InvalidBody,
-    InvalidName,
-    InvalidOption,
-    NotSent,
-    NSQError,
-    OutcomeUnknown,
-    PermanentRefusal,
-    ProtocolError,
-    PublishError,
-    PublishRejected,
-    Requeue,
-    ServerError,
-    TLSFailed,
-)
-from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
-from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, produce
-from .protocol.authorization import AuthReply
-from .protocol.identify import IdentifyReply
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is needed here
 
 if TYPE_CHECKING:
-    from . import embedded
+    from . import embedded, events, http, sync
+    from .consumer import ConnectionStatistics, Consumer, ConsumerStatistics, Message, consume
+    from .errors import (
+        AlreadyResponded,
+        Closed,
+        ConnectionFailed,
+        ConnectionLost,
+        DialFailed,
+        Discard,
+        FrameTooLarge,
+        HandshakeFailed,
+        HeartbeatTimeout,
+        HTTPError,
+        HTTPInvalidReply,
+        HTTPStatusError,
+        HTTPUnavailable,
+        InvalidAddress,
+        InvalidBody,
+        InvalidName,
+        InvalidOption,
+        NotSent,
+        NSQError,
+        OutcomeUnknown,
+        PermanentRefusal,
+        ProtocolError,
+        PublishError,
+        PublishRejected,
+        Requeue,
+        ServerError,
+        TLSFailed,
+    )
+    from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
+    from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, produce
+    from .protocol.authorization import AuthReply
+    from .protocol.identify import IdentifyReply
 
 __all__ = [
     "AlreadyResponded",
@@ -107,9 +105,73 @@ __all__ = [
     "sync",
 ]
 
+_NAMES = {
+    ".consumer": (
+        "ConnectionStatistics",
+        "Consumer",
+        "ConsumerStatistics",
+        "Message",
+        "consume",
+    ),
+    ".errors": (
+        "AlreadyResponded",
+        "Closed",
+        "ConnectionFailed",
+        "ConnectionLost",
+        "DialFailed",
+        "Discard",
+        "FrameTooLarge",
+        "HandshakeFailed",
+        "HeartbeatTimeout",
+        "HTTPError",
+        "HTTPInvalidReply",
+        "HTTPStatusError",
+        "HTTPUnavailable",
+        "InvalidAddress",
+        "InvalidBody",
+        "InvalidName",
+        "InvalidOption",
+        "NotSent",
+        "NSQError",
+        "OutcomeUnknown",
+        "PermanentRefusal",
+        "ProtocolError",
+        "PublishError",
+        "PublishRejected",
+        "Requeue",
+        "ServerError",
+        "TLSFailed",
+    ),
+    ".options": (
+        "ConnectionOptions",
+        "ConsumerOptions",
+        "ProducerOptions",
+        "TLSOptions",
+    ),
+    ".producer": (
+        "Producer",
+        "ProducerConnectionStatistics",
+        "ProducerStatistics",
+        "produce",
+    ),
+    ".protocol.authorization": ("AuthReply",),
+    ".protocol.identify": ("IdentifyReply",),
+}
+_PLACE = {name: place for place, names in _NAMES.items() for name in names}
 
-def __getattr__(name: str) -> ModuleType:
-    # Clients in production never need the servers, so `nsq.embedded` is imported when it is first used.
-    if name == "embedded":
-        return importlib.import_module(".embedded", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> object:
+    # Each name is imported when it is first used: all of them together take longer than most commands run,
+    # and a program that publishes needs neither the HTTP side nor the servers.
+    if name in _PLACE:
+        value: object = getattr(import_module(_PLACE[name], __name__), name)
+    elif name in __all__:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

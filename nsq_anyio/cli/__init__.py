@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from .signals import end_at_signals
+
 __all__ = ["main"]
 
 _EXTRA = frozenset({"click", "rich"})
@@ -11,9 +13,15 @@ _EXTRA = frozenset({"click", "rich"})
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    end_at_signals(sys.argv[1:])
+    # httpx has a command of its own, whose display takes longer to import than all else of a command here; it
+    # does without where that cannot be imported.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     try:
-        from .main import cli  # noqa: PLC0415 - the package has to be importable without the extra
+        from .main import cli
+        from .streams import prepare_streams
 
+        prepare_streams()
         cli(prog_name="nsq-anyio")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]

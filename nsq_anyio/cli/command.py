@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import InvalidOption
+from ..version import VERSION
 from .config_file import config_option
 from .go_flags import GoCommand
 from .logs import LEVELS, set_up_logging
-from .run import backend_option
 
-__all__ = ["UtilityCommand", "command_flags", "quiet_command_flags"]
+__all__ = ["UtilityCommand", "backend_option", "command_flags", "quiet_command_flags"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -52,6 +52,17 @@ def _constant(name: str) -> str:
     return name.replace("-", "_").upper()
 
 
+def backend_option(command: _Command) -> _Command:
+    """Add ``--backend`` to a command."""
+    return click.option(
+        "--backend",
+        type=click.Choice(["asyncio", "trio"]),
+        default="asyncio",
+        show_default=True,
+        help="The event loop to run on.",
+    )(command)
+
+
 def command_flags(command: _Command) -> _Command:
     """Add ``--config``, ``--backend``, ``--log-level``, ``--log-format`` and ``--version``.
 
@@ -73,7 +84,7 @@ def _add(command: _Command, level: str) -> _Command:
 
     added: Any = with_log
     for option in (
-        click.version_option(allow_from_autoenv=False, package_name="nsq-anyio", prog_name="nsq-anyio"),
+        click.version_option(VERSION, allow_from_autoenv=False, prog_name="nsq-anyio"),
         click.option(
             "--log-format",
             type=click.Choice(["text", "json"]),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ..address import nsqd_addresses
-from ..http import Nsqlookupd
-from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions, default_user_agent
+from .kinds import FILE, Integer
 from .option_values import CONSUMER, PRODUCER, OptionValues, option_values, tls_version
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 
 __all__ = [
     "ConsumerFlags",
@@ -66,9 +68,8 @@ def source_flags(command: _Command) -> _Command:
         if bool(nsqd_tcp_address) == bool(lookupd_http_address):
             given = "not both" if nsqd_tcp_address else "one of them is needed"
             raise click.UsageError(f"use --nsqd-tcp-address or --lookupd-http-address: {given}")
-        nsqds = tuple(map(str, nsqd_addresses(nsqd_tcp_address))) if nsqd_tcp_address else None
-        for url in lookupd_http_address:
-            Nsqlookupd(url)  # checks it
+        nsqds = _checked_nsqds(nsqd_tcp_address) if nsqd_tcp_address else None
+        _check_urls(lookupd_http_address)
         nsqlookupds = tuple(dict.fromkeys(lookupd_http_address)) or None
         return command(*args, source=Source(nsqds, nsqlookupds), **kwargs)
 
@@ -111,6 +112,8 @@ def connection_flags(command: _Command) -> _Command:
     ) -> Any:
         if auth_secret is not None and auth_secret_file is not None:
             raise click.UsageError("use --auth-secret or --auth-secret-file, not both")
+        from ..options import default_user_agent
+
         context = click.get_current_context()
         context.meta[_CONNECTION] = {
             "user_agent": f"{default_user_agent()} ({context.info_name})",
@@ -139,6 +142,8 @@ def consumer_flags(command: _Command) -> _Command:
     def with_consumer(
         *args: Any, max_in_flight: int | None, consumer_opt: Sequence[str], **kwargs: Any
     ) -> Any:
+        from ..options import ConsumerOptions
+
         values = option_values("--consumer-opt", consumer_opt, CONSUMER, PRODUCER)
         own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
         in_flight = values.own.get("max_in_flight", _DEFAULT_MAX_IN_FLIGHT)
@@ -153,7 +158,7 @@ def consumer_flags(command: _Command) -> _Command:
         with_consumer,
         click.option(
             "--max-in-flight",
-            type=click.IntRange(min=1),
+            type=Integer(min=1),
             help=f"Unanswered messages at once, over all nsqds.  [default: {_DEFAULT_MAX_IN_FLIGHT}]",
         ),
         click.option(
@@ -169,6 +174,8 @@ def producer_flags(command: _Command) -> _Command:
     """Add ``--producer-opt``; the command gets `ProducerFlags` as ``producer``."""
 
     def with_producer(*args: Any, producer_opt: Sequence[str], **kwargs: Any) -> Any:
+        from ..options import ProducerOptions
+
         values = option_values("--producer-opt", producer_opt, PRODUCER, CONSUMER)
         producer = ProducerFlags(ProducerOptions(**values.own), _connection(values))
         return command(*args, producer=producer, **kwargs)
@@ -187,11 +194,24 @@ def producer_flags(command: _Command) -> _Command:
 
 _CONNECTION_OPTIONS = (
     click.option("--tls", is_flag=True, help="Encrypt; the flags below that begin with --tls imply it."),
-    click.option("--tls-ca-file", metavar="FILE", help="Authorities to trust, PEM.  [default: the system's]"),
     click.option(
-        "--tls-certificate-file", metavar="FILE", help="This client's certificate with its chain, PEM."
+        "--tls-ca-file",
+        type=FILE,
+        metavar="FILE",
+        help="Authorities to trust, PEM.  [default: the system's]",
     ),
-    click.option("--tls-private-key-file", metavar="FILE", help="Its key, PEM, if not in the same file."),
+    click.option(
+        "--tls-certificate-file",
+        type=FILE,
+        metavar="FILE",
+        help="This client's certificate with its chain, PEM.",
+    ),
+    click.option(
+        "--tls-private-key-file",
+        type=FILE,
+        metavar="FILE",
+        help="Its key, PEM, if not in the same file.",
+    ),
     click.option("--tls-no-verify", is_flag=True, help="Trust whoever answers: only for tests."),
     click.option("--tls-server-hostname", metavar="NAME", help="The name that nsqd's certificate carries."),
     click.option(
@@ -202,9 +222,7 @@ _CONNECTION_OPTIONS = (
     ),
     click.option("--snappy", is_flag=True, help="Ask nsqd for compression with snappy."),
     click.option("--deflate", is_flag=True, help="Ask nsqd for compression with deflate."),
-    click.option(
-        "--deflate-level", type=click.IntRange(1, 9), default=6, show_default=True, help="Of --deflate."
-    ),
+    click.option("--deflate-level", type=Integer(1, 9), default=6, show_default=True, help="Of --deflate."),
     click.option(
         "--auth-secret",
         metavar="SECRET",
@@ -229,21 +247,41 @@ def _with_options(command: _Command, wrapper: Callable[..., Any], *options: Call
     return cast("_Command", added)
 
 
+def _checked_nsqds(texts: Sequence[str]) -> tuple[str, ...]:
+    from ..address import nsqd_addresses
+
+    return tuple(map(str, nsqd_addresses(texts)))
+
+
+def _check_urls(urls: Sequence[str]) -> None:
+    if urls:
+        from ..http.url import ServerURL
+
+        for url in urls:
+            ServerURL.parse(url)
+
+
 def _reader(path: Path) -> Callable[[], bytes]:
     return lambda: path.read_bytes().strip()
 
 
 def _without_server_hostname(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
+    from ..options import TLSOptions
+
     return replace(tls, server_hostname=None) if isinstance(tls, TLSOptions) else tls
 
 
 def _connection(values: OptionValues) -> ConnectionOptions:
     """The flags of the connection, with what ``key,value`` pairs say otherwise."""
+    from ..options import ConnectionOptions
+
     meta = click.get_current_context().meta
     return ConnectionOptions(**{**meta[_CONNECTION], **values.connection}, tls=_tls(meta[_TLS], values.tls))
 
 
 def _tls(flags: Mapping[str, Any], values: Mapping[str, Any]) -> bool | TLSOptions:
+    from ..options import TLSOptions
+
     given = {
         name: value for name, value in {**flags, **values}.items() if name != "tls" and value is not None
     }

@@ -6,32 +6,32 @@ import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from ..names import check_topic
-from .demo_run import Outcome, demo_cluster, run_demo
-from .demo_spark import Archived, run_spark_demo
-from .pipeline_run import errors_explained, show_progress
-from .progress import progress_display
-from .run import backend_option, run_to_end
+from .command import UtilityCommand, quiet_command_flags
+from .kinds import Integer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from .demo_run import Outcome
+    from .demo_spark import Archived
 
 __all__ = ["demo"]
 
 
 @click.command(
+    cls=UtilityCommand,
     epilog="""\b
 Example:
   nsq-anyio demo --messages 20000
   nsq-anyio demo --backend trio --json
-  nsq-anyio demo --nsqlookupd http://127.0.0.1:4161"""
+  nsq-anyio demo --nsqlookupd http://127.0.0.1:4161""",
 )
-@backend_option
 @click.option(
-    "--messages", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many to publish."
+    "--messages", type=Integer(min=1), default=100_000, show_default=True, help="How many to publish."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of display and table.")
 @click.option("--nsqd", "nsqds", multiple=True, metavar="HOST:PORT", help="Real nsqd to use; repeatable.")
@@ -40,6 +40,7 @@ Example:
 )
 @click.option("--spark", is_flag=True, help="Archive the messages with Spark into Parquet files; needs Java.")
 @click.option("--topic", default="nsq-anyio-demo", show_default=True, help="Topic to publish to.")
+@quiet_command_flags
 def demo(
     backend: str,
     messages: int,
@@ -57,6 +58,11 @@ def demo(
     if spark:
         _demo_spark(backend, messages, topic, nsqds, nsqlookupds, as_json)
         return
+    from rich.console import Console
+
+    from .demo_run import Outcome
+    from .run import run_to_end
+
     outcome = Outcome(messages)
     run_to_end(partial(_demo, outcome, topic, nsqds, nsqlookupds, as_json), backend)
     if as_json:
@@ -73,6 +79,13 @@ def _demo_spark(
     nsqlookupds: Sequence[str],
     as_json: bool,
 ) -> None:
+    from rich.console import Console
+
+    from .demo_run import demo_cluster
+    from .demo_spark import run_spark_demo
+    from .pipeline_run import errors_explained, show_progress
+    from .run import run_to_end
+
     archived: list[Archived] = []
 
     async def run() -> None:
@@ -93,6 +106,9 @@ def _demo_spark(
 async def _demo(
     outcome: Outcome, topic: str, nsqds: Sequence[str], nsqlookupds: Sequence[str], as_json: bool
 ) -> None:
+    from ..names import check_topic
+    from .demo_run import demo_cluster, run_demo
+
     check_topic(topic)
     async with demo_cluster(nsqds, nsqlookupds) as cluster:
         with _display(outcome, shown=not as_json) as changed:
@@ -102,6 +118,10 @@ async def _demo(
 @contextmanager
 def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
     """Show two bars; yield the function that moves them."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    from .progress import progress_display
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -129,6 +149,8 @@ def _summary(outcome: Outcome) -> dict[str, float]:
 
 
 def _table(outcome: Outcome) -> Table:
+    from rich.table import Table
+
     table = Table()
     for name in ("nsqd", "published", "finished", "redelivered", "messages/s"):
         table.add_column(name, justify="left" if name == "nsqd" else "right")
@@ -158,6 +180,8 @@ def _spark_summary(outcome: Archived, messages: int) -> dict[str, float]:
 
 
 def _spark_table(outcome: Archived) -> Table:
+    from rich.table import Table
+
     rows = sum(held.rows for held in outcome.held)
     table = Table(
         title=f"{outcome.files} Parquet files of {outcome.bytes:,} bytes hold",

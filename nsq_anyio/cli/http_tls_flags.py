@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..options import TLSOptions
+from .kinds import FILE
 
 __all__ = ["http_tls_flags"]
 
@@ -17,15 +17,17 @@ _CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
 _OPTIONS = (
     click.option(
         "--http-client-tls-root-ca-file",
+        type=FILE,
         metavar="FILE",
         help="The authorities to trust, for https.",
     ),
     click.option(
         "--http-client-tls-cert",
+        type=FILE,
         metavar="FILE",
         help="This client's certificate, for https.",
     ),
-    click.option("--http-client-tls-key", metavar="FILE", help="Its key."),
+    click.option("--http-client-tls-key", type=FILE, metavar="FILE", help="Its key."),
     click.option(
         "--http-client-tls-insecure-skip-verify",
         is_flag=True,
@@ -46,6 +48,8 @@ def http_tls_flags(command: _CommandT) -> _CommandT:
         http_client_tls_insecure_skip_verify: bool,
         **kwargs: Any,
     ) -> Any:
+        from ..options import TLSOptions
+
         tls = TLSOptions(
             ca_file=http_client_tls_root_ca_file,
             certificate_file=http_client_tls_cert,

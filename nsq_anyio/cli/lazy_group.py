@@ -4,35 +4,57 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-__all__ = ["LazyGroup", "subcommands"]
+__all__ = ["LazyGroup", "Place", "subcommands"]
+
+
+class Place(NamedTuple):
+    """Where a command is, and what the list of commands says of it.
+
+    :ivar command: ``module:name``, the module relative to this package
+    :ivar text: the first sentence of its help
+    """
+
+    command: str
+    text: str
 
 
 class LazyGroup(click.Group):
     """A group that knows where its commands are.
 
-    :param places: by the commands' names: ``module:name``, the module relative to this package
+    :param places: by the commands' names
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._places = places
+        self.places: Mapping[str, Place] = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """See `click.Group.list_commands`."""
-        return sorted(self._places)
+        return sorted(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """See `click.Group.get_command`."""
-        place = self._places.get(cmd_name)
+        place = self.places.get(cmd_name)
         if place is None:
             return None
-        module, _, name = place.partition(":")
+        module, _, name = place.command.partition(":")
         command: click.Command = getattr(importlib.import_module(module, __package__), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See `click.Group.format_commands`, which would import them all."""
+        names = self.list_commands(ctx)
+        room = formatter.width - 6 - max(map(len, names))
+        rows = [
+            (name, click.Command(name, help=self.places[name].text).get_short_help_str(room))
+            for name in names
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def subcommands(group: click.Group) -> dict[str, click.Command]:

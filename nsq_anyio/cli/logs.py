@@ -7,6 +7,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from .visible import one_line, visible
+
 __all__ = ["LEVELS", "set_up_logging"]
 
 LEVELS = {
@@ -46,6 +48,12 @@ class _TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
+    def format(self, record: logging.LogRecord) -> str:
+        # A record of its own: its message is escaped, and the traceback below it keeps its lines.
+        shown = logging.makeLogRecord(vars(record))
+        shown.msg, shown.args = one_line(record.getMessage()), None
+        return visible(super().format(shown))
+
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         del datefmt
         return _time(record)
@@ -61,4 +69,4 @@ class _JSONFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)

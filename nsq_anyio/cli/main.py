@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
-import sys
+import signal
+from functools import partial
 from typing import Any
 
 import click
 
-from .exit_codes import OUTPUT_CLOSED
-from .lazy_group import LazyGroup
-from .run import leave_output
+from ..version import VERSION
+from .ending import exit_after
+from .lazy_group import LazyGroup, Place
+from .signals import EndedBySignal
 
 __all__ = ["cli"]
 
 _COMMANDS = {
-    "tail": ".tail:tail",
-    "pub": ".pub:pub",
-    "stat": ".stat:stat",
-    "to-file": ".to_file:to_file",
-    "to-http": ".to_http.command:to_http",
-    "to-nsq": ".to_nsq.command:to_nsq",
-    "topic": ".admin.topic:topic",
-    "channel": ".admin.channel:channel",
-    "node": ".admin.node:node",
-    "pipeline": ".pipeline:pipeline",
-    "spool": ".spool:spool",
-    "demo": ".demo:demo",
-    "up": ".up:up",
-    "nsqd": ".servers:nsqd",
-    "nsqlookupd": ".servers:nsqlookupd",
-    "completion": ".completion:completion",
+    "tail": Place(".tail:tail", "Print the messages of one or several topics as they come."),
+    "pub": Place(".pub:pub", "Publish each line of FILES, or of standard input, as a message."),
+    "stat": Place(".stat:stat", "Show depths, rates and counters of channels, summed up over all nsqds."),
+    "to-file": Place(".to_file:to_file", "Write the messages of topics to files, a line each."),
+    "to-http": Place(".to_http.command:to_http", "Send the messages of a topic to HTTP servers."),
+    "to-nsq": Place(".to_nsq.command:to_nsq", "Publish the messages of topics again, to other nsqds."),
+    "topic": Place(
+        ".admin.topic:topic", "List, create, delete, empty, pause and unpause topics, on a whole cluster."
+    ),
+    "channel": Place(
+        ".admin.channel:channel",
+        "List, create, delete, empty, pause and unpause channels, on a whole cluster.",
+    ),
+    "node": Place(".admin.node:node", "List the nsqds of a cluster, and take a topic away from one of them."),
+    "pipeline": Place(
+        ".pipeline:pipeline", "Run a pipeline on Spark, here or on a cluster; needs Java 17 or later."
+    ),
+    "spool": Place(".spool:spool", "List and clear the spools of Spark's streaming queries."),
+    "demo": Place(".demo:demo", "Publish messages, consume them, and show what came of them."),
+    "up": Place(".up:up", "Run several nsqds and one nsqlookupd on free ports, for development and tests."),
+    "nsqd": Place(".servers:nsqd", "Run an nsqd for development and tests, with the flags of the real one."),
+    "nsqlookupd": Place(
+        ".servers:nsqlookupd", "Run an nsqlookupd for development and tests, with the flags of the real one."
+    ),
+    "completion": Place(
+        ".completion:completion", "Print the script that completes commands, flags and their values in SHELL."
+    ),
 }
 
 
 class _AllCommands(LazyGroup):
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """See `click.Command.main`."""
+        call = partial(super().main, *args, standalone_mode=False, **extra)
+        return exit_after(call) if standalone_mode else call()
+
     def invoke(self, ctx: click.Context) -> Any:
-        """See `click.Group.invoke`; a closed output has the same exit code in all commands."""
+        """See `click.Group.invoke`; click would tell of a KeyboardInterrupt."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
-            leave_output()
-            sys.exit(OUTPUT_CLOSED)
+        except KeyboardInterrupt:
+            raise EndedBySignal(signal.SIGINT) from None
 
 
 @click.group(
@@ -49,6 +66,6 @@ class _AllCommands(LazyGroup):
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "NSQ_ANYIO"},
     epilog="\b\nExample:\n  nsq-anyio demo\n  nsq-anyio tail --help",
 )
-@click.version_option(allow_from_autoenv=False, package_name="nsq-anyio", prog_name="nsq-anyio")
+@click.version_option(VERSION, allow_from_autoenv=False, prog_name="nsq-anyio")
 def cli() -> None:
     """NSQ at the command line: print, publish, archive, forward and watch messages; look after topics."""

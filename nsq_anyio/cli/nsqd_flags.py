@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import click
 
 from .go_flags import ListenAddress, listen_address
+from .kinds import FILE
 
 __all__ = [
     "Listen",
@@ -98,7 +99,7 @@ def tls_flags(command: _Command) -> _Command:
         ("--tls-key", "Private key of the certificate, PEM."),
         ("--tls-cert", "Certificate with its chain, PEM; with it clients may negotiate TLS."),
     ):
-        command = click.option(flag, metavar="FILE", help=text)(command)
+        command = click.option(flag, type=FILE, metavar="FILE", help=text)(command)
     command = click.option(
         "--tls-client-auth-policy",
         type=tls_client_auth_policy,

@@ -8,13 +8,20 @@ import sys
 
 import anyio
 import anyio.to_thread
-import click
 
-__all__ = ["Output", "OutputClosed"]
+from .streams import OutputClosed, OutputFailed
+
+__all__ = ["Output", "has_colours", "is_dumb"]
 
 
-class OutputClosed(Exception):
-    """Whoever read the output went away: there is nothing left to do, and nothing to say about it."""
+def is_dumb() -> bool:
+    """Whether the terminal knows no control sequences, as those in editors do not."""
+    return os.environ.get("TERM", "") in {"dumb", "unknown"}
+
+
+def has_colours() -> bool:
+    """Whether a terminal, if it is one, may be written to in colours (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and not is_dumb()
 
 
 class Output:
@@ -38,7 +45,7 @@ class Output:
         """Write all of ``data``; what is written is not cancelled in the middle.
 
         :raises OutputClosed: if nobody reads it any more
-        :raises click.ClickException: if it cannot be written, as to a full disk
+        :raises OutputFailed: if it cannot be written, as to a full disk
         """
         if self._is_file:
             self._write(data)  # never waits for a reader, and is cheaper than a thread
@@ -65,4 +72,4 @@ class Output:
         except BrokenPipeError:
             raise OutputClosed from None
         except OSError as error:
-            raise click.ClickException(f"cannot write the output: {error.strerror}") from error
+            raise OutputFailed(f"cannot write the output: {error.strerror}") from error

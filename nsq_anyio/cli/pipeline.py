@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from .command import UtilityCommand, quiet_command_flags
+from .kinds import Integer, Number
 from .pipeline_options import OPTION, assignments
-from .pipeline_run import run_pipeline
 
 __all__ = ["archive", "metrics", "pipeline", "replay"]
 
@@ -53,7 +54,7 @@ _reading = _options(
     click.option("--spool-dir", metavar="PATH", help="The spool's part; all executors share it."),
     click.option(
         "--every",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         metavar="SECONDS",
         help="Start a batch this often, until interrupted; without it, read what waits, and end.",
     ),
@@ -71,11 +72,17 @@ _running = _options(
     click.option(
         "--json", "as_json", is_flag=True, help="Print one line of JSON instead of display and table."
     ),
+    quiet_command_flags,
 )
 
 
 def _arguments(
-    *, state: Path | None, checkpoint: str | None, spool_dir: str | None, every: float | None, **others: Any
+    *,
+    state: Path | None,
+    checkpoint: str | None,
+    spool_dir: str | None,
+    every: float | None,
+    **others: Any,
 ) -> dict[str, Any]:
     """Turn what `_reading` takes into what the functions take."""
     if state is None and (checkpoint is None or spool_dir is None):
@@ -88,16 +95,24 @@ def _arguments(
     return {"checkpoint": checkpoint, "spool_dir": spool_dir, "trigger": trigger, **others}
 
 
+def _run(name: str, *, backend: str, **arguments: Any) -> None:
+    del backend  # Spark's tasks have event loops of their own
+    from .pipeline_run import run_pipeline
+
+    run_pipeline(name, **arguments)
+
+
 @click.group()
 def pipeline() -> None:
     """Run a pipeline on Spark, here or on a cluster; needs Java 17 or later."""
 
 
 @pipeline.command(
+    cls=UtilityCommand,
     epilog="""\b
 Example:
   nsq-anyio pipeline archive --topic clicks --channel archive \\
-    --nsqlookupd http://127.0.0.1:4161 --state state --output clicks"""
+    --nsqlookupd http://127.0.0.1:4161 --state state --output clicks""",
 )
 @_reading
 @click.option("--output", required=True, metavar="URI", help="The directory to write to.")
@@ -105,24 +120,30 @@ Example:
 @_running
 def archive(**given: Any) -> None:
     """Keep a topic's messages in files, in directories date=YYYY-MM-DD/hour=H of UTC."""
-    run_pipeline("archive", **_arguments(**given))
+    _run("archive", **_arguments(**given))
 
 
 @pipeline.command(
+    cls=UtilityCommand,
     epilog="""\b
 Example:
   nsq-anyio pipeline metrics --topic clicks --channel metrics \\
-    --nsqlookupd http://127.0.0.1:4161 --state state --key country --value ms --every 10"""
+    --nsqlookupd http://127.0.0.1:4161 --state state --key country --value ms --every 10""",
 )
 @_reading
 @click.option("--key", required=True, metavar="FIELD", help="The field of the JSON body to group by, as a.b.")
 @click.option("--value", metavar="FIELD", help="The field to sum, and to take quantiles of.")
 @click.option(
-    "--window", type=float, default=60.0, show_default=True, metavar="SECONDS", help="The length of a window."
+    "--window",
+    type=Number(),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a window is.",
 )
 @click.option(
     "--lateness",
-    type=float,
+    type=Number(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -131,7 +152,7 @@ Example:
 @click.option(
     "--quantile",
     "quantiles",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     multiple=True,
     default=(0.5, 0.95, 0.99),
     show_default=True,
@@ -143,23 +164,24 @@ Example:
 @_running
 def metrics(**given: Any) -> None:
     """Count JSON messages by key and window of time; sum a value and take its quantiles."""
-    run_pipeline("metrics", **_arguments(**given))
+    _run("metrics", **_arguments(**given))
 
 
 @pipeline.command(
+    cls=UtilityCommand,
     epilog="""\b
 Example:
   nsq-anyio pipeline replay --input clicks --topic clicks-again \\
-    --nsqd 127.0.0.1:4150 --rate 1000 --since 2026-01-31T09:00Z"""
+    --nsqd 127.0.0.1:4150 --rate 1000 --since 2026-01-31T09:00Z""",
 )
 @click.option("--input", required=True, metavar="URI", help="The output of an archive.")
 @click.option("--topic", required=True, help="The topic to publish to.")
 @click.option("--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="To publish to; repeatable.")
-@click.option("--rate", type=click.IntRange(min=1), help="Messages per second at most.  [default: no bound]")
+@click.option("--rate", type=Integer(min=1), help="Messages per second at most.  [default: no bound]")
 @click.option("--since", metavar="TIME", callback=_time, help="The first time that counts.")
 @click.option("--until", metavar="TIME", callback=_time, help="The first time that does not count any more.")
 @click.option("--format", type=_FORMATS, default="parquet", show_default=True, help="Of the archive.")
 @_running
 def replay(**given: Any) -> None:
     """Publish an archive to a topic again, oldest messages first."""
-    run_pipeline("replay", **given)
+    _run("replay", **given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from ..errors import InvalidOption, NSQError
 from .progress import progress_display
+from .signals import EndedBySignal, end_now, handlers_restored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,21 +45,21 @@ def run_pipeline(
     """Run the pipeline of this name on Spark until it ends or is interrupted; print its summary.
 
     :raises click.ClickException: for any error of this package
-    :raises click.Abort: if it was interrupted and had not come to its end
+    :raises EndedBySignal: if it was interrupted and had not come to its end
     """
     with (
         errors_explained(),
         show_progress(shown=not as_json) as progress,
         quiet_session(f"nsq-anyio {name}", master=master, config=conf) as (spark, pipelines),
-        _stopped_by_signals() as stop,
+        _stopped_by_signals() as (stop, received),
     ):
         summary = getattr(pipelines, name)(spark, **arguments, on_progress=progress.take, stop=stop)
     if as_json:
         click.echo(json.dumps(summary_fields(summary)))
     else:
         Console().print(_table(name, summary))
-    if stop.is_set() and arguments.get("trigger", _TO_THE_END) == _TO_THE_END:
-        raise click.Abort
+    if received and arguments.get("trigger", _TO_THE_END) == _TO_THE_END:
+        raise EndedBySignal(received[0])
 
 
 @contextmanager
@@ -72,8 +73,8 @@ def quiet_session(
     :raises PipelineFailed: if Spark does not start
     """
     # Importing Spark takes a second, and most commands do without.
-    from ..spark import pipelines  # noqa: PLC0415
-    from ..spark.session import session  # noqa: PLC0415
+    from ..spark import pipelines
+    from ..spark.session import session
 
     with pipelines.spark_errors_explained():
         spark = session(name, master=master, config={**_CONFIG, **(config or {})})
@@ -99,26 +100,23 @@ def errors_explained() -> Generator[None]:
 
 
 @contextmanager
-def _stopped_by_signals() -> Generator[threading.Event]:
-    """Give an event that the first SIGINT or SIGTERM sets; the next does what it does to any program."""
+def _stopped_by_signals() -> Generator[tuple[threading.Event, Sequence[int]]]:
+    """Give an event that the first SIGINT or SIGTERM sets, and its number; the next ends the process."""
     stop = threading.Event()
-    # Installed after Spark's own handler for SIGINT, which would cancel the batch that is under way.
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    received: list[int] = []
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if received:
+            end_now(number)
+        received.append(number)
         stop.set()
-        restore()
 
-    def restore() -> None:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-    for number in previous:
-        signal.signal(number, handle)
-    try:
-        yield stop
-    finally:
-        restore()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    with handlers_restored(*numbers):
+        # After Spark's own handler for SIGINT, which would cancel the batch that is under way.
+        for number in numbers:
+            signal.signal(number, handle)
+        yield stop, received
 
 
 class PipelineProgress:

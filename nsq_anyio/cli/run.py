@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import NoReturn, TypeAlias, cast
 
 import anyio
 import click
 from anyio.abc import TaskStatus
 
 from ..errors import InvalidOption, NSQError
-from .exit_codes import OUTPUT_CLOSED, SIGNALLED
-from .output import OutputClosed
+from .signals import EndedBySignal, end_now, handlers_restored
+from .streams import OutputClosed, OutputFailed
 
 __all__ = [
     "Draining",
     "Start",
-    "backend_option",
     "first_error",
-    "leave_output",
     "run_draining",
     "run_servers",
     "run_to_end",
@@ -38,22 +35,11 @@ Main: TypeAlias = Callable[[], Awaitable[object]]
 Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
 """Runs until its work is done, or until the event is set; then it ends what it has begun, and returns."""
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def backend_option(command: _Command) -> _Command:
-    """Add ``--backend`` to a command."""
-    return click.option(
-        "--backend",
-        type=click.Choice(["asyncio", "trio"]),
-        default="asyncio",
-        show_default=True,
-        help="The event loop to run on.",
-    )(command)
-
 
 def run_servers(start: Start, backend: str) -> None:
     """Run what ``start`` enters; return after SIGINT or SIGTERM, when all of it has ended.
+
+    A second signal ends the process at once, with 130 or 143.
 
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: if a server cannot start
@@ -70,31 +56,35 @@ def run_servers(start: Start, backend: str) -> None:
 def run_to_end(main: Main, backend: str) -> None:
     """Run ``main`` to its end.
 
-    :raises click.Abort: after SIGINT or SIGTERM, when ``main`` has been cancelled and has ended
+    A second signal ends the process at once, with 130 or 143.
+
+    :raises EndedBySignal: after SIGINT or SIGTERM, when ``main`` has been cancelled and has ended
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: for any other error of this package
     """
-    if _run(partial(_until_signal, main), backend):
-        raise click.Abort
+    number = _run(partial(_until_signal, main), backend)
+    if number is not None:
+        raise EndedBySignal(number)
 
 
 def run_draining(main: Draining, backend: str) -> None:
     """Run ``main`` to its end; the first SIGINT or SIGTERM asks it to come there.
 
-    A second signal ends the process at once, with 130 or 143. When the reader of the output goes away, the
-    process ends with 141 and says nothing.
+    A second signal ends the process at once, with 130 or 143.
 
-    On Windows Ctrl-C cancels ``main``.
-
+    :raises EndedBySignal: on Windows, where Ctrl-C cancels ``main``
+    :raises OutputClosed: if whoever read the output went away
+    :raises OutputFailed: if it cannot be written
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: what ``main`` raises, or any other error of this package
     """
-    if _run(partial(_drain_at_signal, main), backend):
-        raise click.Abort
+    number = _run(partial(_drain_at_signal, main), backend)
+    if number is not None:
+        raise EndedBySignal(number)
 
 
-def _run(main: Callable[[], Awaitable[bool]], backend: str) -> bool:
-    """Run ``main``; what it returns, or True after a KeyboardInterrupt."""
+def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
+    """Run ``main``; the number of the signal that ended it, if one did."""
     if backend == "trio" and importlib.util.find_spec("trio") is None:
         raise click.UsageError("trio is not installed: pip install 'nsq-anyio[trio]'")
     try:
@@ -102,32 +92,25 @@ def _run(main: Callable[[], Awaitable[bool]], backend: str) -> bool:
     except BaseException as error:
         errors = list(_leaves(error))
         if len(errors) == 1 and isinstance(errors[0], KeyboardInterrupt):
-            return True  # before the first or, on Windows, any signal could be received
-        if not all(isinstance(each, NSQError | click.ClickException | OutputClosed) for each in errors):
+            return signal.SIGINT  # before the first or, on Windows, any signal could be received
+        if not all(isinstance(each, _EXPECTED) for each in errors):
             raise  # a mistake of this program: with its traceback
         _end_with(errors)
 
 
+_EXPECTED = (NSQError, click.ClickException, OutputClosed, OutputFailed)
+
+
 def _end_with(errors: list[BaseException]) -> NoReturn:
     """Say what went wrong, a command's own words before those of the package."""
-    for error in errors:
-        if isinstance(error, click.ClickException):
-            raise error
-    for error in errors:
-        if isinstance(error, OutputClosed):
-            leave_output()
-            sys.exit(OUTPUT_CLOSED)
+    for kind in (click.ClickException, OutputClosed, OutputFailed):
+        for error in errors:
+            if isinstance(error, kind):
+                raise error
     error = errors[0]
     if isinstance(error, InvalidOption):
         raise click.UsageError(str(error)) from error
     raise click.ClickException(str(error)) from error
-
-
-def leave_output() -> None:
-    """Let what is still buffered for the output vanish, where Python would complain of it at its end."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
 
 
 def first_error(error: BaseException) -> BaseException:
@@ -143,37 +126,40 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-async def _until_signal(main: Main) -> bool:
-    """Run ``main`` until it ends or is cancelled by a signal; whether a signal came."""
-    signalled = False
+async def _until_signal(main: Main) -> int | None:
+    """Run ``main`` until it ends or is cancelled by a signal; the number of that signal."""
+    first: int | None = None
     async with anyio.create_task_group() as tasks:
 
-        def cancel_at_first(number: int) -> None:
-            nonlocal signalled
-            del number
-            signalled = True
+        def cancel_or_end(number: int) -> None:
+            nonlocal first
+            if first is not None:
+                end_now(number)
+            first = number
             tasks.cancel_scope.cancel()
 
-        await tasks.start(_watch_signals, cancel_at_first)
+        await tasks.start(_watch_signals, cancel_or_end)
         await main()
         tasks.cancel_scope.cancel()
-    return signalled
+    return first
 
 
-async def _drain_at_signal(main: Draining) -> bool:
+async def _drain_at_signal(main: Draining) -> None:
     """Run ``main`` to its end, which the first signal asks for, and the second does not wait for."""
     stop = anyio.Event()
+    signalled = False
 
-    def stop_or_exit(number: int) -> None:
-        if stop.is_set():
-            os._exit(SIGNALLED + number)
+    def stop_or_end(number: int) -> None:
+        nonlocal signalled
+        if signalled:
+            end_now(number)
+        signalled = True
         stop.set()
 
     async with anyio.create_task_group() as tasks:
-        await tasks.start(_watch_signals, stop_or_exit)
+        await tasks.start(_watch_signals, stop_or_end)
         await main(stop)
         tasks.cancel_scope.cancel()
-    return False
 
 
 async def _watch_signals(
@@ -183,7 +169,8 @@ async def _watch_signals(
     if sys.platform == "win32":
         task_status.started()
         return  # asyncio has no signal receiver there; Ctrl-C raises KeyboardInterrupt
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    with handlers_restored(*numbers), anyio.open_signal_receiver(*numbers) as signals:
         task_status.started()
         async for number in signals:
             on_signal(number)

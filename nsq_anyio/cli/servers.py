@@ -9,9 +9,10 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from .. import embedded
+from .command import backend_option
 from .go_flags import GoCommand, ListenAddress, duration, listen_address, peer_address
 from .nsqd_flags import Listen, boolean_option, listen_address_or_path, tls_flags
-from .run import backend_option, run_servers
+from .run import run_servers
 
 __all__ = ["nsqd", "nsqlookupd"]
 

@@ -7,17 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import anyio.to_thread
 import click
-from rich.console import Console
-from rich.table import Table
 
-from ..producer import Producer, produce
+from .command import UtilityCommand, quiet_command_flags
 from .pipeline_options import OPTION
-from .pipeline_run import errors_explained
-from .run import backend_option, run_to_end
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..producer import Producer
     from ..spark.options import WriteOptions
     from ..spark.spool import SpoolInfo
 
@@ -43,26 +41,35 @@ def spool() -> None:
     """
 
 
-@spool.command("list", epilog="\b\nExample:\n  nsq-anyio spool list /shared/nsq-spool")
+@spool.command("list", cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio spool list /shared/nsq-spool")
 @_directory
 @_json_option
-def list_spools(directory: str, as_json: bool) -> None:
+@quiet_command_flags
+def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: ARG001 - all commands have it
     """Show the spools, the oldest first.
 
     The rows are those of batches that Spark has not committed; the newest batch of a query that has ended is
     among them until it is started again, even if the sink has it.
     """
+    from .pipeline_run import errors_explained
+
     with errors_explained():
         found = _spools(directory)
     if as_json:
         click.echo(json.dumps([_fields(info) for info in found]))
     elif found:
+        from rich.console import Console
+
         Console().print(_table(found))
     else:
         click.echo(f"no spools in {directory}")
 
 
-@spool.command("put-back", epilog="\b\nExample:\n  nsq-anyio spool put-back DIR 1f0c --nsqd 127.0.0.1:4150")
+@spool.command(
+    "put-back",
+    cls=UtilityCommand,
+    epilog="\b\nExample:\n  nsq-anyio spool put-back DIR 1f0c --nsqd 127.0.0.1:4150",
+)
 @_directory
 @_chosen
 @_all
@@ -70,7 +77,7 @@ def list_spools(directory: str, as_json: bool) -> None:
 @OPTION
 @_yes
 @_json_option
-@backend_option
+@quiet_command_flags
 def put_back(
     directory: str,
     uuids: Sequence[str],
@@ -85,8 +92,11 @@ def put_back(
 
     All channels of the topic get them, and what the sink had already comes again, with another id.
     """
+    from .pipeline_run import errors_explained
+    from .run import run_to_end
+
     with errors_explained():
-        from ..spark.options import write_options  # noqa: PLC0415 - Spark is an extra
+        from ..spark.options import write_options
 
         access = write_options({"nsqd": ",".join(nsqd), **options})
         chosen = _choose(_spools(directory), directory, uuids, all_of_them=all_of_them)
@@ -95,16 +105,28 @@ def put_back(
     _report("put back", chosen, as_json=as_json)
 
 
-@spool.command("delete", epilog="\b\nExample:\n  nsq-anyio spool delete /shared/nsq-spool 1f0c")
+@spool.command(
+    "delete", cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio spool delete /shared/nsq-spool 1f0c"
+)
 @_directory
 @_chosen
 @_all
 @_yes
 @_json_option
-def delete_spools(directory: str, uuids: Sequence[str], all_of_them: bool, yes: bool, as_json: bool) -> None:
+@quiet_command_flags
+def delete_spools(
+    directory: str,
+    uuids: Sequence[str],
+    all_of_them: bool,
+    yes: bool,
+    as_json: bool,
+    backend: str,  # noqa: ARG001 - all commands have it
+) -> None:
     """Delete spools with their rows, which are in NSQ no more."""
+    from .pipeline_run import errors_explained
+
     with errors_explained():
-        from ..spark.spool import delete  # noqa: PLC0415 - Spark is an extra
+        from ..spark.spool import delete
 
         chosen = _choose(_spools(directory), directory, uuids, all_of_them=all_of_them)
         _confirm(chosen, "Delete these rows for good?", yes=yes)
@@ -114,7 +136,7 @@ def delete_spools(directory: str, uuids: Sequence[str], all_of_them: bool, yes: 
 
 
 def _spools(directory: str) -> list[SpoolInfo]:
-    from ..spark.spool import spools  # noqa: PLC0415 - Spark is an extra
+    from ..spark.spool import spools
 
     return spools(directory)
 
@@ -144,12 +166,17 @@ def _choose(
 
 def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
     if not yes and chosen:
+        from rich.console import Console
+
         Console(stderr=True).print(_table(chosen))
         click.confirm(question, abort=True, err=True)
 
 
 async def _put_back(chosen: Sequence[SpoolInfo], access: WriteOptions) -> None:
-    from ..spark.spool import delete  # noqa: PLC0415 - Spark is an extra
+    import anyio.to_thread
+
+    from ..producer import produce
+    from ..spark.spool import delete
 
     async with produce(
         access.nsqds, options=access.producer_options(), connection=access.connection_options()
@@ -161,6 +188,8 @@ async def _put_back(chosen: Sequence[SpoolInfo], access: WriteOptions) -> None:
 
 
 async def _publish(producer: Producer, info: SpoolInfo, access: WriteOptions) -> None:
+    import anyio.to_thread
+
     batches = _batches(info, access)
     while batch := await anyio.to_thread.run_sync(next, batches, None):
         await producer.publish_many(info.topic, batch)
@@ -168,7 +197,7 @@ async def _publish(producer: Producer, info: SpoolInfo, access: WriteOptions) ->
 
 def _batches(info: SpoolInfo, access: WriteOptions) -> Iterator[list[bytes]]:
     """Yield the bodies, as many at a time as one MPUB may take."""
-    from ..spark.spool import read_messages  # noqa: PLC0415 - Spark is an extra
+    from ..spark.spool import read_messages
 
     for rows in read_messages(info):
         batch: list[bytes] = []
@@ -204,6 +233,8 @@ def _fields(info: SpoolInfo) -> dict[str, Any]:
 
 
 def _table(infos: Sequence[SpoolInfo]) -> Table:
+    from rich.table import Table
+
     table = Table("spool", "topic/channel", "last written (UTC)")
     for name in ("rows", "bytes"):
         table.add_column(name, justify="right")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
-from ..names import check_channel, check_topic
 from .admin.cluster_flags import ClusterFlags, cluster_flags
 from .command import UtilityCommand, quiet_command_flags
 from .go_flags import duration
-from .output import Output
-from .run import run_draining
-from .stat_run import Stat
-from .stat_views import JSONLines, Lines, LiveTable, View
+from .kinds import Integer
+
+if TYPE_CHECKING:
+    from .stat_views import View
 
 __all__ = ["stat"]
 
@@ -38,7 +38,7 @@ Example:
 @click.option(
     "--interval", type=_positive, default="2s", show_default=True, metavar="DURATION", help="Between polls."
 )
-@click.option("--count", type=click.IntRange(min=1), help="End after so many reports with rates.")
+@click.option("--count", type=Integer(min=1), help="End after so many reports with rates.")
 @click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON a poll.")
 @click.option(
     "--http-client-connect-timeout",
@@ -66,6 +66,12 @@ def stat(
     On a terminal it is a table that is drawn anew; elsewhere it has the lines of nsq_stat. A server that does
     not answer is named, and the others are shown.
     """
+    from ..names import check_channel, check_topic
+    from .output import Output, is_dumb
+    from .run import run_draining
+    from .stat_run import Stat
+    from .stat_views import JSONLines, Lines
+
     if topic is not None:
         check_topic(topic)
     if channel is not None:
@@ -77,7 +83,9 @@ def stat(
         view: View
         if json_lines:
             view = JSONLines(output)
-        elif output.is_terminal:
+        elif output.is_terminal and not is_dumb():
+            from .stat_live import LiveTable
+
             view = stack.enter_context(LiveTable.opened())
         else:
             view = Lines(output, with_names=channel is None)

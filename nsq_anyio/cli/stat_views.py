@@ -1,25 +1,19 @@
-"""How ``nsq-anyio stat`` shows its figures: lines as nsq_stat writes them, lines of JSON, or a live table."""
+"""How ``nsq-anyio stat`` shows its figures: lines as nsq_stat writes them, or lines of JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import logging
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
 from .output import Output
 from .stat_rows import Row
 
-__all__ = ["Failure", "JSONLines", "Lines", "LiveTable", "Report", "View"]
+__all__ = ["Failure", "JSONLines", "Lines", "Report", "View"]
 
 _LINES_PER_HEADER = 25  # as nsq_stat has it
 
@@ -135,44 +129,6 @@ class JSONLines:
         await self._output.write(json.dumps(line).encode() + b"\n")
 
 
-class LiveTable:
-    """A table on a terminal that is drawn anew."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-
-    @classmethod
-    @contextmanager
-    def opened(cls) -> Generator[LiveTable]:
-        """Draw for the length of the block; the last table stays."""
-        with Live(console=Console(), auto_refresh=False) as live:
-            yield cls(live)
-
-    async def show(self, report: Report) -> None:
-        """See `View.show`."""
-        failures = [Text(str(failure), style="red") for failure in report.failures]
-        self._live.update(Group(_table(report.rows), *failures), refresh=True)
-
-
 def _flat(row: Row) -> dict[str, object]:
     fields = dataclasses.asdict(row)
     return {**{name: fields[name] for name in fields if name != "counts"}, **fields["counts"]}
-
-
-def _table(rows: Sequence[Row]) -> Table:
-    table = Table("topic", "channel", box=None, header_style="bold", pad_edge=False)
-    for name in (
-        *("in/s", "out/s", "depth", "on disk", "in flight", "deferred"),
-        *("requeued", "timed out", "messages", "clients"),
-    ):
-        table.add_column(name, justify="right")
-    for row in rows:
-        counts = row.counts
-        table.add_row(
-            row.topic,
-            Text(f"{row.channel or '-'}{' (paused)' if row.paused else ''}"),
-            *("-" if rate is None else f"{rate:,.0f}" for rate in (row.ingress, row.egress)),
-            *(f"{value:,}" for value in dataclasses.astuple(counts)),
-            style="yellow" if row.paused else "",
-        )
-    return table

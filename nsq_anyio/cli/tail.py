@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from ..names import check_channel, check_topic
 from .command import UtilityCommand, quiet_command_flags
 from .connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
 from .delimiter import delimiter_option
-from .forwarding import never_giving_up
-from .message_format import Format, as_json, plain, safe
+from .kinds import Integer
 from .nsqd_flags import boolean_option
-from .output import Output
-from .run import run_draining
-from .tail_run import Tail
+
+if TYPE_CHECKING:
+    from .message_format import Format
+    from .output import Output
 
 __all__ = ["tail"]
 
@@ -41,7 +40,7 @@ Example:
     "-n",
     "--n",
     "count",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=0,
     help="End after so many, over all topics; 0: never.",
 )
@@ -69,6 +68,13 @@ def tail(
     Whatever was printed is finished, and nothing else: what -n or a signal leaves over goes back to its
     channel.
     """
+    from ..names import check_channel, check_topic
+    from .forwarding import never_giving_up
+    from .message_format import as_json
+    from .output import Output
+    from .run import run_draining
+    from .tail_run import Tail
+
     topics = tuple(dict.fromkeys(map(check_topic, topics)))
     channel = channel or f"tail{random.randrange(1_000_000):06d}#ephemeral"
     check_channel(channel)
@@ -80,6 +86,9 @@ def tail(
 
 
 def _text(output: Output, delimiter: bytes, *, print_topic: bool, raw: bool) -> Format:
+    from .message_format import plain, safe
+    from .output import has_colours
+
     if raw or not output.is_terminal:
         return plain(delimiter, with_topic=print_topic)
-    return safe(delimiter, with_topic=print_topic, with_colour="NO_COLOR" not in os.environ)
+    return safe(delimiter, with_topic=print_topic, with_colour=has_colours())

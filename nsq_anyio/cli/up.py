@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from .. import embedded
-from .run import backend_option, run_servers
+from .command import UtilityCommand, quiet_command_flags
+from .kinds import Integer
+
+if TYPE_CHECKING:
+    from .. import embedded
 
 __all__ = ["up"]
 
 _MAX_NSQDS = 64
 
 
-@click.command(epilog="\b\nExample:\n  nsq-anyio up --nsqd 3")
+@click.command(cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio up --nsqd 3")
 @click.option(
     "--nsqd",
     "count",
-    type=click.IntRange(1, _MAX_NSQDS),
+    type=Integer(1, _MAX_NSQDS),
     default=2,
     show_default=True,
     help="How many nsqds to run.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The interface to listen on.")
-@backend_option
+@quiet_command_flags
 def up(count: int, host: str, backend: str) -> None:
     """Run several nsqds and one nsqlookupd on free ports, for development and tests.
 
     All messages are in memory and lost at the end.
     """
+    from .. import embedded
+    from .run import run_servers
 
     async def start(servers: AsyncExitStack) -> None:
         nsqlookupd = await servers.enter_async_context(embedded.nsqlookupd(host=host))
@@ -50,6 +54,9 @@ def up(count: int, host: str, backend: str) -> None:
 
 
 def _show(nsqlookupd: embedded.EmbeddedNsqlookupd, nsqds: list[embedded.EmbeddedNsqd]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table("server", "TCP", "HTTP")
     table.add_row("nsqlookupd", nsqlookupd.tcp_address, nsqlookupd.http_url)
     for nsqd in nsqds:

@@ -11,8 +11,7 @@ from typing import TypeAlias
 import anyio
 
 from ..errors import ServerError
-from .auth_http import AuthServers, NoAuthorization
-from .authorization import Authorizer, AuthRequest, AuthState
+from .authorization import Authorizer, AuthRequest, AuthState, NoAuthorization
 from .nsqd_options import NsqdOptions
 
 __all__ = ["Access", "AuthSource", "AuthorizationExpired", "auth_source"]
@@ -30,7 +29,11 @@ def auth_source(options: NsqdOptions) -> AuthSource | None:
     """
     if options.auth is not None:
         return _Function(options.auth, options.http_client_request_timeout)
-    return AuthServers(options) if options.auth_http_addresses else None
+    if not options.auth_http_addresses:
+        return None
+    from .auth_http import AuthServers  # noqa: PLC0415 - httpx takes longer to import than all the rest
+
+    return AuthServers(options)
 
 
 class _Function:

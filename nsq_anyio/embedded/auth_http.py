@@ -17,19 +17,15 @@ from ..errors import InvalidOption
 from ..http.fields import is_object, parse_json
 from ..http.transport import make_transport
 from ..http.url import ServerURL
-from .authorization import Authorization, AuthRequest, AuthState
+from .authorization import Authorization, AuthRequest, AuthState, NoAuthorization
 from .nsqd_options import NsqdOptions
 from .server_tls import auth_context
 
-__all__ = ["AuthServers", "NoAuthorization"]
+__all__ = ["AuthServers"]
 
 _MAX_REPLY_SIZE = 1024 * 1024
 _OK = 200
 _FORBIDDEN = 403
-
-
-class NoAuthorization(Exception):
-    """No answer about a client could be had; the text may be logged."""
 
 
 class AuthServers:

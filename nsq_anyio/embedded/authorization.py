@@ -13,9 +13,13 @@ from typing import Literal, TypeAlias, get_args
 from ..checks import check_seconds
 from ..errors import InvalidOption
 
-__all__ = ["AuthRequest", "AuthState", "Authorization", "Authorizer", "Permission"]
+__all__ = ["AuthRequest", "AuthState", "Authorization", "Authorizer", "NoAuthorization", "Permission"]
 
 Permission = Literal["subscribe", "publish"]
+
+
+class NoAuthorization(Exception):
+    """No answer about a client could be had; the text may be logged."""
 
 
 @dataclass(frozen=True, slots=True)

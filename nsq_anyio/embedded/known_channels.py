@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import anyio
 
 from ..errors import NSQError
-from ..http import Nsqlookupd
 from ..names import is_ephemeral, is_valid_name
 from .topic import Topic
 
@@ -27,6 +26,8 @@ async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) ->
 
     One that does not answer is left out. Ephemeral channels are not made: they have no client here.
     """
+    from ..http import Nsqlookupd  # noqa: PLC0415 - httpx takes longer to import than all the rest
+
     channels: set[str] = set()
 
     async def ask(address: str) -> None:

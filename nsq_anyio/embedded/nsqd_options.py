@@ -9,7 +9,6 @@ from typing import Literal, get_args
 
 from ..checks import check_flag, check_integer, check_seconds
 from ..errors import InvalidOption
-from ..http.url import ServerURL
 from ..protocol.mpub_bodies import Limits
 from .authorization import Authorizer
 
@@ -174,8 +173,11 @@ class NsqdOptions:
             raise InvalidOption(f"auth={self.auth!r} is not valid: use a function")
         if isinstance(self.auth_http_addresses, str):
             raise InvalidOption("auth_http_addresses is a string: use a sequence of them")
-        for address in self.auth_http_addresses:
-            ServerURL.parse(address)
+        if self.auth_http_addresses:
+            from ..http.url import ServerURL  # noqa: PLC0415 - httpx takes longer to import than all the rest
+
+            for address in self.auth_http_addresses:
+                ServerURL.parse(address)
         if self.auth is not None and self.auth_http_addresses:
             raise InvalidOption("auth and auth_http_addresses exclude each other: use one of them")
 

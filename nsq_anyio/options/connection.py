@@ -6,11 +6,11 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..checks import check_flag, check_integer, check_seconds
 from ..errors import InvalidOption
+from ..version import VERSION
 from .tls import TLSOptions, check_tls
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Dialer: TypeAlias = "Callable[[str], Awaitable[ByteStream]]"
 
 def default_user_agent() -> str:
     """``nsq-anyio/<version>``, which nsqadmin shows for each client."""
-    return f"nsq-anyio/{version('nsq-anyio')}"
+    return f"nsq-anyio/{VERSION}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

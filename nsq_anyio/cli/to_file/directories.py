@@ -57,7 +57,7 @@ def sync_file(descriptor: int) -> None:
     :raises OSError: if that fails
     """
     if sys.platform == "darwin":
-        import fcntl  # noqa: PLC0415 - not on every platform
+        import fcntl  # not on every platform
 
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # there, fsync leaves it in the drive's cache
     else:

@@ -85,9 +85,9 @@ class Zstd:
     def encode(self, data: bytes) -> bytes:
         """See `Encoding`."""
         if sys.version_info >= (3, 14):
-            from compression import zstd  # noqa: PLC0415 - an extra, for this class alone
+            from compression import zstd  # an extra, for this class alone
         else:
-            from backports import zstd  # noqa: PLC0415
+            from backports import zstd
         options: dict[int, int] = {
             zstd.CompressionParameter.compression_level: self.level,
             zstd.CompressionParameter.checksum_flag: 1,
