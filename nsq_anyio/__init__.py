@@ -15,8 +15,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is needed here
 
 if TYPE_CHECKING:
@@ -163,6 +161,8 @@ _PLACE = {name: place for place, names in _NAMES.items() for name in names}
 def __getattr__(name: str) -> object:
     # Each name is imported when it is first used: all of them together take longer than most commands run,
     # and a program that publishes needs neither the HTTP side nor the servers.
+    from importlib import import_module  # noqa: PLC0415 - for this alone
+
     if name in _PLACE:
         value: object = getattr(import_module(_PLACE[name], __name__), name)
     elif name in __all__:

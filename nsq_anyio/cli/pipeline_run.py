@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ..errors import InvalidOption, NSQError
 from .progress import progress_display
-from .signals import EndedBySignal, end_now, handlers_restored
+from .signals import EndedBySignal, HandlersRestored, end_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def _stopped_by_signals() -> Generator[tuple[threading.Event, Sequence[int]]]:
         stop.set()
 
     numbers = (signal.SIGINT, signal.SIGTERM)
-    with handlers_restored(*numbers):
+    with HandlersRestored(*numbers):
         # After Spark's own handler for SIGINT, which would cancel the batch that is under way.
         for number in numbers:
             signal.signal(number, handle)

@@ -15,7 +15,7 @@ import click
 from anyio.abc import TaskStatus
 
 from ..errors import InvalidOption, NSQError
-from .signals import EndedBySignal, end_now, handlers_restored
+from .signals import EndedBySignal, HandlersRestored, end_now
 from .streams import OutputClosed, OutputFailed
 
 __all__ = [
@@ -170,7 +170,7 @@ async def _watch_signals(
         task_status.started()
         return  # asyncio has no signal receiver there; Ctrl-C raises KeyboardInterrupt
     numbers = (signal.SIGINT, signal.SIGTERM)
-    with handlers_restored(*numbers), anyio.open_signal_receiver(*numbers) as signals:
+    with HandlersRestored(*numbers), anyio.open_signal_receiver(*numbers) as signals:
         task_status.started()
         async for number in signals:
             on_signal(number)

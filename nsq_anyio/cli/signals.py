@@ -1,6 +1,7 @@
 """The way out by a signal, from the first instant on.
 
-Python's own way is a traceback, of whatever is being imported just then.
+Python's own way is a traceback, of whatever is being imported just then. So this module is imported first,
+and imports next to nothing.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
 from .exit_codes import SIGNALLED
 
-__all__ = ["EndedBySignal", "end_at_signals", "end_now", "handlers_restored"]
+TYPE_CHECKING = False  # `typing` takes longer to import than all the rest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FrameType
+    from typing import Any, NoReturn
+
+__all__ = ["EndedBySignal", "HandlersRestored", "end_at_signals", "end_now"]
 
 _SHOW_CURSOR = b"\x1b[?25h"
 
@@ -58,12 +62,16 @@ def end_now(number: int, frame: FrameType | None = None) -> NoReturn:
     os._exit(SIGNALLED + number)
 
 
-@contextmanager
-def handlers_restored(*numbers: int) -> Generator[None]:
-    """Bring back the handlers of signals after the block; event loops leave Python's own."""
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+class HandlersRestored:
+    """Brings back the handlers of signals after its block; event loops leave Python's own."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._numbers = numbers
+        self._before: Mapping[int, Any] = {}
+
+    def __enter__(self) -> None:
+        self._before = {number: signal.getsignal(number) for number in self._numbers}
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)

@@ -29,8 +29,9 @@ class OutputFailed(Exception):
 def prepare_streams() -> None:
     """Make the standard streams of this process what a command can rely on.
 
-    A closed one fails when it is used. What an encoding lacks is printed as an escape sequence. Standard
-    output raises `OutputClosed` or `OutputFailed`; standard error raises nothing, as nobody is left to be told.
+    A closed one fails when it is used. What an encoding lacks is printed as an escape sequence.
+    Standard output raises `OutputClosed` or `OutputFailed`; standard error raises nothing, as nobody is left
+    to be told.
     """
     # From the lowest number on, as each takes the first that is free.
     _reserve(0, os.O_WRONLY)
