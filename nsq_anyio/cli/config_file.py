@@ -6,8 +6,7 @@ the long flags without their dashes. A flag on the command line or in the enviro
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 import click
@@ -44,6 +43,8 @@ def config_option(command: _Command) -> _Command:
 def _load(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
     if path is None:
         return
+    import tomllib
+
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - click gives a str
             content = tomllib.load(file)
@@ -76,16 +77,25 @@ def _check_table(command: click.Command, table: Table, path: str) -> None:
         if isinstance(command, click.Group):
             subcommand = subcommands(command).get(key)
             if subcommand is None or not isinstance(value, dict):
-                raise _InvalidEntryError(f"{path}{key} is not a command with its table")
+                named = _suggested(key, subcommands(command), f"[{path}{{}}]")
+                raise _InvalidEntryError(f"{path}{key} is not a command with its table{named}")
             _check_table(subcommand, cast("Table", value), f"{path}{key}.")
         elif _option(command, key) is None:
-            raise _InvalidEntryError(f"{path}{key}: the command has no flag --{_flag(key)}")
+            named = _suggested(key, _names(command), "{}")
+            raise _InvalidEntryError(f"{path}{key}: the command has no flag --{_flag(key)}{named}")
 
 
 def _check_common(root: click.Command, common: Table) -> None:
-    for key in common:
-        if not any(_option(command, key) for command in _commands(root)):
-            raise _InvalidEntryError(f"{key}: no command has a flag --{_flag(key)}")
+    for key, value in common.items():
+        options = {name for command in _commands(root) for name in _names(command)}
+        if _flag(key) in options:
+            continue
+        if isinstance(value, dict):
+            known = subcommands(root) if isinstance(root, click.Group) else ()
+            raise _InvalidEntryError(f"[{key}] is not a command{_suggested(key, known, '[{}]')}")
+        raise _InvalidEntryError(
+            f"{key}: no command has a flag --{_flag(key)}{_suggested(key, options, '{}')}"
+        )
 
 
 def _commands(command: click.Command) -> Iterator[click.Command]:
@@ -99,9 +109,27 @@ def _commands(command: click.Command) -> Iterator[click.Command]:
 def _option(command: click.Command, key: str) -> click.Option | None:
     flag = f"--{_flag(key)}"
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and not parameter.is_eager and flag in parameter.opts:
+        if isinstance(parameter, click.Option) and _is_settable(parameter) and flag in parameter.opts:
             return parameter
     return None
+
+
+def _names(command: click.Command) -> set[str]:
+    """The keys that a command takes."""
+    flags = [flag for each in command.params if _is_settable(each) for flag in each.opts]
+    return {flag[2:] for flag in flags if flag.startswith("--")}
+
+
+def _is_settable(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and not parameter.is_eager
+
+
+def _suggested(key: str, known: Iterable[str], form: str) -> str:
+    """What may have been meant, as the end of an error."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(_flag(key), known, n=1)
+    return f": did you mean {form.format(found[0])}?" if found else ""
 
 
 def _flag(key: str) -> str:

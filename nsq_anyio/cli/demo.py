@@ -12,6 +12,7 @@ import click
 
 from .command import UtilityCommand, quiet_command_flags
 from .kinds import Integer
+from .visible import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -150,12 +151,13 @@ def _summary(outcome: Outcome) -> dict[str, float]:
 
 def _table(outcome: Outcome) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table()
     for name in ("nsqd", "published", "finished", "redelivered", "messages/s"):
         table.add_column(name, justify="left" if name == "nsqd" else "right")
     for nsqd, finished in sorted(outcome.finished.items()):
-        table.add_row(nsqd, "", f"{finished:,}", "", f"{finished / outcome.seconds:,.0f}")
+        table.add_row(Text(visible(nsqd)), "", f"{finished:,}", "", f"{finished / outcome.seconds:,.0f}")
     total = outcome.finished.total()
     table.add_section()
     table.add_row(

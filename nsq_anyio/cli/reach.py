@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import anyio
 import click
+from anyio.abc import ByteStream
 
 from ..address import NsqdAddress, nsqd_addresses
 from ..errors import DialFailed, HTTPStatusError, HTTPUnavailable
@@ -21,7 +22,14 @@ __all__ = ["check_nsqds_reachable", "check_reachable"]
 
 _Call: TypeAlias = Callable[[], Awaitable[None]]
 
-_MAGIC = b"  V2"  # an nsqd that gets nothing at all logs an error
+# An nsqd that gets nothing at all logs an error, and others show by their answer what they are.
+_HELLO = b"  V2IDENTIFY\n\x00\x00\x00\x02{}"
+_NOT_NSQD = {
+    b"HTTP": "it speaks HTTP: use nsqd's TCP port, 4150 by default",
+    b"\x00\x00\x00\x0eE_BAD_PROTOCOL": "it is no nsqd: use nsqd's TCP port, 4150 by default",
+}
+_PATIENCE = 1.0
+"""Seconds to wait for the answer; one that is silent may get better."""
 
 
 async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
@@ -30,7 +38,7 @@ async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
     One of several is enough: the others may come back. When all are away, it is more likely that the
     addresses are wrong than that the servers come later.
 
-    :raises click.ClickException: if none is there
+    :raises click.ClickException: if none is there, or one is no nsqd at all
     :raises InvalidOption: if a file of the TLS flags cannot be used
     """
     calls = [*_nsqds(source.nsqd or (), consumer.connection), *_nsqlookupds(source, consumer)]
@@ -44,7 +52,7 @@ async def check_nsqds_reachable(
 ) -> None:
     """Ask nsqds whether they are there; one is enough unless ``all_of_them`` are needed.
 
-    :raises click.ClickException: if they are not
+    :raises click.ClickException: if they are not, or one is no nsqd at all
     """
     problems = await _problems(_nsqds(nsqds, connection))
     if len(problems) >= (1 if all_of_them else len(nsqds)):
@@ -72,11 +80,24 @@ def _nsqds(nsqds: Sequence[str], connection: ConnectionOptions) -> list[_Call]:
         async def connect() -> None:
             stream = await dial(address, timeout=connection.dial_timeout)
             async with stream:
-                await stream.send(_MAGIC)
+                answer = await _answer(stream)
+            for start, reason in _NOT_NSQD.items():
+                if answer.startswith(start):
+                    raise click.ClickException(f"nsqd {address}: {reason}")
 
         return connect
 
     return [call(address) for address in nsqd_addresses(nsqds)] if nsqds else []
+
+
+async def _answer(stream: ByteStream) -> bytes:
+    try:
+        with anyio.move_on_after(_PATIENCE):
+            await stream.send(_HELLO)
+            return await stream.receive()
+    except (anyio.EndOfStream, anyio.BrokenResourceError):
+        pass  # it may get better
+    return b""
 
 
 def _nsqlookupds(source: Source, consumer: ConsumerFlags) -> list[_Call]:

@@ -47,8 +47,8 @@ def _table(rows: Sequence[Row]) -> Table:
     for row in rows:
         counts = row.counts
         table.add_row(
-            row.topic,
-            Text(f"{row.channel or '-'}{' (paused)' if row.paused else ''}"),
+            Text(visible(row.topic)),
+            Text(visible(f"{row.channel or '-'}{' (paused)' if row.paused else ''}")),
             *("-" if rate is None else f"{rate:,.0f}" for rate in (row.ingress, row.egress)),
             *(f"{value:,}" for value in dataclasses.astuple(counts)),
             style="yellow" if row.paused else "",

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from .output import Output
 from .stat_rows import Row
+from .visible import visible
 
 __all__ = ["Failure", "JSONLines", "Lines", "Report", "View"]
 
@@ -108,7 +109,7 @@ class Lines:
             f"| {counts.requeued:7} {counts.timed_out:7} {counts.messages:12} {counts.clients:7}"
         )
         paused = " (paused)" if row.paused else ""
-        return f"{line} | {row.topic}/{row.channel}{paused}" if self._with_names else line
+        return f"{line} | {visible(row.topic)}/{visible(row.channel)}{paused}" if self._with_names else line
 
 
 class JSONLines:

@@ -81,7 +81,7 @@ class Remote:
 async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     """Listen on ``host:port``; port 0 takes a free one.
 
-    :raises InvalidOption: if the port is not 0 to 65535
+    :raises InvalidOption: if the port is not 0 to 65535, or the host is no name
     :raises ListenFailed: if the system refuses
     """
     if not 0 <= port <= _MAX_PORT:
@@ -91,6 +91,8 @@ async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     except OSError as error:
         remedy = "use another port, or 0 for a free one"
         raise ListenFailed(f"{host}:{port}", error.strerror or str(error), remedy) from error
+    except UnicodeError as error:  # IDNA cannot encode it
+        raise InvalidOption(f"host {host!r} is not valid: use a host name or an IP address") from error
 
 
 @dataclass(frozen=True, slots=True)

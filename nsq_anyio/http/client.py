@@ -228,6 +228,9 @@ class Client(anyio.AsyncContextManagerMixin):
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, httpx.RemoteProtocolError) and str(error).startswith("illegal"):
+        # So the TCP ports of nsqd and nsqlookupd look.
+        return f"it does not speak HTTP ({printable(str(error))}): is this its TCP port?"
     # Some errors of httpx say nothing, while what they were made from names the system's or TLS's reason.
     cause: BaseException | None = error
     while cause is not None:

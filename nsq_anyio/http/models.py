@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..address import Address
 from .fields import Fields
+from .url import ServerURL
 
 __all__ = ["Lookup", "NsqdInfo", "NsqlookupdInfo", "Producer", "Registration", "read_producers"]
 
@@ -60,7 +61,7 @@ class Producer:
 
         :raises InvalidAddress: if what it reported is no address
         """
-        return f"http://{Address(self.broadcast_address, self.http_port)}"
+        return ServerURL.parse(f"http://{Address(self.broadcast_address, self.http_port)}").shown
 
     @property
     def node(self) -> str:

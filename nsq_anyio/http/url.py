@@ -75,7 +75,8 @@ class ServerURL:
             raise _Refused("port 0")
         parts.hostname.encode("idna")  # what resolving it does: labels of 1 to 63 characters
         location = parts.netloc.rpartition("@")[2]
-        httpx.URL(text)  # what httpx refuses would else fail at the first request
+        # What httpx refuses would else fail at the first request, for which it decodes the host.
+        _ = httpx.URL(text).host
         return cls(
             shown=f"{parts.scheme}://{location}{parts.path.rstrip('/')}",
             query=parts.query,

@@ -11,6 +11,7 @@ from ...errors import HTTPError
 from ...http import Cluster
 from ..exit_codes import PARTIAL
 from ..run import run_to_end
+from ..visible import visible
 from .cluster_flags import ClusterFlags
 
 __all__ = ["ask", "end_with", "failure_rows"]
@@ -42,5 +43,5 @@ def failure_rows(failures: Sequence[HTTPError]) -> list[dict[str, str]]:
 def end_with(failures: Sequence[HTTPError], context: click.Context) -> None:
     """Tell on stderr what failed, and end the command with the exit code that says so."""
     for failure in failures:
-        click.echo(f"Error: {failure}", err=True)
+        click.echo(visible(f"Error: {failure}"), err=True)
     context.exit(PARTIAL if failures else 0)

@@ -6,16 +6,18 @@ import dataclasses
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ...http import Cluster, ClusterReply, Node
 from ..command import UtilityCommand, quiet_command_flags
+from ..visible import visible
 from .ask import ask, end_with, failure_rows
 from .cluster_flags import ClusterFlags, cluster_flags
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["list_command", "node_list"]
 
@@ -41,7 +43,7 @@ def list_command(group: str, arguments: Sequence[str], question: Question, text:
             click.echo(json.dumps(found))
         else:
             for name in reply.value:
-                click.echo(name)
+                click.echo(visible(name))
         end_with(reply.failures, click.get_current_context())
 
     command = cluster_flags(quiet_command_flags(_json_option(run)))
@@ -67,21 +69,23 @@ def node_list(cluster: ClusterFlags, as_json: bool, backend: str) -> None:
         rows = [{"name": node.name, **dataclasses.asdict(node)} for node in reply.value]
         click.echo(json.dumps({"nodes": rows, "failures": failure_rows(reply.failures)}))
     else:
+        from rich.console import Console
+
         # Piped, a row stays a line.
         Console(width=None if sys.stdout.isatty() else 10_000).print(_table(reply.value))
     end_with(reply.failures, click.get_current_context())
 
 
 def _table(nodes: Sequence[Node]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table("node", "host name", "version", "TCP port", "nsqlookupds", "topics", box=None)
     for node in nodes:
         topics = [f"{topic} (tombstoned)" if topic in node.tombstoned else topic for topic in node.topics]
-        table.add_row(
-            node.name,
-            node.hostname,
-            node.version,
-            str(node.tcp_port),
-            str(len(node.nsqlookupds)),
+        cells = (
+            *(node.name, node.hostname, node.version, str(node.tcp_port), str(len(node.nsqlookupds))),
             ", ".join(topics),
         )
+        table.add_row(*(Text(visible(cell)) for cell in cells))
     return table

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import click
 
+from ..visible import visible
 from .actions import Action, Plan
 from .ask import ask, end_with, failure_rows
 from .cluster_flags import ClusterFlags
@@ -58,7 +59,7 @@ class Task:
         # A question is no output: what is piped is what was done.
         self._show(plan, err=True)
         for failure in plan.failures:
-            click.echo(f"Warning: {failure}", err=True)
+            click.echo(visible(f"Warning: {failure}"), err=True)
         click.confirm(f"{self.action.verb.capitalize()} it?", abort=True, err=True)
 
     def perform(self, *, as_json: bool) -> None:
@@ -74,7 +75,7 @@ class Task:
             )
         else:
             for url in reply.value:
-                click.echo(f"{url}: {self.action.done} {self._subject}")
+                click.echo(visible(f"{url}: {self.action.done} {self._subject}"))
         end_with(reply.failures, click.get_current_context())
 
     @property
@@ -100,7 +101,7 @@ class Task:
             click.echo(f"  nsqlookupd {url}", err=err)
         for url, count in plan.nsqds.items():
             suffix = f", {_messages(count)}" if self.action.is_destructive else ""
-            click.echo(f"  nsqd {url}{suffix}", err=err)
+            click.echo(visible(f"  nsqd {url}{suffix}"), err=err)
 
 
 def _messages(count: int) -> str:
