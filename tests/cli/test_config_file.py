@@ -113,8 +113,10 @@ def test_the_environment_names_the_file(tmp_path: Path) -> None:
     [
         ("count = ", "Invalid value"),
         ("nothing = 1", "nothing: no command has a flag --nothing"),
-        ("[three]\ncount = 1", "three: no command has a flag --three"),
-        ("[one]\ncuont = 1", "one.cuont: the command has no flag --cuont"),
+        ("[three]\ncount = 1", "[three] is not a command"),
+        ("[noe]\ncount = 1", "[noe] is not a command: did you mean [one]?"),
+        ("cuont = 1", "cuont: no command has a flag --cuont: did you mean count?"),
+        ("[one]\ncuont = 1", "one.cuont: the command has no flag --cuont: did you mean count?"),
         ("[group.three]\ncount = 1", "group.three is not a command with its table"),
         ("[group]\ncount = 1", "group.count is not a command with its table"),
         ("[one]\njson = 1", "json = 1 is not valid: use true or false"),

@@ -222,6 +222,11 @@ def test_a_full_disk(nsqd: Server, topic: str, backend: str) -> None:
     assert run(*tail(nsqd, topic, "-n", "1")).stdout == b"a\n"
 
 
+def test_short_flags_take_their_value_at_once(nsqd: Server, topic: str) -> None:
+    nsqd.publish(topic, b"a", b"b")
+    assert run(*tail(nsqd, topic, "-n1", "-delimiter", "-ab")).stdout == b"a-ab"
+
+
 @pytest.mark.parametrize("source", ["nsqd-tcp-address", "lookupd-http-address"])
 def test_nobody_is_there(source: str, backend: str) -> None:
     done = run("tail", "--topic=t", f"--{source}={DEAD}", backend)
@@ -240,6 +245,8 @@ def test_nobody_is_there(source: str, backend: str) -> None:
         (["--topic=a b", f"--nsqd-tcp-address={DEAD}"], "a b"),
         (["--topic=t", "--channel=a b", f"--nsqd-tcp-address={DEAD}"], "a b"),
         (["--topic=t", "-n", "-1", f"--nsqd-tcp-address={DEAD}"], "-1"),
+        (["--topic=t", "-n", "x", f"--nsqd-tcp-address={DEAD}"], "'x' is not a whole number: use one from 0"),
+        (["--topic=t", "--lookupd-http-address=xn--a:4161"], "URL 'xn--a:4161' is not valid"),
         (["--topic=t", "--delimiter=", f"--nsqd-tcp-address={DEAD}"], "it is empty"),
         (["--topic=t", "--nsqd-tcp-address=nowhere"], "nowhere"),
         (["--topic=t", "--consumer-opt=nonsense,1", f"--nsqd-tcp-address={DEAD}"], "nonsense"),

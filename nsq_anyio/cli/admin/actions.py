@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...errors import HTTPError, InvalidOption
-from ...http import ChannelStats, Cluster, ClusterReply, Node, TopicStats
+if TYPE_CHECKING:
+    from ...errors import HTTPError
+    from ...http import ChannelStats, Cluster, ClusterReply, Node, TopicStats
 
 __all__ = ["CHANNEL_ACTIONS", "TOMBSTONE", "TOPIC_ACTIONS", "Action", "Plan"]
 
-Call: TypeAlias = Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]
+Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ async def _find(cluster: Cluster, name: str) -> Node:
 
     :raises InvalidOption: if there is not exactly one
     """
+    from ...errors import InvalidOption
+
     nodes = (await cluster.nodes()).value
     found = [node for node in nodes if name in {node.name, node.url, node.hostname}]
     if len(found) != 1:
@@ -112,7 +115,7 @@ TOPIC_ACTIONS = (
         "create",
         "created",
         "Make a topic known to all nsqlookupds, and create it on the nsqds that are named.",
-        Cluster.create_topic,
+        lambda cluster, *names: cluster.create_topic(*names),
         None,
         tells_nsqlookupds=True,
     ),
@@ -120,7 +123,7 @@ TOPIC_ACTIONS = (
         "delete",
         "deleted",
         "Delete a topic with its channels and messages, from all nsqlookupds and nsqds.",
-        Cluster.delete_topic,
+        lambda cluster, *names: cluster.delete_topic(*names),
         _in_topic,
         is_destructive=True,
         tells_nsqlookupds=True,
@@ -129,7 +132,7 @@ TOPIC_ACTIONS = (
         "empty",
         "emptied",
         "Throw away the messages of a topic that no channel has taken yet.",
-        Cluster.empty_topic,
+        lambda cluster, *names: cluster.empty_topic(*names),
         _waiting_in_topic,
         is_destructive=True,
     ),
@@ -137,14 +140,14 @@ TOPIC_ACTIONS = (
         "pause",
         "paused",
         "Stop the flow of messages from a topic to its channels.",
-        Cluster.pause_topic,
+        lambda cluster, *names: cluster.pause_topic(*names),
         _producers,
     ),
     Action(
         "unpause",
         "unpaused",
         "Let the messages of a paused topic flow again.",
-        Cluster.unpause_topic,
+        lambda cluster, *names: cluster.unpause_topic(*names),
         _producers,
     ),
 )
@@ -154,7 +157,7 @@ CHANNEL_ACTIONS = (
         "create",
         "created",
         "Make a channel known to all nsqlookupds, and create it on all nsqds that have the topic.",
-        Cluster.create_channel,
+        lambda cluster, *names: cluster.create_channel(*names),
         _producers,
         tells_nsqlookupds=True,
     ),
@@ -162,7 +165,7 @@ CHANNEL_ACTIONS = (
         "delete",
         "deleted",
         "Delete a channel with its messages, from all nsqlookupds and nsqds.",
-        Cluster.delete_channel,
+        lambda cluster, *names: cluster.delete_channel(*names),
         _in_channel,
         is_destructive=True,
         tells_nsqlookupds=True,
@@ -171,7 +174,7 @@ CHANNEL_ACTIONS = (
         "empty",
         "emptied",
         "Throw away the messages of a channel, those in flight and deferred too.",
-        Cluster.empty_channel,
+        lambda cluster, *names: cluster.empty_channel(*names),
         _in_channel,
         is_destructive=True,
     ),
@@ -179,14 +182,14 @@ CHANNEL_ACTIONS = (
         "pause",
         "paused",
         "Stop the flow of messages from a channel to its clients.",
-        Cluster.pause_channel,
+        lambda cluster, *names: cluster.pause_channel(*names),
         _producers,
     ),
     Action(
         "unpause",
         "unpaused",
         "Let the messages of a paused channel flow again.",
-        Cluster.unpause_channel,
+        lambda cluster, *names: cluster.unpause_channel(*names),
         _producers,
     ),
 )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ...errors import HTTPError
-from ...http import Cluster
 from ..exit_codes import PARTIAL
-from ..run import run_to_end
 from ..visible import visible
 from .cluster_flags import ClusterFlags
+
+if TYPE_CHECKING:
+    from ...errors import HTTPError
+    from ...http import Cluster
 
 __all__ = ["ask", "end_with", "failure_rows"]
 
@@ -25,6 +26,8 @@ def ask(cluster: ClusterFlags, question: Callable[[Cluster], Awaitable[T]], back
     :raises click.UsageError: for a flag out of range
     :raises click.ClickException: if no server answers
     """
+    from ..run import run_to_end
+
     answers: list[T] = []
 
     async def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from ...http import Cluster
 from .action_command import action_command
 from .actions import CHANNEL_ACTIONS
 from .lists import list_command
@@ -19,6 +18,13 @@ def channel() -> None:
     """List, create, delete, empty, pause and unpause channels, on a whole cluster."""
 
 
-channel.add_command(list_command("channel", ("topic",), Cluster.channels, "List the channels of a topic."))
+channel.add_command(
+    list_command(
+        "channel",
+        ("topic",),
+        lambda cluster, *names: cluster.channels(*names),
+        "List the channels of a topic.",
+    )
+)
 for _action in CHANNEL_ACTIONS:
     channel.add_command(action_command(_action, "channel", ("topic", "channel"), "clicks archive"))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ...http import Cluster, Nsqd, Nsqlookupd
-from ...options import TLSOptions
-from ...transport.tls_context import client_context
 from ..go_flags import duration
 from ..header_flag import parse_header
 from ..http_tls_flags import http_tls_flags
+
+if TYPE_CHECKING:
+    from ...http import Cluster
+    from ...options import TLSOptions
 
 __all__ = ["ClusterFlags", "cluster_flags"]
 
@@ -40,6 +41,10 @@ class ClusterFlags:
 
         :raises InvalidOption: for a flag out of range
         """
+        from ...http import Cluster
+        from ...options import TLSOptions
+        from ...transport.tls_context import client_context
+
         is_default = self.tls == TLSOptions()
         return Cluster(
             self.nsqlookupds,
@@ -51,10 +56,14 @@ class ClusterFlags:
 
     def shown_nsqlookupds(self) -> tuple[str, ...]:
         """Their URLs as they may be shown: without passwords and queries."""
+        from ...http import Nsqlookupd
+
         return tuple(Nsqlookupd(url).url for url in self.nsqlookupds)
 
     def shown_nsqds(self) -> tuple[str, ...]:
         """As `shown_nsqlookupds`."""
+        from ...http import Nsqd
+
         return tuple(Nsqd(url).url for url in self.nsqds)
 
 

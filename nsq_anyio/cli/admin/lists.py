@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from ...http import Cluster, ClusterReply, Node
 from ..command import UtilityCommand, quiet_command_flags
 from ..visible import visible
 from .ask import ask, end_with, failure_rows
@@ -19,9 +18,11 @@ from .cluster_flags import ClusterFlags, cluster_flags
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ...http import ClusterReply, Node
+
 __all__ = ["list_command", "node_list"]
 
-Question: TypeAlias = Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]
+Question: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
 
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
@@ -64,7 +65,7 @@ def list_command(group: str, arguments: Sequence[str], question: Question, text:
 @quiet_command_flags
 def node_list(cluster: ClusterFlags, as_json: bool, backend: str) -> None:
     """List all nsqds, with their topics."""
-    reply = ask(cluster, Cluster.nodes, backend)
+    reply = ask(cluster, lambda servers: servers.nodes(), backend)
     if as_json:
         rows = [{"name": node.name, **dataclasses.asdict(node)} for node in reply.value]
         click.echo(json.dumps({"nodes": rows, "failures": failure_rows(reply.failures)}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from ...http import Cluster
 from .action_command import action_command
 from .actions import TOPIC_ACTIONS
 from .lists import list_command
@@ -17,6 +16,13 @@ def topic() -> None:
     """List, create, delete, empty, pause and unpause topics, on a whole cluster."""
 
 
-topic.add_command(list_command("topic", (), Cluster.topics, "List all topics, those without an nsqd too."))
+topic.add_command(
+    list_command(
+        "topic",
+        (),
+        lambda cluster, *names: cluster.topics(*names),
+        "List all topics, those without an nsqd too.",
+    )
+)
 for _action in TOPIC_ACTIONS:
     topic.add_command(action_command(_action, "topic", ("topic",), "clicks"))

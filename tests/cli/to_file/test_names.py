@@ -102,6 +102,11 @@ def test_every_directive_of_the_real_one() -> None:
     assert format_datetime(check_datetime_format("%F_%T %j"), moment) == "2024-02-03_16:05:06 034"
 
 
+def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:
+    text = os.fsdecode(b"\xff%Y")
+    assert os.fsencode(format_datetime(check_datetime_format(text), MOMENT)) == b"\xff2024"
+
+
 @pytest.mark.parametrize(("text", "bad"), [("%Q", "'%Q'"), ("%Y%", "'%'"), ("%-d", "'%-'"), ("%%%", "'%'")])
 def test_unknown_directives(text: str, bad: str) -> None:
     with pytest.raises(InvalidOption, match=f"{bad} is unknown"):

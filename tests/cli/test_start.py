@@ -1,0 +1,87 @@
+"""What a command imports before it works, which is most of the time that it takes to start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from nsq_anyio.cli.lazy_group import LazyGroup, subcommands
+from nsq_anyio.cli.main import cli
+
+HEAVY = ("anyio", "asyncio", "httpx", "importlib.metadata", "logging", "nsq_anyio.errors", "rich", "ssl")
+
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr))
+sys.argv = ["nsq-anyio", *{arguments!r}]
+from nsq_anyio.cli import main
+main()
+"""
+
+
+def imported(*arguments: str, heavy: tuple[str, ...] = HEAVY) -> str:
+    """Those of ``heavy`` that a command line imports."""
+    program = PROGRAM.format(arguments=arguments, heavy=heavy)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=30
+    )
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_and_version_need_click_alone(flag: str) -> None:
+    assert imported(flag, heavy=tuple(name for name in HEAVY if name != "nsq_anyio.errors")) == "[]"
+
+
+@pytest.mark.parametrize("command", ["tail", "stat", "topic", "node", "up", "demo", "spool", "pipeline"])
+def test_the_help_of_a_command_needs_no_event_loop_and_no_display(command: str) -> None:
+    assert imported(command, "--help", heavy=("anyio", "asyncio", "httpx", "rich", "ssl")) == "[]"
+
+
+def test_the_servers_need_no_http_client_and_no_display() -> None:
+    wrong = ("--tcp-address=127.0.0.1:0", "--http-address=192.0.2.1:1")  # not an address of this machine
+    program = PROGRAM.format(arguments=("nsqd", *wrong), heavy=("httpx", "rich", "anyio"))
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "['anyio']"
+
+
+def test_the_list_of_commands_says_what_the_commands_do() -> None:
+    assert isinstance(cli, LazyGroup)
+    limit = 1000
+    assert {name: place.text for name, place in cli.places.items()} == {
+        name: command.get_short_help_str(limit) for name, command in subcommands(cli).items()
+    }
+
+
+def test_httpx_leaves_its_own_command_line_out() -> None:
+    arguments = ("topic", "list", "--lookup=")
+    assert "pygments" not in imported_anyway(*arguments)
+
+
+def imported_anyway(*arguments: str) -> str:
+    program = PROGRAM.format(arguments=arguments, heavy=("httpx", "pygments"))
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=30
+    )
+    assert "httpx" in done.stderr.splitlines()[-1]
+    return done.stderr.splitlines()[-1]
+
+
+def test_every_command_has_the_flags_of_all() -> None:
+    """``nsqd`` and ``nsqlookupd`` have those of the real ones."""
+    common = {"--config", "--backend", "--log-level", "--log-format", "--version"}
+    missing = {path: common - flags for path, flags in _flags(cli, "") if not common <= flags}
+    assert set(missing) == {"completion", "nsqd", "nsqlookupd"}
+
+
+def _flags(command: click.Command, path: str) -> list[tuple[str, set[str]]]:
+    if isinstance(command, click.Group):
+        found = [_flags(each, f"{path} {name}".strip()) for name, each in subcommands(command).items()]
+        return [pair for pairs in found for pair in pairs]
+    return [(path, {flag for parameter in command.params for flag in parameter.opts})]
