@@ -49,6 +49,12 @@ def test_the_program_answers() -> None:
     assert answer.stdout == b"plain,stat\n"
 
 
+@pytest.mark.parametrize("flag", ["tail --tls-ca-file", "stat --http-client-tls-key", "nsqd --tls-cert"])
+def test_paths_are_left_to_the_shell(flag: str) -> None:
+    answer = run(_NSQ_ANYIO_COMPLETE="bash_complete", COMP_WORDS=f"nsq-anyio {flag} /etc/p", COMP_CWORD="3")
+    assert answer.stdout == b"file,/etc/p\n"
+
+
 def test_another_shell_is_refused() -> None:
     result = CliRunner().invoke(cli, ["completion", "tcsh"])
     assert result.exit_code == 2

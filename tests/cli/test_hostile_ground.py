@@ -26,7 +26,7 @@ import httpx
 import pytest
 
 from .commands import CASES, Case, Cluster
-from .forwarders import embedded_nsqds
+from .forwarders import embedded_nsqds, until
 from .processes import COMMAND, LIMIT, read_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX streams and signals")
@@ -36,8 +36,15 @@ RUNNING = 1.0
 """Seconds after which a command that does not end is told to; any moment will do."""
 
 MOMENTS = [0.05 * number for number in range(20)]
-ENTRY = "import os; from nsq_anyio.cli import main; os.write({sign}, b'.'); main()"
-"""As the installed script, with a sign that it begins: what is before is the interpreter's own start."""
+ENTRY = """
+import os, sys
+from nsq_anyio.cli import main
+from nsq_anyio.cli.signals import end_at_signals
+end_at_signals(sys.argv[1:])
+os.write({sign}, b".")
+main()
+"""
+"""As the installed script, with a sign after what it does first; before that, the interpreter starts."""
 
 UNTOLD = re.compile("Traceback|Exception ignored|Aborted|KeyboardInterrupt|Error in sys|lost sys.stderr")
 
@@ -227,23 +234,45 @@ def test_no_traceback_and_the_documented_exit_code(command: str, ground: str, cl
 def test_a_signal_at_any_moment_of_the_first_second(
     command: str, name: str, moment: str, cluster: Cluster
 ) -> None:
-    case, number = CASES[command], signal.Signals[name]
+    number = signal.Signals[name]
+    with _begun(CASES[command].arguments(cluster)) as process:
+        time.sleep(float(moment))
+        process.send_signal(number)
+        code, said = _outcome(process)
+    # The interpreter's own last steps have no handler any more: there the signal itself ends the process.
+    assert code in {0, 128 + number, -number}, said
+
+
+def test_a_hangup_while_it_starts_does_not_end_to_file(cluster: Cluster) -> None:
+    with _begun(CASES["to-file"].arguments(cluster)) as process:
+        for _ in range(20):
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.02)
+        # It goes on, and archives what waits in its channel.
+        until(lambda: cluster.nsqd.channel(cluster.topic, "c")["clients"])
+        process.terminate()
+        assert _outcome(process)[0] == 0
+
+
+@contextmanager
+def _begun(arguments: list[str]) -> Generator[subprocess.Popen[bytes]]:
+    """A command that has come to its first line."""
     read, write = os.pipe()
-    program = [sys.executable, "-c", ENTRY.format(sign=write), *case.arguments(cluster)]
+    program = [sys.executable, "-c", ENTRY.format(sign=write), *arguments]
     with subprocess.Popen(
         program, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[write]
     ) as process:
         try:
             os.close(write)
             assert os.read(read, 1)
-            time.sleep(float(moment))
-            process.send_signal(number)
-            assert process.stderr is not None
-            said = process.stderr.read().decode()
-            code = process.wait(LIMIT)
+            yield process
         finally:
             process.kill()
             os.close(read)
-    # The interpreter's own last steps have no handler any more: there the signal itself ends the process.
-    assert code in {0, 128 + number, -number}, said
+
+
+def _outcome(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    assert process.stderr is not None
+    said = process.stderr.read().decode()
     assert not UNTOLD.search(said), said
+    return process.wait(LIMIT), said
