@@ -15,6 +15,8 @@
 
 from __future__ import annotations
 
+from .lazy import importer
+
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is needed here
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ __all__ = [
     "sync",
 ]
 
-_NAMES = {
+_NAMES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((".embedded", ".events", ".http", ".sync"), ()),
     ".consumer": (
         "ConnectionStatistics",
         "Consumer",
@@ -155,22 +158,7 @@ _NAMES = {
     ".protocol.authorization": ("AuthReply",),
     ".protocol.identify": ("IdentifyReply",),
 }
-_PLACE = {name: place for place, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    # Each name is imported when it is first used: all of them together take longer than most commands run,
-    # and a program that publishes needs neither the HTTP side nor the servers.
-    from importlib import import_module  # noqa: PLC0415 - for this alone
-
-    if name in _PLACE:
-        value: object = getattr(import_module(_PLACE[name], __name__), name)
-    elif name in __all__:
-        value = import_module(f".{name}", __name__)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+__getattr__ = importer(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

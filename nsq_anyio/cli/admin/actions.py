@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+
+from .ask import Call, cluster_method
 
 if TYPE_CHECKING:
     from ...errors import HTTPError
     from ...http import ChannelStats, Cluster, ClusterReply, Node, TopicStats
 
 __all__ = ["CHANNEL_ACTIONS", "TOMBSTONE", "TOPIC_ACTIONS", "Action", "Plan"]
-
-Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ TOPIC_ACTIONS = (
         "create",
         "created",
         "Make a topic known to all nsqlookupds, and create it on the nsqds that are named.",
-        lambda cluster, *names: cluster.create_topic(*names),
+        cluster_method("create_topic"),
         None,
         tells_nsqlookupds=True,
     ),
@@ -123,7 +123,7 @@ TOPIC_ACTIONS = (
         "delete",
         "deleted",
         "Delete a topic with its channels and messages, from all nsqlookupds and nsqds.",
-        lambda cluster, *names: cluster.delete_topic(*names),
+        cluster_method("delete_topic"),
         _in_topic,
         is_destructive=True,
         tells_nsqlookupds=True,
@@ -132,7 +132,7 @@ TOPIC_ACTIONS = (
         "empty",
         "emptied",
         "Throw away the messages of a topic that no channel has taken yet.",
-        lambda cluster, *names: cluster.empty_topic(*names),
+        cluster_method("empty_topic"),
         _waiting_in_topic,
         is_destructive=True,
     ),
@@ -140,14 +140,14 @@ TOPIC_ACTIONS = (
         "pause",
         "paused",
         "Stop the flow of messages from a topic to its channels.",
-        lambda cluster, *names: cluster.pause_topic(*names),
+        cluster_method("pause_topic"),
         _producers,
     ),
     Action(
         "unpause",
         "unpaused",
         "Let the messages of a paused topic flow again.",
-        lambda cluster, *names: cluster.unpause_topic(*names),
+        cluster_method("unpause_topic"),
         _producers,
     ),
 )
@@ -157,7 +157,7 @@ CHANNEL_ACTIONS = (
         "create",
         "created",
         "Make a channel known to all nsqlookupds, and create it on all nsqds that have the topic.",
-        lambda cluster, *names: cluster.create_channel(*names),
+        cluster_method("create_channel"),
         _producers,
         tells_nsqlookupds=True,
     ),
@@ -165,7 +165,7 @@ CHANNEL_ACTIONS = (
         "delete",
         "deleted",
         "Delete a channel with its messages, from all nsqlookupds and nsqds.",
-        lambda cluster, *names: cluster.delete_channel(*names),
+        cluster_method("delete_channel"),
         _in_channel,
         is_destructive=True,
         tells_nsqlookupds=True,
@@ -174,7 +174,7 @@ CHANNEL_ACTIONS = (
         "empty",
         "emptied",
         "Throw away the messages of a channel, those in flight and deferred too.",
-        lambda cluster, *names: cluster.empty_channel(*names),
+        cluster_method("empty_channel"),
         _in_channel,
         is_destructive=True,
     ),
@@ -182,14 +182,14 @@ CHANNEL_ACTIONS = (
         "pause",
         "paused",
         "Stop the flow of messages from a channel to its clients.",
-        lambda cluster, *names: cluster.pause_channel(*names),
+        cluster_method("pause_channel"),
         _producers,
     ),
     Action(
         "unpause",
         "unpaused",
         "Let the messages of a paused channel flow again.",
-        lambda cluster, *names: cluster.unpause_channel(*names),
+        cluster_method("unpause_channel"),
         _producers,
     ),
 )

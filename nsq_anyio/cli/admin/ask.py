@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import click
 
@@ -13,11 +13,24 @@ from .cluster_flags import ClusterFlags
 
 if TYPE_CHECKING:
     from ...errors import HTTPError
-    from ...http import Cluster
+    from ...http import Cluster, ClusterReply
 
-__all__ = ["ask", "end_with", "failure_rows"]
+__all__ = ["Call", "ask", "cluster_method", "end_with", "failure_rows"]
 
 T = TypeVar("T")
+
+Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
+"""Asks a cluster, which is its first argument, or does something to it."""
+
+
+def cluster_method(name: str) -> Call:
+    """The method of `nsq_anyio.http.Cluster` of that name, which is imported when it is used."""
+
+    def call(cluster: Cluster, *arguments: str) -> Awaitable[ClusterReply[tuple[str, ...]]]:
+        method: Call = getattr(cluster, name)
+        return method(*arguments)
+
+    return call
 
 
 def ask(cluster: ClusterFlags, question: Callable[[Cluster], Awaitable[T]], backend: str) -> T:

@@ -6,6 +6,7 @@ import click
 
 from .action_command import action_command
 from .actions import CHANNEL_ACTIONS
+from .ask import cluster_method
 from .lists import list_command
 
 __all__ = ["channel"]
@@ -22,7 +23,7 @@ channel.add_command(
     list_command(
         "channel",
         ("topic",),
-        lambda cluster, *names: cluster.channels(*names),
+        cluster_method("channels"),
         "List the channels of a topic.",
     )
 )

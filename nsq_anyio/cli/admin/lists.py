@@ -5,31 +5,29 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..visible import visible
-from .ask import ask, end_with, failure_rows
+from .ask import Call, ask, end_with, failure_rows
 from .cluster_flags import ClusterFlags, cluster_flags
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ...http import ClusterReply, Node
+    from ...http import Node
 
 __all__ = ["list_command", "node_list"]
-
-Question: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
 
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
 )
 
 
-def list_command(group: str, arguments: Sequence[str], question: Question, text: str) -> click.Command:
+def list_command(group: str, arguments: Sequence[str], question: Call, text: str) -> click.Command:
     """A command that prints names, one a line.
 
     :param group: topic or channel

@@ -6,6 +6,7 @@ import click
 
 from .action_command import action_command
 from .actions import TOPIC_ACTIONS
+from .ask import cluster_method
 from .lists import list_command
 
 __all__ = ["topic"]
@@ -20,7 +21,7 @@ topic.add_command(
     list_command(
         "topic",
         (),
-        lambda cluster, *names: cluster.topics(*names),
+        cluster_method("topics"),
         "List all topics, those without an nsqd too.",
     )
 )

@@ -1,0 +1,32 @@
+"""Names of a package that are imported when they are first used: all of them together take long to import."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = ["importer"]
+
+
+def importer(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
+    """Make the ``__getattr__`` of a package (PEP 562).
+
+    :param names: by the modules that have them, relative to the package; a module with no names is one itself
+    """
+    places = {name: module for module, found in names.items() for name in found}
+
+    def __getattr__(name: str) -> object:  # noqa: N807
+        from importlib import import_module  # noqa: PLC0415 - for this alone
+
+        if name in places:
+            value: object = getattr(import_module(places[name], package), name)
+        elif not names.get(f".{name}", "none"):
+            value = import_module(f".{name}", package)
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(import_module(package), name, value)
+        return value
+
+    return __getattr__
