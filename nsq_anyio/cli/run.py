@@ -93,6 +93,8 @@ def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
         errors = list(_leaves(error))
         if len(errors) == 1 and isinstance(errors[0], KeyboardInterrupt):
             return signal.SIGINT  # before the first or, on Windows, any signal could be received
+        if isinstance(errors[0], ModuleNotFoundError):
+            raise errors[0] from error  # an extra that is not installed
         if not all(isinstance(each, _EXPECTED) for each in errors):
             raise  # a mistake of this program: with its traceback
         _end_with(errors)

@@ -142,10 +142,12 @@ def test_a_backend_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "pip install 'nsq-anyio[trio]'" in output
 
 
-@pytest.mark.parametrize("missing", ["click", "rich"])
-def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
+@pytest.mark.parametrize(("missing", "command"), [("click", "--help"), ("rich", "up"), ("rich", "demo")])
+def test_without_the_extra_it_says_what_to_install(missing: str, command: str) -> None:
     script = f"import sys; sys.modules[{missing!r}] = None; from nsq_anyio.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, command], capture_output=True, text=True, check=False, timeout=30
+    )
     assert done.returncode == 1
     assert done.stderr == f"nsq-anyio: {missing} is not installed: pip install 'nsq-anyio[cli]'\n"
 
