@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -103,9 +102,8 @@ async def _task_group() -> AsyncGenerator[TaskGroup]:
     try:
         async with anyio.create_task_group() as tasks:
             yield tasks
-    except BaseExceptionGroup as raised:
-        group = cast("BaseExceptionGroup[BaseException]", raised)
-        if len(group.exceptions) > 1:
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) != 1:
             raise
         single = group.exceptions[0]
     else:
