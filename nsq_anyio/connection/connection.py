@@ -219,16 +219,11 @@ class Connection(Generic[SourceT, MessageT]):
         )
 
     async def _write(self) -> None:
-        timeout = self._options.write_timeout
         try:
-            await write(
-                self._stream,
-                self.outbox,
-                timeout=timeout,
-                sent=self._receiver.progressed,
-            )
+            await write(self._stream, self.outbox, sent=self._receiver.progressed)
         except TimeoutError:
-            self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within write_timeout={timeout} s"))
+            limit = f"write_timeout={self._options.write_timeout} s"
+            self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within {limit}"))
         except anyio.BrokenResourceError:
             # nsqd has hung up, perhaps after an error frame that says why. The reader, which finds that
             # frame or the end of the stream, cancels this wait.
@@ -308,7 +303,12 @@ async def open_connection(
     :raises PermanentRefusal: if nsqd refuses this client's options, or its subscription, for good
     :raises ConnectionLost: if the connection ends before the block does
     """
-    stream = await dial(address, timeout=options.dial_timeout, dialer=options.dialer)
+    stream = await dial(
+        address,
+        timeout=options.dial_timeout,
+        write_timeout=options.write_timeout,
+        dialer=options.dialer,
+    )
     try:
         connection = Connection(address, options, stream, receiver)
         await connection.shake_hands(accepted_before=accepted_before)

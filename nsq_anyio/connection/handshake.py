@@ -77,7 +77,7 @@ class Handshake(Generic[SourceT, MessageT]):
         self._source = source
         self._options = options
         self._accepted_before = False
-        self._received = b""
+        self._received: bytes = b""
         self._position = 0  # up to where it was decoded
         self._awaited = _FIRST
 

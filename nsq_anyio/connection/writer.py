@@ -137,19 +137,17 @@ class Outbox:
             self._idle = None
 
 
-async def write(stream: ByteStream, outbox: Outbox, *, timeout: float, sent: Callable[[], None]) -> None:
+async def write(stream: ByteStream, outbox: Outbox, *, sent: Callable[[], None]) -> None:
     """Send what the outbox gets, until cancelled.
 
-    :param timeout: seconds for one send, after which the peer counts as lost
     :param sent: called when the kernel has what was queued; not for what `Outbox.put_last` sent
-    :raises TimeoutError: if the peer takes no bytes for ``timeout`` seconds
+    :raises TimeoutError: if the peer takes no bytes for so long as the stream allows
     """
     while True:
         data = await outbox.take()
         if data:
-            data = outbox.send_what_fits(data)  # most sends need no waiting, and then no deadline either
+            data = outbox.send_what_fits(data)  # most sends need no waiting
             if data:
-                with anyio.fail_after(timeout):
-                    await stream.send(data)
+                await stream.send(data)
             outbox.sent()
         sent()

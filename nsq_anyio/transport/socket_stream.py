@@ -8,6 +8,7 @@ few messages are in flight each costs a round trip, of which waiting for the wri
 from __future__ import annotations
 
 import errno
+import math
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from .asyncio_readable import AsyncioReadable
+from .unacknowledged import unacknowledged
 
 __all__ = ["DirectSocketStream"]
 
@@ -26,17 +28,23 @@ _LIKELY_MORE = 32 * 1024
 
 
 class DirectSocketStream(ByteStream):
-    """A connected socket; one task may receive while another sends."""
+    """A connected socket; one task may receive while another sends.
 
-    def __init__(self, sock: socket.socket, attributes: Mapping[Any, Callable[[], Any]]) -> None:
+    :param write_timeout: seconds after which a send gives up a peer that takes no bytes
+    """
+
+    def __init__(
+        self, sock: socket.socket, attributes: Mapping[Any, Callable[[], Any]], write_timeout: float
+    ) -> None:
         self._socket = sock
         self._attributes = attributes
+        self._write_timeout = write_timeout
         self._closed = False
         self._likely_more = False
         self._readable = AsyncioReadable.on_asyncio(sock)
 
     @classmethod
-    async def taking_over(cls, stream: SocketStream) -> DirectSocketStream:
+    async def taking_over(cls, stream: SocketStream, write_timeout: float = math.inf) -> DirectSocketStream:
         """Go on with the connection of a stream that nothing was received from yet; close that stream.
 
         :raises OSError: if the peer has vanished, or no file descriptor is left; the stream is closed then
@@ -52,7 +60,7 @@ class DirectSocketStream(ByteStream):
         except BaseException:
             sock.close()
             raise
-        return cls(sock, attributes)
+        return cls(sock, attributes, write_timeout)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return what has arrived, once that is at least one byte and at most ``max_bytes``.
@@ -91,6 +99,7 @@ class DirectSocketStream(ByteStream):
     async def send(self, item: bytes) -> None:
         """Send all.
 
+        :raises TimeoutError: if the peer takes no bytes for ``write_timeout`` seconds
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
@@ -101,7 +110,21 @@ class DirectSocketStream(ByteStream):
             self.send_now(rest, sent)
             rest = rest[sum(sent) :]
             if rest:
+                await self._wait_writable()
+
+    async def _wait_writable(self) -> None:
+        left = unacknowledged(self._socket)
+        while True:
+            with anyio.move_on_after(self._write_timeout):
                 await self._wait(anyio.wait_writable)
+                return
+            # The system wants a third of its buffer free before it takes more, which may be megabytes: on a
+            # slow way the peer may have taken many bytes meanwhile.
+            if self._closed:
+                raise anyio.ClosedResourceError
+            before, left = left, unacknowledged(self._socket)
+            if left >= before:
+                raise TimeoutError
 
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
         """Send what the system takes without waiting.

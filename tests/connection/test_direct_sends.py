@@ -48,7 +48,7 @@ def nothing() -> None:
 
 
 async def run(stream: ByteStream, outbox: Outbox, sent: Callable[[], None] = nothing) -> None:
-    await write(stream, outbox, timeout=5, sent=sent)
+    await write(stream, outbox, sent=sent)
 
 
 def outbox_to(sink: Sink, taken: Callable[[], None] = nothing) -> Outbox:
@@ -148,7 +148,7 @@ async def test_an_interrupt_amid_a_send_neither_loses_nor_repeats_a_byte(takes: 
     with pytest.raises(KeyboardInterrupt):
         if by_writer:
             outbox.put(b"FIN 1\n")
-            await write(sink, outbox, timeout=5, sent=nothing)
+            await write(sink, outbox, sent=nothing)
         else:
             outbox.put_last(b"FIN 1\n")
     assert sink.wire == b"FIN 1\n"[:takes]
@@ -181,7 +181,7 @@ async def test_after_an_interrupt_that_lost_commands_the_writer_breaks_instead_o
     with pytest.raises(KeyboardInterrupt):
         outbox.put_last(b"FIN 1\n")
     with anyio.fail_after(5), pytest.raises(anyio.BrokenResourceError):
-        await write(sink, outbox, timeout=5, sent=nothing)
+        await write(sink, outbox, sent=nothing)
 
 
 async def test_nothing_is_sent_after_the_close_or_without_a_socket() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -26,8 +26,7 @@ class Counted(bytes):
     copied = 0
 
     def __getitem__(self, index: Any) -> Any:
-        sliced: bytes = super().__getitem__(index)
-        piece = Counted(sliced)
+        piece = Counted(cast("bytes", super().__getitem__(index)))
         Counted.copied += len(piece)
         return piece
 
