@@ -14,7 +14,6 @@ import anyio
 from ..connection.background import background_tasks
 from ..connection.stray import is_stray
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
-from ..policy.backoff import Result
 
 if TYPE_CHECKING:
     from .subscription import Subscription
@@ -168,7 +167,7 @@ class Message:
         """Finish a message that was tried too often; that says nothing of how the handlers do."""
         if not self._responded:
             self._responded = True
-            self.delivery.subscription.finish(self, Result.NEUTRAL)
+            self.delivery.subscription.finish(self, handled=False)
 
     def answer_for(self, error: BaseException | None) -> None:
         """Answer by how its processing ended, unless it has its answer: FIN for None, else REQ."""

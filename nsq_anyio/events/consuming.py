@@ -82,8 +82,8 @@ class HandlerReturnedFalse(Event):
 
     def __str__(self) -> str:
         return (
-            f"{self.nsqd}: the handler returned False for message {self.message_id}, which is finished all the "
-            "same: raise nsq.Requeue() to have a message requeued (further ones are not told)"
+            f"{self.nsqd}: the handler returned False for message {self.message_id}, which is finished all "
+            "the same: raise nsq.Requeue() to have a message requeued (later ones are not reported)"
         )
 
 

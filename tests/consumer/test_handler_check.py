@@ -71,7 +71,7 @@ GOOD: dict[str, Callable[[nsq.Message], Awaitable[object]]] = {
     "function that returns an awaitable": returns_an_awaitable,
     "function that may": returns_one_of_two,
     "wrapper": wrapper,
-    "lambda": lambda message: process(message),
+    "lambda": lambda message: process(message),  # noqa: PLW0108 - not the same
     "class": Work,
     "mock": AsyncMock(side_effect=process),
 }
