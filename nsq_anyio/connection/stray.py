@@ -1,8 +1,8 @@
 """Tells a cancellation of this task from that of something it awaited.
 
 asyncio raises `CancelledError` for both: a task that awaits another one, which somebody has cancelled, gets
-the same exception as if it had been cancelled itself. That is a failure like any other, and must not end a task
-that nobody has cancelled. Trio has no such case.
+the same exception as if it had been cancelled itself. That is a failure like any other, and must not end what
+nobody has cancelled. Trio has no such case.
 """
 
 from __future__ import annotations

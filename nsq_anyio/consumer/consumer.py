@@ -81,7 +81,7 @@ class Consumer:
         )
         if max_in_flight is None:
             max_in_flight = 1 if limiter is None else int(min(limiter.total_tokens, 2**31))
-        self._supervisor.max_in_flight = max_in_flight
+        self._supervisor.distribution.max_in_flight = max_in_flight
         self._background = Background(self._supervisor.run, self._shut_down)
 
     def __repr__(self) -> str:
@@ -150,11 +150,11 @@ class Consumer:
 
     def pause(self) -> None:
         """Receive nothing more until `resume`; what was received can be taken and answered."""
-        self._supervisor.pause(paused=True)
+        self._pause(paused=True)
 
     def resume(self) -> None:
         """Receive again, after `pause`."""
-        self._supervisor.pause(paused=False)
+        self._pause(paused=False)
 
     def stop(self) -> None:
         """Take no more messages: iterations end, `run` returns once its handlers have ended.
@@ -180,7 +180,7 @@ class Consumer:
 
         With a shared limiter it bounds this consumer's part.
         """
-        return self._supervisor.max_in_flight
+        return self._supervisor.distribution.max_in_flight
 
     @max_in_flight.setter
     def max_in_flight(self, value: int) -> None:
@@ -254,10 +254,14 @@ class Consumer:
             self._set_max_in_flight(wanted)
 
     def _set_max_in_flight(self, value: int) -> None:
-        self._supervisor.max_in_flight = value
+        self._supervisor.distribution.max_in_flight = value
         if not self._limiter_is_shared:
             self._limiter.total_tokens = max(value, 1)
-        self._supervisor.balance()
+        self._supervisor.distribution.balance()
+
+    def _pause(self, *, paused: bool) -> None:
+        self._supervisor.distribution.paused = paused
+        self._supervisor.distribution.balance()
 
     async def _give_up(self, message: Message) -> None:
         try:

@@ -22,6 +22,7 @@ from ..events import (
 )
 from ..options import ConsumerOptions
 from ..policy.backoff import Result
+from ..policy.outstanding import Outstanding
 from ..policy.rdy import ConnectionRdy
 from ..policy.requeue import requeue_delay
 from ..protocol import commands, session
@@ -68,6 +69,8 @@ class Subscription:
         self.in_flight: dict[bytes, Message] = {}
         self.turn_changed_at: float = 0.0
         self.last_message_at: float = 0.0
+        self._last_arrival = 0.0
+        self._outstanding = Outstanding()
         self.counters: Counters = Counters()
         self.released: anyio.Event = anyio.Event()
         self.connection: Connection[Delivery, Message] | None = None
@@ -99,6 +102,10 @@ class Subscription:
         self._max_msg_timeout = connection.identity.max_msg_timeout
         self.turn_changed_at = self.last_message_at = now
 
+    def subscribed(self, round_trip: float) -> None:
+        """nsqd has accepted the subscription, after so many seconds."""
+        self._outstanding.measured(round_trip)
+
     def detach(self) -> None:
         """The connection has ended: what was in flight on it goes to other consumers after its timeout."""
         self.connection = None
@@ -116,8 +123,12 @@ class Subscription:
 
     @property
     def needed_slots(self) -> int:
-        """Room for what nsqd may have unanswered here: a lowered RDY leaves the messages in flight."""
-        return max(self.rdy, len(self.in_flight))
+        """Room for what nsqd may have unanswered here, by the RDY counts of now and before."""
+        return max(self.rdy, len(self.in_flight), self._outstanding.beyond(self._answered))
+
+    @property
+    def _answered(self) -> int:
+        return self.counters.finished + self.counters.requeued
 
     def snapshot(self) -> ConnectionStatistics:
         """What can be told of it now."""
@@ -141,6 +152,7 @@ class Subscription:
             self.turn_changed_at,
             self.last_message_at,
             len(self.in_flight),
+            self._outstanding.beyond(self._answered),
         )
 
     def set_rdy(self, rdy: int, now: float) -> None:
@@ -149,14 +161,25 @@ class Subscription:
             return
         if (rdy == 0) != (self.rdy == 0):
             self.turn_changed_at = now
+        if rdy < self.rdy:
+            self._outstanding.lowered(self.rdy, self._answered, now)
         self.rdy = rdy
         self._put(commands.rdy(rdy))
         self.emit(RdyChanged(self.nsqd, rdy))
+
+    def settles_at(self) -> float | None:
+        """When a lowered RDY count will have had its effect, unless more arrives; None if none was lowered."""
+        return self._outstanding.due(self._answered, self._last_arrival)
+
+    def settled(self, now: float) -> bool:
+        """Note the time; whether room came free, because nothing can be on its way any more."""
+        return self._outstanding.passed(self._answered, self._last_arrival, now)
 
     # What the reader hands over
 
     def arrival(self, now: float) -> Delivery:
         """Return what the messages of one chunk have in common."""
+        self._last_arrival = now
         return Delivery(self, now + self._msg_timeout, now + self._max_msg_timeout)
 
     def received(self, messages: list[Message], now: float) -> None:
@@ -311,6 +334,7 @@ class Subscription:
         if self.stopping:
             return
         self.stopping = True
+        self._outstanding.lowered(self.rdy, self._answered, anyio.current_time())
         self.rdy = 0
         if self.connection is not None and not self.connection.ended:
             self.close_wait = self.connection.stop_messages()
