@@ -168,7 +168,7 @@ class Subscription:
         self.emit(RdyChanged(self.nsqd, rdy))
 
     def settles_at(self) -> float | None:
-        """When a lowered RDY count will have had its effect, unless more arrives; None if none was lowered."""
+        """When a lowered RDY count will have had its effect, unless more arrives; None where none was."""
         return self._outstanding.due(self._answered, self._last_arrival)
 
     def settled(self, now: float) -> bool:

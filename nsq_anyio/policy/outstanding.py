@@ -1,6 +1,6 @@
 """How many messages nsqd may have unanswered on a connection whose RDY count was lowered.
 
-nsqd does not say when it has handled a RDY. Until then it goes by the old count, and what it has pushed by that
+nsqd does not say when it has handled a RDY. Until then it goes by the old count, and what it pushed by that
 comes later still. Two things bound it:
 
 - nsqd executes commands in order, so under the old count it knew of no answers but those sent before the RDY.

@@ -5,7 +5,7 @@ connections would not use is lent to the busy ones, while each idle one keeps a 
 places than connections, some get RDY 1 and take turns: a place is passed on when its connection was idle for
 long, or has held it for long, to the one that has waited longest (building client libraries, "RDY State").
 
-A plan lowers first and raises after. What is lowered makes no room yet: nsqd may push by the old count until it
+A plan lowers first and raises after. What is lowered makes no room yet: nsqd goes by the old count until it
 has handled the new one, and messages that are in flight stay so. The next plans, when that is over, raise.
 """
 
@@ -78,6 +78,7 @@ def plan(
     needed = {c.key: max(c.rdy, c.in_flight, c.outstanding) for c in connections}
     free = max(budget - sum(needed.values()), 0)
     wanting = [c for c in connections if targets[c.key] > c.rdy]
+    wanting.sort(key=lambda c: c.turn_changed_at)  # among newcomers, who has waited longest
     granted = dict.fromkeys((c.key for c in wanting), 0)
     newcomers = [c for c in wanting if not c.rdy]
     for share in (dict.fromkeys((c.key for c in newcomers), 1), targets):
@@ -148,8 +149,9 @@ def _in_turns(
         counts[connection.key] = 1
     waiting = [connection for connection in connections if not counts[connection.key]]
     rng.shuffle(waiting)  # decides among those that have waited equally long
-    # Whoever has just passed its turn on waits from now, however long ago that turn began.
-    waiting.sort(key=lambda connection: now if connection.rdy > 0 else connection.turn_changed_at)
+    # Whoever has just passed its turn on waits from now, however long ago that turn began. While its place is
+    # still held for what may be on its way, nobody else passes one on for it.
+    waiting.sort(key=lambda c: (now if c.rdy > 0 or c.outstanding > 0 else c.turn_changed_at, c.rdy == 0))
     for connection in waiting[: budget - len(holders[:budget])]:
         counts[connection.key] = 1
     return counts

@@ -325,3 +325,12 @@ def test_beyond_the_budget_nothing_is_raised() -> None:
 
 def test_a_budget_of_nothing_lowers_all() -> None:
     assert planned(connection(0, rdy=4), connection(1, rdy=1), budget=0) == ({0: 0, 1: 0}, {})
+
+
+def test_a_place_that_is_being_passed_on_costs_nobody_else_his() -> None:
+    """Of two that are over with their turns, one is lowered; until its place is free the other stays."""
+    passed_on = replace(connection(0, turn=99.0), outstanding=1)
+    over = connection(1, rdy=1, turn=0.0)
+    longest = connection(2, turn=0.0)
+    assert planned(passed_on, over, longest, budget=2) == ({}, {})
+    assert planned(replace(passed_on, outstanding=0), over, longest, budget=2)[1] == {2: 1}
