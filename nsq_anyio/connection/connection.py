@@ -13,7 +13,7 @@ When one of the three ends the connection, the block is cancelled and `open_conn
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Generic, TypeVar
 
 import anyio
@@ -154,6 +154,20 @@ class Connection(Generic[SourceT, MessageT]):
             await self._ended.wait()
         if self._failure is not None:
             raise self._failure
+
+    def close_at_once(self) -> None:
+        """Send CLS, what is queued, and the end, as far as that needs no waiting.
+
+        For a connection whose tasks were ended from outside, as an ending event loop does; where layers lie
+        over its socket, nothing can be sent.
+        """
+        if self.state is State.SUBSCRIBED:
+            self._session.sending(Command.CLS, Request())
+            self.outbox.put_first(commands.CLS)  # or nsqd would push what is requeued to this side again
+        self.outbox.put_last(commands.NOP)
+        if isinstance(self._stream, DirectSocketStream):
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._stream.send_eof_now()
 
     # The life of the connection, driven by open_connection.
 

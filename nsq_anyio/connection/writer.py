@@ -25,7 +25,7 @@ class Outbox:
     :ivar send_now: of the stream, if it has one
     """
 
-    __slots__ = ("_closed", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
+    __slots__ = ("_closed", "_cut", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
 
     def __init__(self, taken: Callable[[], None]) -> None:
         self.send_now: SendNow | None = None
@@ -34,6 +34,7 @@ class Outbox:
         self._wake: anyio.Event | None = None
         self._idle: anyio.Event | None = None
         self._sending = False
+        self._cut = False  # whether the first of the items is the rest of what was sent
         self._closed = False
 
     def put(self, command: bytes) -> None:
@@ -42,6 +43,10 @@ class Outbox:
         if self._wake is not None:
             self._wake.set()
             self._wake = None
+
+    def put_first(self, command: bytes) -> None:
+        """Queue a command ahead of the others."""
+        self._items.insert(int(self._cut), command)
 
     def put_last(self, command: bytes) -> None:
         """Queue a command to which nothing will be added, as nsqd waits for it, and send all at once.
@@ -60,6 +65,7 @@ class Outbox:
             sent = 0  # the writer meets the same, and ends the connection
         self._sending = False
         if sent < len(data):
+            self._cut = True
             self.put(data[sent:])
         elif self._idle is not None:
             self._wake_idle()
@@ -79,6 +85,7 @@ class Outbox:
             return b""
         items, self._items = self._items, []
         self._sending = True
+        self._cut = False
         self._taken()
         return b"".join(items)
 

@@ -8,7 +8,7 @@ from ..errors import ConnectionFailed
 from ..events import ConnectionClosed, Disconnected
 from .subscription import Subscription
 
-__all__ = ["drain", "retire"]
+__all__ = ["drain", "hand_back_at_once", "retire"]
 
 _FLOWING = 1.0
 """Seconds without a message after which a connection counts as quiet."""
@@ -54,6 +54,20 @@ async def retire(subscription: Subscription, drain_timeout: float, close_timeout
             await subscription.answered.wait()
     with anyio.move_on_after(close_timeout):
         await drain(subscription)
+
+
+def hand_back_at_once(subscription: Subscription) -> None:
+    """Hand back what is unanswered without waiting for anything, where no `drain` has come to its end.
+
+    So it is when the event loop ends first: `asyncio.run` cancels all tasks at once when its main one is over,
+    the connection's reader and writer among them.
+    """
+    connection = subscription.connection
+    if connection is None or connection.ended or subscription.released.is_set():
+        return
+    subscription.stopping = True
+    subscription.requeue_all(list(subscription.in_flight.values()))
+    connection.close_at_once()
 
 
 async def _settle(subscription: Subscription) -> None:

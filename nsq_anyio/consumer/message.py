@@ -183,8 +183,12 @@ class Message:
                 self.finish()
             case _ if isinstance(error, Exception) or is_stray(error):
                 self.requeue()
+            case SystemExit() | KeyboardInterrupt():
+                # The program ends, and with it the block, which hands the message back after CLS. Before
+                # that nsqd would push it to this connection again.
+                pass
             case _:
-                # Cancelled, or the program ends: not the message's fault; another consumer gets it at once.
+                # Cancelled: not the message's fault; another consumer gets it at once.
                 if self.delivery.subscription.holds(self):
                     self.requeue(0, backoff=False)
 

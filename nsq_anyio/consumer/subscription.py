@@ -262,7 +262,11 @@ class Subscription:
                 message.attempts, base=options.requeue_delay, maximum=options.max_requeue_delay
             )
         self.counters.requeued += 1
-        self._answer(commands.req(message.wire_id, round(delay * 1000)))
+        command = commands.req(message.wire_id, round(delay * 1000))
+        if backoff:
+            self._answer(command)
+        else:  # perhaps the end of everything: then CLS must be first, see `Connection.close_at_once`
+            self._put(command)
         if self.emit.has_hook:
             self.emit.to_hook(MessageRequeued(self.nsqd, message.id, message.attempts, delay))
         self._throttle.result(Result.FAILURE if backoff else Result.NEUTRAL)

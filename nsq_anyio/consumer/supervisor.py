@@ -28,7 +28,7 @@ from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.reconnect import ReconnectDelay
 from .discovery import Discovery
 from .distribution import Distribution
-from .drain import drain, retire
+from .drain import drain, hand_back_at_once, retire
 from .inbox import Inbox
 from .statistics import Counters
 from .subscription import Subscription
@@ -192,6 +192,7 @@ class Supervisor:
 
     def _remove(self, subscription: Subscription) -> None:
         del self.subscriptions[subscription.address]
+        hand_back_at_once(subscription)
         subscription.detach()
         self.distribution.give_back(subscription.slots)
         subscription.slots = []
