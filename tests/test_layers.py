@@ -14,7 +14,7 @@ MAX_LINES = 320
 
 # What stands on a line imports from the lines above it; only the leaves import each other.
 LAYERS = (
-    ("errors", "names", "address", "checks", "options", "events"),
+    ("errors", "names", "address", "block", "checks", "options", "events"),
     ("protocol", "policy"),
     ("transport", "http"),
     ("connection",),

@@ -13,7 +13,7 @@ When one of the three ends the connection, the block is cancelled and `open_conn
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 import anyio
@@ -28,7 +28,7 @@ from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..transport.dial import dial
-from ..transport.half_close import half_close
+from ..transport.half_close import half_close, half_close_now
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import Handshake
@@ -155,19 +155,9 @@ class Connection(Generic[SourceT, MessageT]):
         if self._failure is not None:
             raise self._failure
 
-    def close_at_once(self) -> None:
-        """Send CLS, what is queued, and the end, as far as that needs no waiting.
-
-        For a connection whose tasks were ended from outside, as an ending event loop does; where layers lie
-        over its socket, nothing can be sent.
-        """
-        if self.state is State.SUBSCRIBED:
-            self._session.sending(Command.CLS, Request())
-            self.outbox.put_first(commands.CLS)  # or nsqd would push what is requeued to this side again
-        self.outbox.put_last(commands.NOP)
-        if isinstance(self._stream, DirectSocketStream):
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._stream.send_eof_now()
+    def half_close_now(self) -> None:
+        """Half-close at once, where the stream can."""
+        half_close_now(self._stream)
 
     # The life of the connection, driven by open_connection.
 
@@ -235,12 +225,7 @@ class Connection(Generic[SourceT, MessageT]):
     async def _write(self) -> None:
         timeout = self._options.write_timeout
         try:
-            await write(
-                self._stream,
-                self.outbox,
-                timeout=timeout,
-                sent=self._receiver.progressed,
-            )
+            await write(self._stream, self.outbox, timeout=timeout, sent=self._receiver.progressed)
         except TimeoutError:
             self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within write_timeout={timeout} s"))
         except anyio.BrokenResourceError:

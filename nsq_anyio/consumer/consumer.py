@@ -21,7 +21,7 @@ from .discovery import Discovery
 from .handler import Handler, Workers
 from .inbox import Inbox
 from .message import Message
-from .statistics import ConsumerStatistics, Counters
+from .statistics import ConsumerStatistics, Counters, connection_statistics
 from .supervisor import Supervisor
 
 __all__ = ["Consumer", "GiveUp"]
@@ -222,7 +222,7 @@ class Consumer:
             in_flight=self.in_flight,
             waiting=len(self._inbox),
             backoff_level=supervisor.throttle.level,
-            per_connection=tuple(subscription.snapshot() for subscription in subscriptions),
+            per_connection=tuple(map(connection_statistics, subscriptions)),
             **asdict(total),
         )
 

@@ -145,12 +145,18 @@ class Distribution:
                 await anyio.sleep_until(due)
                 await anyio.sleep(_TURN)
                 now = anyio.current_time()
-                settled = [subscription.settled(now) for subscription in self._subscriptions.values()]
+                settled = [
+                    subscription.outstanding.passed(subscription.answers, subscription.last_arrival, now)
+                    for subscription in self._subscriptions.values()
+                ]
                 if any(settled):
                     self.balance()
 
     def _settles_at(self) -> float | None:
-        times = [subscription.settles_at() for subscription in self._subscriptions.values()]
+        times = [
+            subscription.outstanding.due(subscription.answers, subscription.last_arrival)
+            for subscription in self._subscriptions.values()
+        ]
         return min((time for time in times if time is not None), default=None)
 
     async def _queue_for_slots(self) -> None:

@@ -6,6 +6,7 @@ import anyio
 
 from ..errors import ConnectionFailed
 from ..events import ConnectionClosed, Disconnected
+from ..protocol import commands
 from .subscription import Subscription
 
 __all__ = ["drain", "hand_back_at_once", "retire"]
@@ -59,15 +60,19 @@ async def retire(subscription: Subscription, drain_timeout: float, close_timeout
 def hand_back_at_once(subscription: Subscription) -> None:
     """Hand back what is unanswered without waiting for anything, where no `drain` has come to its end.
 
-    So it is when the event loop ends first: `asyncio.run` cancels all tasks at once when its main one is over,
-    the connection's reader and writer among them.
+    So it is when the event loop ends first: `asyncio.run` cancels all tasks when its main one is over, the
+    connection's reader and writer among them. Where layers lie over the socket nothing can be sent.
     """
     connection = subscription.connection
     if connection is None or connection.ended or subscription.released.is_set():
         return
-    subscription.stopping = True
+    if not subscription.stopping:
+        subscription.stopping = True
+        # Before the answers, or nsqd would push what is requeued to this connection again.
+        connection.outbox.put_first(commands.CLS)
     subscription.requeue_all(list(subscription.in_flight.values()))
-    connection.close_at_once()
+    connection.outbox.put_last(commands.NOP)  # all that is queued goes with it
+    connection.half_close_now()
 
 
 async def _settle(subscription: Subscription) -> None:

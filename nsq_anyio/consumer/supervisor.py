@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 
@@ -23,13 +24,14 @@ from anyio.abc import TaskGroup
 from ..address import Address, NsqdAddress
 from ..connection import open_connection
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
-from ..events import Connected, ConnectFailed, Disconnected, Emitter, Subscribed
+from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.reconnect import ReconnectDelay
 from .discovery import Discovery
 from .distribution import Distribution
 from .drain import drain, hand_back_at_once, retire
 from .inbox import Inbox
+from .loop_watch import LoopWatch
 from .statistics import Counters
 from .subscription import Subscription
 from .throttle import Throttle
@@ -74,6 +76,8 @@ class Supervisor:
         self._rng = random.Random()
         self.distribution: Distribution = Distribution(self.subscriptions, limiter, options, emit, fail)
         self.throttle: Throttle = self.distribution.throttle
+        self._loop_watch = LoopWatch()
+        self._msg_timeout = math.inf  # the shortest that an nsqd has named
         self._dialled: set[Address] = set()
         self._stopping = False
         self._refused = False
@@ -149,6 +153,7 @@ class Supervisor:
             options=self._options,
             emit=self._emit,
             look_again=self.distribution.balance,
+            loop_watch=self._loop_watch,
         )
         subscribed_at: float | None = None
         self.distribution.opens(address)
@@ -160,9 +165,10 @@ class Supervisor:
                 self._emit(Connected(str(address), connection.identity.version))
                 attached_at = anyio.current_time()
                 subscription.attach(connection, attached_at)
+                self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
                 await connection.subscribe(self.topic, self.channel)
                 subscribed_at = anyio.current_time()
-                subscription.subscribed(subscribed_at - attached_at)
+                subscription.outstanding.measured(subscribed_at - attached_at)
                 self._add(subscription)
                 try:
                     await subscription.released.wait()
@@ -204,7 +210,9 @@ class Supervisor:
 
     async def _tick(self) -> None:
         while True:
-            await anyio.sleep(self._options.rdy_redistribute_interval)
+            blocked = await self._loop_watch.sleep(self._options.rdy_redistribute_interval)
+            if blocked > self._msg_timeout / 2:  # what is kept alive is touched after that time
+                self._emit(LoopBlocked(blocked, self._msg_timeout))
             now = anyio.current_time()
             self._inbox.passed(now)
             for subscription in list(self.subscriptions.values()):

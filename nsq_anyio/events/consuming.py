@@ -14,6 +14,7 @@ __all__ = [
     "GaveUp",
     "HandlerFailed",
     "HandlerReturnedFalse",
+    "LoopBlocked",
     "MessageDiscarded",
     "MessageFinished",
     "MessageRequeued",
@@ -84,6 +85,22 @@ class HandlerReturnedFalse(Event):
         return (
             f"{self.nsqd}: the handler returned False for message {self.message_id}, which is finished all "
             "the same: raise nsq.Requeue() to have a message requeued (later ones are not reported)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBlocked(Event):
+    """Code that does not await has blocked the event loop for ``seconds``; ``msg_timeout`` is nsqd's."""
+
+    level: ClassVar[int] = logging.WARNING
+    seconds: float
+    msg_timeout: float
+
+    def __str__(self) -> str:
+        return (
+            f"the event loop was blocked for {self.seconds:.1f} s (msg_timeout is {self.msg_timeout:g} s): "
+            "messages time out meanwhile and are delivered again; call blocking code with "
+            "`await anyio.to_thread.run_sync(...)`"
         )
 
 
