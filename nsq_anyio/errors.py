@@ -27,6 +27,7 @@
     │   └── HTTPInvalidReply            an answer that makes no sense
     ├── AlreadyResponded (RuntimeError) a second FIN or REQ for one message
     ├── Closed (RuntimeError)           a consumer or producer used after its block
+    │   └── NotEntered (AttributeError) ... or before it
     └── Requeue, Discard                raised by handlers to say what becomes of a message
 
 Cancellation is not in this tree and is never turned into one of these.
@@ -55,6 +56,7 @@ __all__ = [
     "InvalidName",
     "InvalidOption",
     "NSQError",
+    "NotEntered",
     "NotSent",
     "OutcomeUnknown",
     "PermanentRefusal",
@@ -238,6 +240,10 @@ class AlreadyResponded(NSQError, RuntimeError):
 
 class Closed(NSQError, RuntimeError):
     """A consumer or producer was used outside its ``async with`` block."""
+
+
+class NotEntered(Closed, AttributeError):
+    """What `consume` or `produce` returned was used without entering it with ``async with``."""
 
 
 class Requeue(NSQError):  # not a failure of ours, but users expect one root

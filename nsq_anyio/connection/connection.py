@@ -28,7 +28,7 @@ from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..transport.dial import dial
-from ..transport.half_close import half_close
+from ..transport.half_close import half_close, half_close_now
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import Handshake
@@ -154,6 +154,10 @@ class Connection(Generic[SourceT, MessageT]):
             await self._ended.wait()
         if self._failure is not None:
             raise self._failure
+
+    def half_close_now(self) -> None:
+        """Half-close at once, where the stream can."""
+        half_close_now(self._stream)
 
     # The life of the connection, driven by open_connection.
 

@@ -25,7 +25,7 @@ class Outbox:
     :ivar send_now: of the stream, if it has one
     """
 
-    __slots__ = ("_closed", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
+    __slots__ = ("_closed", "_cut", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
 
     def __init__(self, taken: Callable[[], None]) -> None:
         self.send_now: SendNow | None = None
@@ -34,12 +34,17 @@ class Outbox:
         self._wake: anyio.Event | None = None
         self._idle: anyio.Event | None = None
         self._sending = False
+        self._cut = False  # whether the first of the items is the rest of what was sent
         self._closed = False
 
     def put(self, command: bytes) -> None:
         """Queue one whole command; never blocks. After `close` it goes nowhere."""
         self._items.append(command)
         self._wake_writer()
+
+    def put_first(self, command: bytes) -> None:
+        """Queue a command ahead of the others."""
+        self._items.insert(int(self._cut), command)
 
     def put_last(self, command: bytes) -> None:
         """Queue a command to which nothing will be added, as nsqd waits for it, and send all at once.
@@ -77,6 +82,7 @@ class Outbox:
             return b""
         self._sending = True
         items, self._items = self._items, []
+        self._cut = False
         self._taken()
         return b"".join(items)
 
@@ -109,6 +115,7 @@ class Outbox:
         self._sending = False
         if rest:
             self._items.insert(0, rest)
+            self._cut = True
             self._wake_writer()
         elif not self._items:
             self._wake_idle()

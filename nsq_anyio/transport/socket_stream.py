@@ -148,6 +148,10 @@ class DirectSocketStream(ByteStream):
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         await checkpoint_if_cancelled()
+        self.send_eof_now()
+
+    def send_eof_now(self) -> None:
+        """`send_eof`, from a plain function."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
