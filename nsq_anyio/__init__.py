@@ -49,6 +49,7 @@ from .errors import (
     Requeue,
     ServerError,
     TLSFailed,
+    WouldDeadlock,
 )
 from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, produce
@@ -99,6 +100,7 @@ __all__ = [
     "ServerError",
     "TLSFailed",
     "TLSOptions",
+    "WouldDeadlock",
     "consume",
     "embedded",
     "events",

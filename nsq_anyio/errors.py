@@ -27,6 +27,7 @@
     │   └── HTTPInvalidReply            an answer that makes no sense
     ├── AlreadyResponded (RuntimeError) a second FIN or REQ for one message
     ├── Closed (RuntimeError)           a consumer or producer used after its block
+    ├── WouldDeadlock (RuntimeError)    a wait in the thread that has to do the work
     └── Requeue, Discard                raised by handlers to say what becomes of a message
 
 Cancellation is not in this tree and is never turned into one of these.
@@ -64,6 +65,7 @@ __all__ = [
     "Requeue",
     "ServerError",
     "TLSFailed",
+    "WouldDeadlock",
 ]
 
 
@@ -237,6 +239,10 @@ class AlreadyResponded(NSQError, RuntimeError):
 
 class Closed(NSQError, RuntimeError):
     """A consumer or producer was used outside its ``async with`` block."""
+
+
+class WouldDeadlock(NSQError, RuntimeError):
+    """A plain function was to wait in the very thread that has to do what it waits for."""
 
 
 class Requeue(NSQError):  # not a failure of ours, but users expect one root

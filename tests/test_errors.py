@@ -34,6 +34,7 @@ from nsq_anyio.errors import (
     Requeue,
     ServerError,
     TLSFailed,
+    WouldDeadlock,
 )
 
 # One of each class, with its text and the attributes that a handler may read.
@@ -87,6 +88,7 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (HTTPInvalidReply("http://h", "why"), "http://h: why", {"url": "http://h", "reason": "why"}),
     (AlreadyResponded("x"), "x", {}),
     (Closed("x"), "x", {}),
+    (WouldDeadlock("x"), "x", {}),
     (Requeue(), "requeue", {"delay": None, "backoff": True}),
     (Requeue(0, backoff=False), "requeue in 0 s", {"delay": 0, "backoff": False}),
     (Discard(), "", {"reason": ""}),
@@ -119,6 +121,7 @@ PARENTS: dict[type[NSQError], tuple[type[BaseException], ...]] = {
     HTTPInvalidReply: (HTTPError,),
     AlreadyResponded: (NSQError, RuntimeError),
     Closed: (NSQError, RuntimeError),
+    WouldDeadlock: (NSQError, RuntimeError),
     Requeue: (NSQError,),
     Discard: (NSQError,),
 }

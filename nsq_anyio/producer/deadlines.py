@@ -31,7 +31,7 @@ class Deadlines:
     def add(self, publication: Publication) -> None:
         """Watch one."""
         self.live[publication] = None
-        if publication.deadline < self._first:  # rare: nearly all have the same timeout, so the last is latest
+        if publication.deadline < self._first:  # rare: nearly all have the same timeout
             self._first = publication.deadline
             self._earlier.set()
 

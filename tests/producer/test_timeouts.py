@@ -61,7 +61,7 @@ async def test_each_is_given_up_at_its_own_time(coalesce: bool) -> None:
 
 @both_ways
 async def test_each_publish_is_given_up_whatever_came_before(coalesce: bool) -> None:
-    """A silent nsqd, then one that answers, then a silent one again: no publish waits for longer than its time."""
+    """An nsqd that is silent, answers, and is silent again: no publish waits for longer than its time."""
     gate = Gate()
     options = nsq.ProducerOptions(publish_timeout=0.3, drain_timeout=0, coalesce=coalesce)
 
