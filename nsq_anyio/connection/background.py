@@ -8,7 +8,8 @@
       └ the tasks             go on under cancellation until `shutdown` is over
 
 The tasks must outlive a cancelled block for a moment, or messages in flight could not be given back. Only
-`shutdown`, which must be bounded, stands between a cancellation and the end of the block.
+`shutdown`, which must be bounded, stands between a cancellation and the end of the block. What no shield
+stops, asyncio's `Task.cancel` and an exception of a signal handler, cuts `shutdown` short.
 """
 
 from __future__ import annotations
@@ -50,22 +51,27 @@ class Background:
 
         :raises Exception: what `fail` was given, unless the block raised something itself
         """
-        block_error: BaseException | None = None
         tasks = anyio.CancelScope(shield=True)
         self._block = anyio.CancelScope()
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._run_in, tasks)
+        async with _task_group() as group:
+            # Whatever is raised here, the group waits for the tasks, and its own cancellation does not reach
+            # them. Both ends cancel them, as an interrupt may come amid the first attempt.
             try:
-                with self._block:
-                    yield
-            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group's wrapping
-                block_error = error
-            cancelled = self._failure is not None or isinstance(block_error, anyio.get_cancelled_exc_class())
-            with anyio.CancelScope(shield=True):
-                await self._shutdown(cancelled)
-            tasks.cancel()
-        if block_error is not None:
-            raise block_error
+                group.start_soon(self._run_in, tasks)
+                cancelled = False
+                try:
+                    with self._block:
+                        yield
+                except BaseException as error:
+                    cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                    raise
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._shutdown(cancelled or self._failure is not None)
+                tasks.cancel()
+            except BaseException:
+                tasks.cancel()
+                raise
         if self._failure is not None:
             raise self._failure
 
@@ -78,15 +84,28 @@ class Background:
 async def background_tasks() -> AsyncGenerator[TaskGroup]:
     """A task group whose tasks are cancelled when the block ends.
 
-    An exception of the block is raised as it is: a plain task group would wrap it in an exception group,
-    although it is none of the tasks'.
+    What the block raises leaves as it is, in no exception group.
     """
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield tasks
-        except Exception as error:  # noqa: BLE001 - raised again below
-            failure = error
+    async with _task_group() as tasks:
+        yield tasks
         tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+
+
+@asynccontextmanager
+async def _task_group() -> AsyncGenerator[TaskGroup]:
+    """A task group that raises a single exception as it is.
+
+    A plain one wraps it in an exception group. Then an error of the user's block would not be caught where it
+    is expected, and `SystemExit` and `KeyboardInterrupt` would not end the program as they should.
+    """
+    single: BaseException
+    try:
+        async with anyio.create_task_group() as tasks:
+            yield tasks
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) != 1:
+            raise
+        single = group.exceptions[0]
+    else:
+        return
+    raise single  # here, so that the group is not its context

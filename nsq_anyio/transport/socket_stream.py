@@ -93,20 +93,24 @@ class DirectSocketStream(ByteStream):
         await checkpoint_if_cancelled()
         rest = memoryview(item)
         while rest:
-            rest = rest[self.send_now(rest) :]
+            sent: list[int] = []
+            self.send_now(rest, sent)
+            rest = rest[sum(sent) :]
             if rest:
                 await self._wait(anyio.wait_writable)
 
-    def send_now(self, item: bytes | memoryview) -> int:
-        """Send what the system takes without waiting; return how many bytes that were.
+    def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
+        """Send what the system takes without waiting.
 
+        :param sent: gets how many bytes that were. A signal handler may raise as soon as the system has
+            answered, and a returned number would be lost
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         try:
-            return self._socket.send(item)
+            sent.extend(map(self._socket.send, (item,)))  # all in C, where no signal handler runs
         except BlockingIOError:
-            return 0
+            return
         except OSError as error:
             raise self._broken() from error
 
