@@ -34,8 +34,9 @@ CORE_REQUIRES = {"anyio", "h11", "httpx", "snappy"}
 NOT_FOR_DECISIONS = {"asyncio", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
 # The core runs on AnyIO alone, so nothing there may choose an event loop.
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
-# But for these few files, each with its measured worth.
+# But for these few files, each with its measured worth, or for what only one loop does.
 FOR_ONE_EVENT_LOOP = {
+    ("nsq_anyio.connection.stray", "asyncio"),
     ("nsq_anyio.transport.event_loop", "asyncio"),
     ("nsq_anyio.transport.asyncio_readable", "asyncio"),
     ("nsq_anyio.producer.one_shot_asyncio", "asyncio"),

@@ -12,6 +12,7 @@ import anyio
 from ..address import NsqdAddress
 from ..checks import check_integer, check_seconds
 from ..connection.background import Background
+from ..connection.stray import is_stray
 from ..errors import Closed
 from ..events import Emitter, EventHook, GaveUp, HandlerFailed
 from ..options import ConnectionOptions, ConsumerOptions
@@ -114,12 +115,11 @@ class Consumer:
 
         :param handler: an async function of one message
         :param concurrency: how many run at a time, 1 or more; default 1
-        :raises InvalidOption: if ``concurrency`` is out of range
+        :raises InvalidOption: if ``concurrency`` is out of range, or ``handler`` is not async
         :raises Closed: outside the block
         """
         check_integer("concurrency", concurrency, 1)
         self._check_open()
-        self._offer(concurrency)
         workers = Workers(
             self._inbox,
             handler,
@@ -128,6 +128,7 @@ class Consumer:
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
             cancel_at_deadline=self._options.cancel_at_deadline,
         )
+        self._offer(concurrency)
         await workers.run(concurrency)
 
     def batches(self, max_size: int, max_wait: float = 1.0) -> Batches:
@@ -264,12 +265,13 @@ class Consumer:
                 result = self._on_give_up(message)
                 if inspect.isawaitable(result):
                     await result
-        except Exception as error:  # noqa: BLE001 - the message must not be lost with its last chance
-            self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
-            message.answer_for(error)
         except BaseException as error:
-            message.answer_for(error)
-            raise
+            failed = isinstance(error, Exception) or is_stray(error)
+            if failed:
+                self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
+            message.answer_for(error)  # it must not be lost with its last chance
+            if not failed:
+                raise
         else:
             self._emit(GaveUp(message.nsqd, message.id, message.attempts))
             message.give_up()

@@ -198,16 +198,16 @@ class Subscription:
 
     # Answers to messages
 
-    def finish(self, message: Message, result: Result = Result.SUCCESS) -> None:
-        """FIN."""
+    def finish(self, message: Message, *, handled: bool = True) -> None:
+        """FIN; of a message that was ``handled`` it counts as a success."""
         found = self.in_flight.pop(message.wire_id, None)
         if found is message:
             self.counters.finished += 1
             self._answer(commands.fin(message.wire_id))
             if self.emit.has_hook:
                 self.emit.to_hook(MessageFinished(self.nsqd, message.id, message.attempts))
-            if self._throttle.engaged:
-                self._throttle.result(result)
+            if handled and self._throttle.engaged:
+                self._throttle.result(Result.SUCCESS)
         else:
             self._late(found)
 

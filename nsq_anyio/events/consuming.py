@@ -13,6 +13,7 @@ __all__ = [
     "BackoffStarted",
     "GaveUp",
     "HandlerFailed",
+    "HandlerReturnedFalse",
     "MessageDiscarded",
     "MessageFinished",
     "MessageRequeued",
@@ -69,6 +70,21 @@ class HandlerFailed(Event):
     def __str__(self) -> str:
         subject = f"message {self.message_id}, attempt {self.attempts}"
         return f"{self.nsqd}: the handler failed on {subject}: {self.error!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerReturnedFalse(Event):
+    """A handler returned False, which finishes its message as any other value does; told once a `run`."""
+
+    level: ClassVar[int] = logging.WARNING
+    nsqd: str
+    message_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.nsqd}: the handler returned False for message {self.message_id}, which is finished all "
+            "the same: raise nsq.Requeue() to have a message requeued (later ones are not reported)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
