@@ -7,6 +7,7 @@ few messages are in flight each costs a round trip, of which waiting for the wri
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,13 +37,16 @@ class DirectSocketStream(ByteStream):
 
     @classmethod
     async def taking_over(cls, stream: SocketStream) -> DirectSocketStream:
-        """Go on with the connection of a stream that nothing was received from yet; close that stream."""
-        read = stream.extra_attributes
-        # The event loop closes its descriptor together with the stream; the connection lives on in this copy.
-        sock = socket.socket(fileno=os.dup(read[SocketAttribute.raw_socket]().fileno()))
-        sock.setblocking(False)
-        attributes = {attribute: _constantly(value()) for attribute, value in read.items()}
-        attributes[SocketAttribute.raw_socket] = _constantly(sock)
+        """Go on with the connection of a stream that nothing was received from yet; close that stream.
+
+        :raises OSError: if the peer has vanished, or no file descriptor is left; the stream is closed then
+        """
+        try:
+            # The event loop closes its descriptor with the stream; the connection lives on in a copy.
+            sock, attributes = _copy(stream)
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
         try:
             await anyio.aclose_forcefully(stream)
         except BaseException:
@@ -148,6 +152,19 @@ class DirectSocketStream(ByteStream):
 
     def _broken(self) -> Exception:
         return anyio.ClosedResourceError() if self._closed else anyio.BrokenResourceError()
+
+
+def _copy(stream: SocketStream) -> tuple[socket.socket, dict[Any, Callable[[], Any]]]:
+    try:
+        read = stream.extra_attributes
+        values = {attribute: value() for attribute, value in read.items()}
+        original = values[SocketAttribute.raw_socket]
+    except AttributeError:  # AnyIO asks the socket, which is None in a transport that uvloop has closed
+        raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) from None
+    sock = original.dup()
+    sock.setblocking(False)
+    values[SocketAttribute.raw_socket] = sock
+    return sock, {attribute: _constantly(value) for attribute, value in values.items()}
 
 
 def _constantly(value: object) -> Callable[[], object]:
