@@ -10,7 +10,7 @@
     ├── ConnectionFailed                no usable connection to one nsqd
     │   ├── DialFailed                  the transport could not be opened
     │   ├── HandshakeFailed             opened, but the peer did not finish the handshake
-    │   ├── TLSFailed                   no TLS, or not with this peer: raised, never retried
+    │   ├── TLSFailed                   no TLS, or not with this peer: raised, not retried
     │   └── ConnectionLost              an established connection ended
     │       └── HeartbeatTimeout        ... because nsqd was silent for too long
     ├── ProtocolError                   the peer sent what the protocol forbids
@@ -121,7 +121,8 @@ class HandshakeFailed(ConnectionFailed):
 class TLSFailed(ConnectionFailed):
     """TLS was asked for, and nsqd declines it, or the two do not trust each other.
 
-    No retry can change that, and there is no going on in clear text: nothing but IDENTIFY was sent.
+    No retry can change that, and there is no going on in clear text: nothing but IDENTIFY was sent. Once an
+    nsqd has accepted the options it is a `HandshakeFailed` instead, which is retried.
     """
 
 

@@ -15,12 +15,17 @@ stops, asyncio's `Task.cancel` and an exception of a signal handler, cuts `shutd
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 from anyio.abc import TaskGroup
 
 __all__ = ["Background", "background_tasks"]
+
+_LEFT_ELSEWHERE = (
+    "another task has left this block than had entered it: around an async generator that uses it, write "
+    "`async with contextlib.aclosing(...)`"
+)
 
 
 class Background:
@@ -35,49 +40,67 @@ class Background:
     ) -> None:
         self._run = run
         self._shutdown = shutdown
-        self._block: anyio.CancelScope | None = None
+        self._block = anyio.CancelScope()
         self._failure: Exception | None = None
 
     def fail(self, error: Exception) -> None:
         """End the block with ``error``: the tasks cannot do their work."""
         if self._failure is None:
             self._failure = error
-            if self._block is not None:
-                self._block.cancel()
+            self._block.cancel()
 
     @asynccontextmanager
     async def around_block(self) -> AsyncGenerator[None]:
         """Run the tasks around a block. What the block raises leaves as it is, in no exception group.
 
         :raises Exception: what `fail` was given, unless the block raised something itself
+        :raises RuntimeError: if another task leaves the block than has entered it
         """
+        entered_by = anyio.get_current_task().id
         tasks = anyio.CancelScope(shield=True)
-        self._block = anyio.CancelScope()
-        async with _task_group() as group:
-            # Whatever is raised here, the group waits for the tasks, and its own cancellation does not reach
-            # them. Both ends cancel them, as an interrupt may come amid the first attempt.
-            try:
-                group.start_soon(self._run_in, tasks)
-                cancelled = False
+        over = anyio.Event()
+        single: BaseException | None = None
+        try:
+            async with AsyncExitStack() as scopes:
+                group = await scopes.enter_async_context(anyio.create_task_group())
+                # Whatever is raised here, the group waits for the tasks, and its own cancellation does not
+                # reach them. Both ends cancel them, as an interrupt may come amid the first attempt.
                 try:
-                    with self._block:
+                    group.start_soon(self._run_in, tasks, over)
+                    scopes.enter_context(self._block)
+                    cancelled = False
+                    try:
                         yield
-                except BaseException as error:
-                    cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                    except BaseException as error:
+                        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                        raise
+                    finally:
+                        is_left_elsewhere = anyio.get_current_task().id != entered_by
+                        if is_left_elsewhere:
+                            scopes.pop_all()  # only the task that has entered them could leave them
+                        with anyio.CancelScope(shield=True):
+                            await self._shutdown(cancelled or self._failure is not None)
+                            if is_left_elsewhere:
+                                tasks.cancel()
+                                await over.wait()
+                                raise RuntimeError(_LEFT_ELSEWHERE)
+                    tasks.cancel()
+                except BaseException:
+                    tasks.cancel()
                     raise
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await self._shutdown(cancelled or self._failure is not None)
-                tasks.cancel()
-            except BaseException:
-                tasks.cancel()
-                raise
+        except BaseExceptionGroup as raised:
+            single = _only_one(raised)
+        if single is not None:
+            raise single
         if self._failure is not None:
             raise self._failure
 
-    async def _run_in(self, scope: anyio.CancelScope) -> None:
-        with scope:
-            await self._run()
+    async def _run_in(self, scope: anyio.CancelScope, over: anyio.Event) -> None:
+        try:
+            with scope:
+                await self._run()
+        finally:
+            over.set()
 
 
 @asynccontextmanager
@@ -86,26 +109,22 @@ async def background_tasks() -> AsyncGenerator[TaskGroup]:
 
     What the block raises leaves as it is, in no exception group.
     """
-    async with _task_group() as tasks:
-        yield tasks
-        tasks.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def _task_group() -> AsyncGenerator[TaskGroup]:
-    """A task group that raises a single exception as it is.
-
-    A plain one wraps it in an exception group. Then an error of the user's block would not be caught where it
-    is expected, and `SystemExit` and `KeyboardInterrupt` would not end the program as they should.
-    """
-    single: BaseException
+    single: BaseException | None = None
     try:
         async with anyio.create_task_group() as tasks:
             yield tasks
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) != 1:
-            raise
-        single = group.exceptions[0]
-    else:
-        return
-    raise single  # here, so that the group is not its context
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as raised:
+        single = _only_one(raised)
+    if single is not None:
+        raise single
+
+
+def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What to raise for what a task group has raised: a single exception as it is, in no group.
+
+    In a group, an error of the user's block would not be caught where it is expected, and `SystemExit` and
+    `KeyboardInterrupt` would not end the program as they should. It has to be raised after the ``except``, or
+    the group would become its context.
+    """
+    return group.exceptions[0] if len(group.exceptions) == 1 else group
