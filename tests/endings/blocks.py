@@ -83,7 +83,7 @@ class Cell:
             self.reached.set()
 
     async def work(self) -> None:
-        """Called inside the block, once it does what it is for; returns when it is the user's turn to leave."""
+        """Called inside the block, once it does what it is for; returns where the user leaves it."""
         if not self.opening:
             await self.strike()
         elif self.raises is not None:

@@ -1,7 +1,7 @@
-"""``python -m tests.endings.programs LOOP KIND``: run each cell as a program of its own, and tell how it ended.
+"""``python -m tests.endings.programs LOOP KIND``: run each cell as a program, and tell how it ended.
 
-Here the impatience comes from outside of the block's task: a signal, or the end of the event loop. A line of JSON
-for each cell, as soon as it is over: its name, and ``as expected`` or what is wrong.
+Here the impatience comes from outside of the block's task: a signal, or the end of the event loop. A line of
+JSON for each cell, as soon as it is over: its name, and ``as expected`` or what is wrong.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ KINDS = {
 }
 """The signal, and how often it comes."""
 
+HAVE_TASK_GROUPS = [BLOCKS["coalesced"]]
 # Where these make a difference: the other blocks are made of the same parts.
 BLOCKS_STRUCK = (
     "consume",
@@ -84,6 +85,10 @@ def under_signals(loop: Loop, kind: str, block: Block, cell: Cell) -> str | None
         return None if number == signal.SIGINT else traceback.format_exc()
     except SystemExit as error:
         return None if number == signal.SIGTERM and error.code == 3 else traceback.format_exc()
+    except BaseExceptionGroup as group:
+        if block in HAVE_TASK_GROUPS and group.split(KeyboardInterrupt)[1] is None:
+            return None  # the user's own task group has wrapped it
+        return traceback.format_exc()
     except BaseException:
         return traceback.format_exc()
     finally:
@@ -111,6 +116,12 @@ def as_main_returns(loop: Loop, block: Block, cell: Cell) -> str | None:
     return f"its task was not cancelled: {tasks[0].exception()!r}"
 
 
+def tell(name: str, outcome: str) -> None:
+    """Write one line."""
+    sys.stdout.write(json.dumps([name, outcome]) + "\n")
+    sys.stdout.flush()
+
+
 def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
     """Run all cells, one after the other."""
     single = kind in {"interrupt", "main returns"}
@@ -126,7 +137,7 @@ def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
             wrong = "a connection is still open"
         if wrong is None and single and temper is Temper.ANSWERING and any(peer.in_flight):
             wrong = f"left in flight: {peer.in_flight}"
-        print(json.dumps([f"{name}, {phase.value}, {temper.value}", wrong or AS_EXPECTED]), flush=True)
+        tell(f"{name}, {phase.value}, {temper.value}", wrong or AS_EXPECTED)
 
 
 if __name__ == "__main__":
@@ -134,4 +145,4 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, exit_now)
     with peers() as running:
         run_cells(running, chosen, sys.argv[2])
-    print(json.dumps([ALL_OVER, AS_EXPECTED]), flush=True)
+    tell(ALL_OVER, AS_EXPECTED)

@@ -1,7 +1,7 @@
 """Signals and the end of the event loop: each cell is run as a program.
 
-All programs of a group run in one subprocess, one after the other (`programs`): a signal may hit any point of the
-code, which must not be one of pytest's, and a cell that hangs can be killed.
+All programs of a group run in one subprocess, one after the other (`programs`): a signal may hit any point of
+the code, which must not be one of pytest's, and a cell that hangs can be killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ GROUPS = [
     pytest.param(*loop.values, kind, id=f"{loop.id}-{kind}", marks=loop.marks)
     for loop in LOOPS
     for kind in KINDS
-    if loop.id != "trio" or kind != "main returns"  # a nursery does not end before its tasks
+    # On Trio a nursery does not end before its tasks. And what the handler of another signal than SIGINT
+    # raises may hit Trio itself, which that breaks: `trio.open_signal_receiver` is the way there.
+    if loop.id != "trio" or kind.startswith("interrupt")
 ]
 
 
