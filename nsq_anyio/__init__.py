@@ -50,6 +50,7 @@ from .errors import (
     Requeue,
     ServerError,
     TLSFailed,
+    WouldDeadlock,
 )
 from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, produce
@@ -101,6 +102,7 @@ __all__ = [
     "ServerError",
     "TLSFailed",
     "TLSOptions",
+    "WouldDeadlock",
     "consume",
     "embedded",
     "events",

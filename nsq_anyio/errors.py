@@ -28,6 +28,7 @@
     ├── AlreadyResponded (RuntimeError) a second FIN or REQ for one message
     ├── Closed (RuntimeError)           a consumer or producer used after its block
     │   └── NotEntered (AttributeError) ... or before it
+    ├── WouldDeadlock (RuntimeError)    a wait in the thread that has to do the work
     └── Requeue, Discard                raised by handlers to say what becomes of a message
 
 Cancellation is not in this tree and is never turned into one of these.
@@ -66,6 +67,7 @@ __all__ = [
     "Requeue",
     "ServerError",
     "TLSFailed",
+    "WouldDeadlock",
 ]
 
 
@@ -244,6 +246,10 @@ class Closed(NSQError, RuntimeError):
 
 class NotEntered(Closed, AttributeError):
     """What `consume` or `produce` returned was used without entering it with ``async with``."""
+
+
+class WouldDeadlock(NSQError, RuntimeError):
+    """A plain function was to wait in the very thread that has to do what it waits for."""
 
 
 class Requeue(NSQError):  # not a failure of ours, but users expect one root

@@ -35,6 +35,7 @@ from nsq_anyio.errors import (
     Requeue,
     ServerError,
     TLSFailed,
+    WouldDeadlock,
 )
 
 # One of each class, with its text and the attributes that a handler may read.
@@ -89,6 +90,7 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (AlreadyResponded("x"), "x", {}),
     (Closed("x"), "x", {}),
     (NotEntered("x"), "x", {}),
+    (WouldDeadlock("x"), "x", {}),
     (Requeue(), "requeue", {"delay": None, "backoff": True}),
     (Requeue(0, backoff=False), "requeue in 0 s", {"delay": 0, "backoff": False}),
     (Discard(), "", {"reason": ""}),
@@ -122,6 +124,7 @@ PARENTS: dict[type[NSQError], tuple[type[BaseException], ...]] = {
     AlreadyResponded: (NSQError, RuntimeError),
     Closed: (NSQError, RuntimeError),
     NotEntered: (Closed, AttributeError),
+    WouldDeadlock: (NSQError, RuntimeError),
     Requeue: (NSQError,),
     Discard: (NSQError,),
 }

@@ -14,13 +14,13 @@ stops, asyncio's `Task.cancel` and an exception of a signal handler, cuts `shutd
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["Background", "background_tasks"]
+__all__ = ["Background", "background_tasks", "ungrouped"]
 
 _LEFT_ELSEWHERE = (
     "another task has left this block than had entered it: around an async generator that uses it, write "
@@ -79,7 +79,8 @@ class Background:
                         if is_left_elsewhere:
                             scopes.pop_all()  # only the task that has entered them could leave them
                         with anyio.CancelScope(shield=True):
-                            await self._shutdown(cancelled or self._failure is not None)
+                            with ungrouped():
+                                await self._shutdown(cancelled or self._failure is not None)
                             if is_left_elsewhere:
                                 tasks.cancel()
                                 await over.wait()
@@ -97,7 +98,7 @@ class Background:
 
     async def _run_in(self, scope: anyio.CancelScope, over: anyio.Event) -> None:
         try:
-            with scope:
+            with scope, ungrouped():
                 await self._run()
         finally:
             over.set()
@@ -120,6 +121,23 @@ async def background_tasks() -> AsyncGenerator[TaskGroup]:
         raise single
 
 
+@contextmanager
+def ungrouped() -> Generator[None]:
+    """Raise what is raised inside as it is, where nested task groups of this package have wrapped it.
+
+    On Trio, KeyboardInterrupt may come to any of their tasks.
+    """
+    single: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as raised:
+        single = _only_one(raised)
+        while isinstance(single, BaseExceptionGroup) and single is not (inner := _only_one(single)):
+            single = inner
+    if single is not None:
+        raise single
+
+
 def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """What to raise for what a task group has raised: a single exception as it is, in no group.
 
@@ -127,4 +145,7 @@ def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
     `KeyboardInterrupt` would not end the program as they should. It has to be raised after the ``except``, or
     the group would become its context.
     """
-    return group.exceptions[0] if len(group.exceptions) == 1 else group
+    # Ctrl-C that was pressed twice, and has ended two tasks, is Ctrl-C.
+    if len(group.exceptions) == 1 or all(isinstance(each, KeyboardInterrupt) for each in group.exceptions):
+        return group.exceptions[0]
+    return group

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from ..connection.background import ungrouped
 from ..connection.stray import is_stray
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
@@ -66,11 +67,13 @@ class Workers:
 
         :raises InvalidOption: if the handler turns out to be no async function
         """
-        async with anyio.create_task_group() as group:
-            # In a task of its own: no shield stops asyncio's `Task.cancel`, which comes to the calling task.
-            group.start_soon(self._handle, concurrency)
-            with self._watching:
-                await self._watch()
+        with ungrouped():
+            async with anyio.create_task_group() as group:
+                # In a task of its own: no shield stops asyncio's `Task.cancel`, which comes to the calling
+                # task.
+                group.start_soon(self._handle, concurrency)
+                with self._watching:
+                    await self._watch()
         if self._invalid is not None:
             raise self._invalid
         if self._watching.cancelled_caught and not self._inbox.stopped:
