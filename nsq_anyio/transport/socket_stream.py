@@ -139,6 +139,8 @@ class DirectSocketStream(ByteStream):
         except BlockingIOError:
             return
         except OSError as error:
+            if error.errno is None:
+                raise  # a signal handler's, such as a TimeoutError: those of the system have a number
             raise self._broken() from error
 
     async def send_eof(self) -> None:

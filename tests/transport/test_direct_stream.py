@@ -99,15 +99,12 @@ def sent_now(stream: DirectSocketStream, data: bytes | memoryview) -> int:
     return sum(sent)
 
 
-class Interrupted(BaseException):
-    pass
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no timer that sends a signal")
-async def test_who_is_interrupted_by_a_signal_handler_knows_what_was_sent() -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+async def test_who_is_interrupted_by_a_signal_handler_knows_what_was_sent(error: type[BaseException]) -> None:
     def interrupt(*_: object) -> None:
         if sending:  # and not later, where the system is late with the signal
-            raise Interrupted
+            raise error
 
     sending = False
     async with connected() as (stream, peer):
@@ -121,7 +118,7 @@ async def test_who_is_interrupted_by_a_signal_handler_knows_what_was_sent() -> N
                     signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 40e-6))
                     stream.send_now(bytes(10_000), sent)
                     signal.setitimer(signal.ITIMER_REAL, 0)
-                except Interrupted:
+                except error:
                     interrupts += 1
                 sending = False
                 told += sum(sent)
