@@ -62,7 +62,7 @@ def wrapper(message: nsq.Message) -> Awaitable[None]:
     return process(message)
 
 
-GOOD: dict[str, Callable[[nsq.Message], Awaitable[object]]] = {
+GOOD: dict[str, Callable[[nsq.Message], object]] = {
     "async function": process,
     "async __call__": Handlers(),
     "async method": Handlers().method,
@@ -100,11 +100,13 @@ def plain_with_returns(message: nsq.Message) -> bool:
 
 
 def generator(message: nsq.Message) -> Any:
-    yield HANDLED.append(message.body)
+    HANDLED.append(message.body)
+    yield
 
 
 async def async_generator(message: nsq.Message) -> Any:
-    yield HANDLED.append(message.body)
+    HANDLED.append(message.body)
+    yield
 
 
 BAD: dict[str, Any] = {
