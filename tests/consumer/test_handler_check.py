@@ -1,3 +1,4 @@
+# pyright: reportPossiblyUnboundVariable=false
 """A handler that is not async is refused: before its first message where that can be known, else with it."""
 
 import functools
@@ -134,7 +135,7 @@ async def test_what_certainly_returns_none_is_refused_before_the_first_message(h
         assert not any(line.startswith((b"FIN", b"REQ")) for line in peer.lines)
 
 
-UNKNOWN: dict[str, Any] = {
+UNKNOWN: dict[str, Callable[[nsq.Message], object]] = {
     "lambda": lambda message: HANDLED.append(message.body),
     "returns a call": lambda message: len(message.body),
     "builtin": print,
