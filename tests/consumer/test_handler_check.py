@@ -181,6 +181,7 @@ async def test_a_type_error_of_the_handler_is_a_failure_like_any_other() -> None
 
 async def test_false_is_told_once() -> None:
     events = Events()
+    ids: list[bytes] = []
 
     async def handle(message: nsq.Message) -> bool:
         return message.body == b"good"
@@ -190,7 +191,7 @@ async def test_false_is_told_once() -> None:
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(consumer.run, handle)
-        ids = await peer.messages(b"good", b"bad", b"bad")
+        ids += await peer.messages(b"good", b"bad", b"bad")
         await peer.saw(*[b"FIN " + id for id in ids])
         tasks.cancel_scope.cancel()
     (told,) = events.of(HandlerReturnedFalse)
