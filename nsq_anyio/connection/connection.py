@@ -203,10 +203,8 @@ class Connection(Generic[SourceT, MessageT]):
             lost.__cause__ = error
             self._end(lost)
         except anyio.EndOfStream:
-            if self._closing:
-                self._end(ConnectionLost(self.nsqd, "closed by this side"), failed=False)
-            else:
-                self._end(ConnectionLost(self.nsqd, "nsqd closed the connection"))
+            reason = "closed by this side" if self._closing else "nsqd closed the connection"
+            self._end(ConnectionLost(self.nsqd, reason), failed=not self._closing)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             lost = ConnectionLost(self.nsqd, f"the connection broke: {error.__cause__ or error!r}")
             lost.__cause__ = error

@@ -1,3 +1,4 @@
+# pyright: reportPossiblyUnboundVariable=false
 """A handler that is not async is refused: before its first message where that can be known, else with it."""
 
 import functools
@@ -62,7 +63,7 @@ def wrapper(message: nsq.Message) -> Awaitable[None]:
     return process(message)
 
 
-GOOD: dict[str, Callable[[nsq.Message], Awaitable[object]]] = {
+GOOD: dict[str, Callable[[nsq.Message], object]] = {
     "async function": process,
     "async __call__": Handlers(),
     "async method": Handlers().method,
@@ -100,11 +101,13 @@ def plain_with_returns(message: nsq.Message) -> bool:
 
 
 def generator(message: nsq.Message) -> Any:
-    yield HANDLED.append(message.body)
+    HANDLED.append(message.body)
+    yield
 
 
 async def async_generator(message: nsq.Message) -> Any:
-    yield HANDLED.append(message.body)
+    HANDLED.append(message.body)
+    yield
 
 
 BAD: dict[str, Any] = {
@@ -132,7 +135,7 @@ async def test_what_certainly_returns_none_is_refused_before_the_first_message(h
         assert not any(line.startswith((b"FIN", b"REQ")) for line in peer.lines)
 
 
-UNKNOWN: dict[str, Any] = {
+UNKNOWN: dict[str, Callable[[nsq.Message], object]] = {
     "lambda": lambda message: HANDLED.append(message.body),
     "returns a call": lambda message: len(message.body),
     "builtin": print,
@@ -178,6 +181,7 @@ async def test_a_type_error_of_the_handler_is_a_failure_like_any_other() -> None
 
 async def test_false_is_told_once() -> None:
     events = Events()
+    ids: list[bytes] = []
 
     async def handle(message: nsq.Message) -> bool:
         return message.body == b"good"
@@ -187,7 +191,7 @@ async def test_false_is_told_once() -> None:
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(consumer.run, handle)
-        ids = await peer.messages(b"good", b"bad", b"bad")
+        ids += await peer.messages(b"good", b"bad", b"bad")
         await peer.saw(*[b"FIN " + id for id in ids])
         tasks.cancel_scope.cancel()
     (told,) = events.of(HandlerReturnedFalse)

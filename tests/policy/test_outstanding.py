@@ -56,10 +56,13 @@ class LateNsqd(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.outstanding = Outstanding()
-        self.rdy = self.answered = self.in_flight = 0  # as the client knows them
+        self.rdy: int = 0  # this and the next two as the client knows them
+        self.answered: int = 0
+        self.in_flight: int = 0
         self.to_nsqd: deque[int | None] = deque()  # RDY counts, and None for an answer
-        self.nsqd_rdy = self.nsqd_in_flight = self.nsqd_pushed = 0
-        self.on_the_way = 0
+        self.nsqd_rdy: int = 0
+        self.nsqd_in_flight: int = 0
+        self.on_the_way: int = 0
 
     @rule(rdy=st.integers(0, 12))
     def set_rdy(self, rdy: int) -> None:
