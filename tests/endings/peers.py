@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections.abc import Generator
-from concurrent.futures import Future
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from socket import SO_LINGER, SOL_SOCKET
+from typing import TypeVar
 
 from nsq_anyio.protocol.frames import FRAME_RESPONSE, MAGIC_V2, encode_frame, encode_message_frame
 
 from ..fake_nsqd import BODY_COMMANDS, message_id
 
 __all__ = ["Peer", "Peers", "Temper", "peers"]
+
+T = TypeVar("T")
 
 LIMIT = 5.0
 """Seconds for the client's last socket to be closed, once the cell is over."""
@@ -170,17 +172,20 @@ class Peers:
         try:
             yield peer
         finally:
-            server.close()
-            self._call(peer.closed())
+            self._call(self._end(server, peer))
 
     async def _listen(self, peer: Peer) -> asyncio.Server:
         server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
         peer.port = server.sockets[0].getsockname()[1]
         return server
 
-    def _call(self, coroutine: object) -> object:
-        future: Future[object] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)  # type: ignore[arg-type]
-        return future.result()
+    @staticmethod
+    async def _end(server: asyncio.Server, peer: Peer) -> None:
+        server.close()
+        await peer.closed()
+
+    def _call(self, coroutine: Coroutine[object, object, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
 @contextmanager

@@ -141,7 +141,8 @@ def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    chosen: Loop = {loop.id: loop.values[0] for loop in LOOPS}[sys.argv[1]]
+    (chosen,) = (loop.values[0] for loop in LOOPS if loop.id == sys.argv[1])
+    assert isinstance(chosen, Loop)
     signal.signal(signal.SIGTERM, exit_now)
     with peers() as running:
         run_cells(running, chosen, sys.argv[2])

@@ -1,4 +1,4 @@
-"""A real nsqd is stopped (SIGSTOP) while blocks run: each ends within its bound, however often it is cancelled."""
+"""A real nsqd is stopped (SIGSTOP) while blocks run: cancelled once or more, each ends within its bound."""
 
 from __future__ import annotations
 
