@@ -75,8 +75,9 @@ class RequestReader:
         expected = headers.get("expect", "")
         if expected and "100-continue" not in _tokens(expected):
             raise RequestError(HTTPStatus.EXPECTATION_FAILED)
-        target = Target.parse(head.target.decode("ascii"))
-        method = head.method.decode("ascii")
+        method, text = head.method.decode("ascii"), head.target.decode("ascii")
+        # CONNECT names a host, which no handler knows.
+        target = Target("") if method == "CONNECT" and not text.startswith("/") else Target.parse(text)
         return Request(method, target, headers, content_length=length, next_piece=self._next_piece)
 
     async def finish(self) -> bool:

@@ -73,7 +73,9 @@ async def _send(stream: SocketStream, data: bytes) -> None:
 async def _receive(stream: SocketStream, method: bytes) -> tuple[bool, h11.Response, bytes, bool]:
     client = h11.Connection(h11.CLIENT)
     # h11 has to know the method, to know whether the answer has a body. It matters for HEAD alone.
-    client.send(h11.Request(method="HEAD" if method == b"HEAD" else "GET", target="/", headers={"Host": "x"}))
+    client.send(
+        h11.Request(method="HEAD" if method == b"HEAD" else "GET", target="/", headers=[("Host", "x")])
+    )
     client.send(h11.EndOfMessage())
     continued, response, body = False, None, b""
     while True:

@@ -45,7 +45,7 @@ VERSIONS = {
 }
 
 METHODS = {
-    method: request(f"{method} {path} HTTP/1.1")
+    (method, path): request(f"{method} {path} HTTP/1.1")
     for path in ("/ping", "/pub", "/config/x", "/nope", "/ping/", "*")
     for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "get", "FOO", "CONNECT")
 }
