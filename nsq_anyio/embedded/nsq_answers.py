@@ -29,6 +29,7 @@ __all__ = [
 _NSQ_HEADER = ("X-NSQ-Content-Type", "nsq; version=1.0")
 _JSON_HEADER = ("Content-Type", "application/json; charset=utf-8")
 _TEXT_HEADER = ("Content-Type", "text/plain; charset=utf-8")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
@@ -93,7 +94,8 @@ def json_response(value: object) -> Response:
 
 def text_response(text: str = "") -> Response:
     """200 with plain text, such as ``OK``; most commands of nsqd answer with none."""
-    return Response(200, text.encode(), (_NSQ_HEADER, _TEXT_HEADER) if text else (_NSQ_HEADER,))
+    body = text.encode("utf-8", "surrogateescape")
+    return Response(200, body, (_NSQ_HEADER, _TEXT_HEADER) if text else (_NSQ_HEADER,))
 
 
 def plain_response(text: str) -> Response:
@@ -118,4 +120,5 @@ def tls_required(https_port: int) -> Handler:
 
 
 def _to_json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text).encode()  # as Go has it
