@@ -36,14 +36,13 @@ def _many_files() -> Generator[None]:
 def test_sigterm_with_a_thousand_peers(command: str, beginnings: dict[str, bytes], backend: str) -> None:
     with ExitStack() as peers, running(command, *ANY_PORTS, f"--backend={backend}") as server:
         addresses = listening(server)
+        opened: list[socket.socket] = []
         for index in range(PEERS):
             name = "TCP" if index % 2 else "HTTP"
             host, _, port = addresses[name].rpartition(":")
-            peer = peers.enter_context(socket.create_connection((host, int(port)), END_LIMIT))
-            peer.sendall(beginnings[name])
-        # The last of each kind is answered, so all before it were accepted.
-        if command == "nsqd":
-            assert peer.recv(1)
+            opened.append(peers.enter_context(socket.create_connection((host, int(port)), END_LIMIT)))
+            opened[-1].sendall(beginnings[name])
+        assert opened[-1].recv(1)  # the last one is answered, so all before it were accepted
         started_at = time.monotonic()
         server.send_signal(signal.SIGTERM)
         _, complaints = server.communicate(timeout=END_LIMIT)

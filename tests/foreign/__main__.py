@@ -61,7 +61,9 @@ def main(names: list[str]) -> int:
         )
         return 2
     cache = Path(".nox/foreign").resolve()
-    rows, differences, is_worse = [], [], False
+    rows: list[str] = []
+    differences: list[str] = []
+    is_worse = False
     for suite in SUITES:
         if names and suite.name not in names:
             continue

@@ -154,7 +154,7 @@ class GoNsq(Suite):
             )
         outcomes: Outcomes = {}
         for line in output.splitlines():
-            event = json.loads(line) if line.startswith("{") else {}
+            event: dict[str, str] = json.loads(line) if line.startswith("{") else {}
             if "Test" in event and event["Action"] in ("pass", "fail", "skip"):
                 outcomes[event["Test"]] = {"pass": "passed", "fail": "failed", "skip": "skipped"}[
                     event["Action"]

@@ -51,26 +51,28 @@ def chunked(*chunks: bytes) -> bytes:
 async def ask(port: int, data: bytes) -> Answer:
     """Send bytes on a connection of their own; read one answer, and whether a second request gets one."""
     with anyio.fail_after(LIMIT):
-        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-            method = data.partition(b" ")[0]
+        async with (
+            await anyio.connect_tcp("127.0.0.1", port) as stream,
+            anyio.create_task_group() as tasks,
+        ):
             # The whole of a large body may not fit anywhere when the server does not read it.
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_send, stream, data)
-                continued, response, body, is_open = await _receive(stream, method)
-                tasks.cancel_scope.cancel()
-            goes_on = is_open and await _answers_again(stream)
-    headers = {name: value for name, value in response.headers if name in _SHOWN}
-    return Answer(continued, response.http_version, response.status_code, headers, body, goes_on)
+            sent = anyio.Event()
+            tasks.start_soon(_send, stream, data, sent)
+            answer = await _receive(stream, data.partition(b" ")[0], sent)
+            tasks.cancel_scope.cancel()
+            return answer
+    raise AssertionError("fail_after raises")
 
 
-async def _send(stream: SocketStream, data: bytes) -> None:
+async def _send(stream: SocketStream, data: bytes, sent: anyio.Event) -> None:
     try:
         await stream.send(data)
     except anyio.BrokenResourceError:
-        return  # it was answered before all of it was read
+        pass  # it was answered before all of it was read
+    sent.set()
 
 
-async def _receive(stream: SocketStream, method: bytes) -> tuple[bool, h11.Response, bytes, bool]:
+async def _receive(stream: SocketStream, method: bytes, sent: anyio.Event) -> Answer:
     client = h11.Connection(h11.CLIENT)
     # h11 has to know the method, to know whether the answer has a body. It matters for HEAD alone.
     client.send(
@@ -93,9 +95,13 @@ async def _receive(stream: SocketStream, method: bytes) -> tuple[bool, h11.Respo
             body += event.data
         else:
             assert response is not None
+            headers = {name: value for name, value in response.headers if name in _SHOWN}
             has_length = any(name == b"content-length" for name, _ in response.headers)
-            wants_close = dict(response.headers).get(b"connection") == b"close"
-            return continued, response, body, has_length and not wants_close
+            goes_on = has_length and headers.get(b"connection") != b"close"
+            if goes_on:
+                await sent.wait()
+                goes_on = await _answers_again(stream)
+            return Answer(continued, response.http_version, response.status_code, headers, body, goes_on)
 
 
 async def _answers_again(stream: SocketStream) -> bool:

@@ -18,6 +18,7 @@ from nsq_anyio.cli.main import cli
 from tests.real_servers import program
 
 Kind = Literal["real", "embedded"]
+KINDS: tuple[Kind, ...] = ("real", "embedded")
 
 START_LIMIT = 30.0
 LISTEN = ("--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
@@ -223,7 +224,7 @@ def test_an_invalid_file_ends_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["nsqd", "nsqlookupd"])
 def test_versions_and_missing_files(tmp_path: Path, name: str) -> None:
     pattern = re.compile(rf"{name} v1\.3\.0 \(built w/[a-z0-9.-]+\)\n")
-    for kind in ("real", "embedded"):
+    for kind in KINDS:
         told = run(kind, name, "-version", "--verbose")
         assert (told.returncode, bool(pattern.fullmatch(told.stdout)), told.stderr) == (0, True, ""), kind
         missing = run(kind, name, f"--config={tmp_path / 'none'}")
@@ -235,12 +236,12 @@ def test_nsqlookupd_reads_its_file(tmp_path: Path) -> None:
     text = (
         'inactive_producer_timeout = "5m"\ntombstone_lifetime = 45000\nlog_level = "debug"\nmsg_timeout = "x"'
     )
-    for kind in ("real", "embedded"):
+    for kind in KINDS:
         with (
             running(kind, "nsqlookupd", tmp_path, write(tmp_path, text), "--verbose") as address,
             httpx.Client(trust_env=False, base_url=f"http://{address}") as http,
         ):
             assert http.get("/ping").text == "OK"
     for text in ("tombstone_lifetime = 1.5", "log_level = 'x'", "inactive_producer_timeout = 'x'"):
-        for kind in ("real", "embedded"):
+        for kind in KINDS:
             assert run(kind, "nsqlookupd", write(tmp_path, text)).returncode == 1, (kind, text)

@@ -151,7 +151,7 @@ REFUSED = {
     "gzip": request("POST /pub?topic=t HTTP/1.1", None, b"Transfer-Encoding: gzip"),
     "two lengths": request("POST /pub?topic=t HTTP/1.1", b"xx", of_length(1)),
     **{
-        f"length {length}": request("POST /pub?topic=t HTTP/1.1", None, b"Content-Length: " + length)
+        f"length {length!r}": request("POST /pub?topic=t HTTP/1.1", None, b"Content-Length: " + length)
         for length in (b"x", b"-1", b"9" * 23)
     },
     "a bad header": request("GET /ping HTTP/1.1", None, b"A b: c"),
