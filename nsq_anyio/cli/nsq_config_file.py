@@ -7,7 +7,6 @@ at its commas, and a key that means nothing is no error.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -42,6 +41,8 @@ def nsq_config_option(command: _Command) -> _Command:
 def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
     if not path:
         return
+    import tomllib  # noqa: PLC0415 - most starts have no file
+
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - click gives a str
             content = tomllib.load(file)

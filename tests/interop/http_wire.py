@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
@@ -65,10 +66,8 @@ async def ask(port: int, data: bytes) -> Answer:
 
 
 async def _send(stream: SocketStream, data: bytes, sent: anyio.Event) -> None:
-    try:
+    with suppress(anyio.BrokenResourceError):  # it was answered before all of it was read
         await stream.send(data)
-    except anyio.BrokenResourceError:
-        pass  # it was answered before all of it was read
     sent.set()
 
 
