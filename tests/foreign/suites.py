@@ -194,7 +194,10 @@ class Nsqjs(Suite):
     def run(self, work: Path, environment: Mapping[str, str]) -> Outcomes:
         """See `Suite.run`."""
         report = work / "report.json"
-        mocha = ["node_modules/.bin/mocha", "--exit", "--reporter=json", f"--reporter-option=output={report}"]
+        mocha = [
+            *("node_modules/.bin/mocha", "--exit", "--reporter=json", f"--reporter-option=output={report}"),
+            "--timeout=20000",  # nsqd is started for each test, which mocha gives 2 s otherwise
+        ]
         _call(mocha, cwd=self.source, env=environment, may_fail=True)
         told = json.loads(report.read_text())
         return {
