@@ -95,6 +95,13 @@ def interop(session: nox.Session) -> None:
     session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
 
 
+@nox.session(requires=["servers"], default=False)
+def foreign_suites(session: nox.Session) -> None:
+    """Run the test suites of other clients on both kinds of servers; Go and npm have to be there."""
+    session.install(*PACKAGE, *group("test"))
+    session.run("python", "-m", "tests.foreign", *session.posargs)
+
+
 @nox.session(requires=["servers"])
 def spark(session: nox.Session) -> None:
     """Run the tests of Spark against the real and the embedded nsqd; Java 17 or later must be there."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         InvalidBody,
         InvalidName,
         InvalidOption,
+        NotEntered,
         NotSent,
         NSQError,
         OutcomeUnknown,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         Requeue,
         ServerError,
         TLSFailed,
+        WouldDeadlock,
     )
     from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
     from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, produce
@@ -83,6 +85,7 @@ __all__ = [
     "InvalidOption",
     "Message",
     "NSQError",
+    "NotEntered",
     "NotSent",
     "OutcomeUnknown",
     "PermanentRefusal",
@@ -97,6 +100,7 @@ __all__ = [
     "ServerError",
     "TLSFailed",
     "TLSOptions",
+    "WouldDeadlock",
     "consume",
     "embedded",
     "events",
@@ -132,6 +136,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "InvalidBody",
         "InvalidName",
         "InvalidOption",
+        "NotEntered",
         "NotSent",
         "NSQError",
         "OutcomeUnknown",
@@ -142,6 +147,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "Requeue",
         "ServerError",
         "TLSFailed",
+        "WouldDeadlock",
     ),
     ".options": (
         "ConnectionOptions",

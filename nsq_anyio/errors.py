@@ -10,7 +10,7 @@
     ├── ConnectionFailed                no usable connection to one nsqd
     │   ├── DialFailed                  the transport could not be opened
     │   ├── HandshakeFailed             opened, but the peer did not finish the handshake
-    │   ├── TLSFailed                   no TLS, or not with this peer: raised, never retried
+    │   ├── TLSFailed                   no TLS, or not with this peer: raised, not retried
     │   └── ConnectionLost              an established connection ended
     │       └── HeartbeatTimeout        ... because nsqd was silent for too long
     ├── ProtocolError                   the peer sent what the protocol forbids
@@ -27,6 +27,8 @@
     │   └── HTTPInvalidReply            an answer that makes no sense
     ├── AlreadyResponded (RuntimeError) a second FIN or REQ for one message
     ├── Closed (RuntimeError)           a consumer or producer used after its block
+    │   └── NotEntered (AttributeError) ... or before it
+    ├── WouldDeadlock (RuntimeError)    a wait in the thread that has to do the work
     └── Requeue, Discard                raised by handlers to say what becomes of a message
 
 Cancellation is not in this tree and is never turned into one of these.
@@ -55,6 +57,7 @@ __all__ = [
     "InvalidName",
     "InvalidOption",
     "NSQError",
+    "NotEntered",
     "NotSent",
     "OutcomeUnknown",
     "PermanentRefusal",
@@ -64,6 +67,7 @@ __all__ = [
     "Requeue",
     "ServerError",
     "TLSFailed",
+    "WouldDeadlock",
 ]
 
 
@@ -119,7 +123,8 @@ class HandshakeFailed(ConnectionFailed):
 class TLSFailed(ConnectionFailed):
     """TLS was asked for, and nsqd declines it, or the two do not trust each other.
 
-    No retry can change that, and there is no going on in clear text: nothing but IDENTIFY was sent.
+    No retry can change that, and there is no going on in clear text: nothing but IDENTIFY was sent. Once an
+    nsqd has accepted the options it is a `HandshakeFailed` instead, which is retried.
     """
 
 
@@ -237,6 +242,14 @@ class AlreadyResponded(NSQError, RuntimeError):
 
 class Closed(NSQError, RuntimeError):
     """A consumer or producer was used outside its ``async with`` block."""
+
+
+class NotEntered(Closed, AttributeError):
+    """What `consume` or `produce` returned was used without entering it with ``async with``."""
+
+
+class WouldDeadlock(NSQError, RuntimeError):
+    """A plain function was to wait in the very thread that has to do what it waits for."""
 
 
 class Requeue(NSQError):  # not a failure of ours, but users expect one root

@@ -24,6 +24,7 @@ from nsq_anyio.errors import (
     InvalidBody,
     InvalidName,
     InvalidOption,
+    NotEntered,
     NotSent,
     NSQError,
     OutcomeUnknown,
@@ -34,6 +35,7 @@ from nsq_anyio.errors import (
     Requeue,
     ServerError,
     TLSFailed,
+    WouldDeadlock,
 )
 
 # One of each class, with its text and the attributes that a handler may read.
@@ -87,6 +89,8 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (HTTPInvalidReply("http://h", "why"), "http://h: why", {"url": "http://h", "reason": "why"}),
     (AlreadyResponded("x"), "x", {}),
     (Closed("x"), "x", {}),
+    (NotEntered("x"), "x", {}),
+    (WouldDeadlock("x"), "x", {}),
     (Requeue(), "requeue", {"delay": None, "backoff": True}),
     (Requeue(0, backoff=False), "requeue in 0 s", {"delay": 0, "backoff": False}),
     (Discard(), "", {"reason": ""}),
@@ -119,6 +123,8 @@ PARENTS: dict[type[NSQError], tuple[type[BaseException], ...]] = {
     HTTPInvalidReply: (HTTPError,),
     AlreadyResponded: (NSQError, RuntimeError),
     Closed: (NSQError, RuntimeError),
+    NotEntered: (Closed, AttributeError),
+    WouldDeadlock: (NSQError, RuntimeError),
     Requeue: (NSQError,),
     Discard: (NSQError,),
 }

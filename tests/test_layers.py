@@ -14,7 +14,7 @@ MAX_LINES = 320
 
 # What stands on a line imports from the lines above it; only the leaves import each other.
 LAYERS = (
-    ("errors", "names", "address", "checks", "options", "events", "version", "lazy"),
+    ("errors", "names", "address", "block", "checks", "options", "events", "version", "lazy"),
     ("protocol", "policy"),
     ("transport", "http"),
     ("connection",),
@@ -34,8 +34,9 @@ CORE_REQUIRES = {"anyio", "h11", "httpx", "snappy"}
 NOT_FOR_DECISIONS = {"asyncio", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
 # The core runs on AnyIO alone, so nothing there may choose an event loop.
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
-# But for these few files, each with its measured worth.
+# But for these few files, each with its measured worth, or for what only one loop does.
 FOR_ONE_EVENT_LOOP = {
+    ("nsq_anyio.connection.stray", "asyncio"),
     ("nsq_anyio.transport.event_loop", "asyncio"),
     ("nsq_anyio.transport.asyncio_readable", "asyncio"),
     ("nsq_anyio.producer.one_shot_asyncio", "asyncio"),

@@ -15,11 +15,13 @@ import click
 from ..address import Address
 from ..errors import InvalidAddress
 
-__all__ = ["GoCommand", "ListenAddress", "duration", "listen_address", "peer_address"]
+__all__ = ["GoCommand", "ListenAddress", "boolean", "duration", "listen_address", "peer_address"]
 
 _SINGLE_DASH = re.compile(r"-[a-zA-Z]([a-zA-Z0-9-]+(=.*)?|=.*)", re.DOTALL)
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 _MAX_PORT = 65535
 
 
@@ -59,6 +61,16 @@ class ListenAddress(NamedTuple):
 
     host: str
     port: int
+
+
+def boolean(text: str) -> bool:
+    """The value of a Go boolean.
+
+    :raises click.BadParameter: if it is none
+    """
+    if text not in _TRUE | _FALSE:
+        raise click.BadParameter(f"{text!r} is not a boolean: use true or false")
+    return text in _TRUE
 
 
 def duration(text: str) -> float:

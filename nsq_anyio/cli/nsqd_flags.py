@@ -1,4 +1,4 @@
-"""Kinds of flags that only nsqd has: Go's booleans, unix sockets, versions of TLS."""
+"""Kinds of flags that only nsqd and nsqlookupd have: Go's booleans, unix sockets, versions of TLS."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import click
 
-from .go_flags import ListenAddress, listen_address
+from .go_flags import ListenAddress, boolean, listen_address
 from .kinds import FILE
+from .nsq_config_file import nsq_config_option
 
 __all__ = [
     "Listen",
-    "boolean",
     "boolean_option",
     "listen_address_or_path",
+    "log_level",
+    "program_flags",
     "tls_client_auth_policy",
     "tls_flags",
     "tls_min_version",
@@ -26,20 +28,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 Listen: TypeAlias = ListenAddress | str
 """A str is the path of a unix socket."""
 
-_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
-_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 _VERSIONS = ("tls1.0", "tls1.1", "tls1.2", "tls1.3")
+_LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 _POLICIES = ("require", "require-verify")
-
-
-def boolean(text: str) -> bool:
-    """The value of a Go boolean.
-
-    :raises click.BadParameter: if it is none
-    """
-    if text not in _TRUE | _FALSE:
-        raise click.BadParameter(f"{text!r} is not a boolean: use true or false")
-    return text in _TRUE
 
 
 def tls_required(text: str) -> bool | Literal["tcp-https"]:
@@ -49,9 +40,10 @@ def tls_required(text: str) -> bool | Literal["tcp-https"]:
     """
     if text.lower() == "tcp-https":
         return "tcp-https"
-    if text.lower() not in _TRUE | _FALSE:
-        raise click.BadParameter(f"{text!r} is not valid: use true, false or tcp-https")
-    return text.lower() in _TRUE
+    try:
+        return boolean(text.lower())
+    except click.BadParameter:
+        raise click.BadParameter(f"{text!r} is not valid: use true, false or tcp-https") from None
 
 
 def tls_min_version(text: str) -> str:
@@ -75,6 +67,16 @@ def tls_client_auth_policy(text: str) -> str | None:
     return text or None
 
 
+def log_level(text: str) -> str:
+    """The name of a level, in lower case.
+
+    :raises click.BadParameter: if it is none
+    """
+    if text.lower() not in _LOG_LEVELS:
+        raise click.BadParameter(f"{text!r} is not a level: use one of {', '.join(_LOG_LEVELS)}")
+    return text.lower()
+
+
 def listen_address_or_path(text: str) -> Listen:
     """Where to listen: ``host:port``, or a path, which has a slash in it.
 
@@ -84,12 +86,45 @@ def listen_address_or_path(text: str) -> Listen:
 
 
 def boolean_option(
-    flag: str, help: str, *, default: str = "false", kind: Callable[[str], Any] = boolean
+    flag: str, help: str, *, default: str = "false", kind: Callable[[str], Any] = boolean, **more: Any
 ) -> Callable[[_Command], _Command]:
     """A flag as Go has it: ``--flag`` alone is true, ``--flag=false`` is not."""
     return click.option(
-        flag, type=kind, is_flag=False, flag_value="true", default=default, show_default=True, help=help
+        flag,
+        type=kind,
+        is_flag=False,
+        flag_value="true",
+        default=default,
+        show_default=True,
+        help=help,
+        **more,
     )
+
+
+def program_flags(program: str) -> Callable[[_Command], _Command]:
+    """Add ``--version``, ``--config`` and ``--verbose`` of the real ``program``."""
+
+    def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            from ..embedded.nsq_version import version_line
+
+            click.echo(version_line(program))
+            context.exit()
+
+    def add(command: _Command) -> _Command:
+        command = boolean_option("--verbose", "No effect, as in the real program.", expose_value=False)(
+            command
+        )
+        command = nsq_config_option(command)
+        return boolean_option(
+            "--version",
+            "Print the version of NSQ that this server is like.",
+            is_eager=True,
+            expose_value=False,
+            callback=print_version,
+        )(command)
+
+    return add
 
 
 def tls_flags(command: _Command) -> _Command:

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from .go_flags import duration
-from .nsqd_flags import boolean
+from .go_flags import boolean, duration
 
 __all__ = ["CONSUMER", "PRODUCER", "OptionValues", "option_values", "tls_version"]
 

@@ -11,13 +11,22 @@ import click
 from .. import embedded
 from .command import backend_option
 from .go_flags import GoCommand, ListenAddress, duration, listen_address, peer_address
-from .nsqd_flags import Listen, boolean_option, listen_address_or_path, tls_flags
+from .nsqd_flags import (
+    Listen,
+    boolean_option,
+    listen_address_or_path,
+    log_level,
+    program_flags,
+    tls_flags,
+)
 from .run import run_servers
 
 __all__ = ["nsqd", "nsqlookupd"]
 
 _Flags: TypeAlias = dict[str, tuple[Callable[[str], float], str]]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_NANOSECONDS = 1_000_000_000
 
 _NSQD_FLAGS: _Flags = {
     "msg_timeout": (duration, "Time until an unanswered message goes back to its channel."),
@@ -43,40 +52,51 @@ _NSQLOOKUPD_FLAGS: _Flags = {
     "tombstone_lifetime": (duration, "Time for which a tombstoned nsqd is not listed."),
 }
 
-# All but auth_http_addresses, whose flag may be given several times and has another name.
+# Those whose flags have the same names and values.
 _NSQD_OPTIONS = (
     *_NSQD_FLAGS,
-    *("tls_cert", "tls_key", "tls_root_ca_file", "tls_client_auth_policy", "tls_required", "tls_min_version"),
-    *("snappy", "deflate"),
+    *("tls_client_auth_policy", "tls_required", "tls_min_version", "snappy", "deflate"),
 )
+_TLS_FILES = ("tls_cert", "tls_key", "tls_root_ca_file")  # an empty path is none
 
 _IN_MEMORY = "this server keeps messages in memory only"
 _NO_SUCH_LOG = "this server logs warnings only"
+_NO_SCAN = "this server has a timer for each timeout"
 
-_NSQD_WITHOUT_EFFECT = {
-    "data_path": _IN_MEMORY,
-    "max_bytes_per_file": _IN_MEMORY,
-    "sync_every": _IN_MEMORY,
-    "sync_timeout": _IN_MEMORY,
-    "log_level": _NO_SUCH_LOG,
-    "log_prefix": _NO_SUCH_LOG,
+_WithoutEffect: TypeAlias = dict[str, tuple[Callable[[str], Any], str]]
+
+_LOG_WITHOUT_EFFECT: _WithoutEffect = {
+    "log_level": (log_level, _NO_SUCH_LOG),
+    "log_prefix": (str, _NO_SUCH_LOG),
 }
-_NSQLOOKUPD_WITHOUT_EFFECT = {"log_level": _NO_SUCH_LOG, "log_prefix": _NO_SUCH_LOG}
+_NSQD_WITHOUT_EFFECT: _WithoutEffect = {
+    "data_path": (str, _IN_MEMORY),
+    "max_bytes_per_file": (int, _IN_MEMORY),
+    "sync_every": (int, _IN_MEMORY),
+    "sync_timeout": (duration, _IN_MEMORY),
+    "queue_scan_selection_count": (int, _NO_SCAN),
+    "queue_scan_worker_pool_max": (int, _NO_SCAN),
+    **_LOG_WITHOUT_EFFECT,
+}
+_METAVARS: dict[Callable[[str], Any], str] = {duration: "DURATION", int: "INTEGER", log_level: "LEVEL"}
 
 
-def _flags(table: _Flags, defaults: object, without_effect: dict[str, str]) -> Callable[[_Command], _Command]:
+def _flags(table: _Flags, defaults: object, without_effect: _WithoutEffect) -> Callable[[_Command], _Command]:
     """Add a flag for each field of an options class, and those that are taken but do nothing here."""
 
     def add(command: _Command) -> _Command:
         # Decorators apply from the bottom up, hence reversed: --help shows the options in the table's order.
-        for name, reason in reversed(without_effect.items()):
-            command = click.option(_flag(name), metavar="TEXT", help=f"No effect: {reason}.")(command)
+        for name, (kind, reason) in reversed(without_effect.items()):
+            metavar = _METAVARS.get(kind, "TEXT")
+            command = click.option(_flag(name), type=kind, metavar=metavar, help=f"No effect: {reason}.")(
+                command
+            )
         for name, (kind, text) in reversed(table.items()):
             default = getattr(defaults, name)
             option = click.option(
                 _flag(name),
                 type=kind,
-                metavar="DURATION" if kind is duration else "INTEGER",
+                metavar=_METAVARS[kind],
                 default=f"{default:g}s" if kind is duration else default,
                 show_default=True,
                 help=text,
@@ -122,6 +142,20 @@ def _addresses(
     listen_address_or_path,
 )
 @click.option(
+    "--broadcast-tcp-port",
+    type=int,
+    metavar="INTEGER",
+    default=0,
+    help="Under which port. [default: the one it listens on]",
+)
+@click.option(
+    "--broadcast-http-port",
+    type=int,
+    metavar="INTEGER",
+    default=0,
+    help="The same for HTTP.",
+)
+@click.option(
     "--lookupd-tcp-address",
     type=peer_address,
     metavar="HOST:PORT",
@@ -138,12 +172,20 @@ def _addresses(
 @boolean_option("--snappy", "Whether clients may negotiate snappy.", default="true")
 @boolean_option("--deflate", "Whether clients may negotiate deflate.", default="true")
 @_flags(_NSQD_FLAGS, embedded.NsqdOptions(), _NSQD_WITHOUT_EFFECT)
+@click.option(
+    "--node-id", type=int, metavar="INTEGER", help="A part of message ids, 0 to 1023. [default: of the port]"
+)
+@boolean_option("--worker-id", "No effect, as in the real program.", expose_value=False)
+@program_flags("nsqd")
 @backend_option
 def nsqd(
     tcp_address: Listen,
     http_address: Listen,
     https_address: ListenAddress,
     broadcast_address: str | None,
+    broadcast_tcp_port: int,
+    broadcast_http_port: int,
+    node_id: int | None,
     lookupd_tcp_address: tuple[str, ...],
     auth_http_address: tuple[str, ...],
     backend: str,
@@ -154,6 +196,8 @@ def nsqd(
     All messages are in memory and lost at the end.
     """
     _note_without_effect(flags, _NSQD_WITHOUT_EFFECT)
+    options: dict[str, Any] = {name: flags[name] for name in _NSQD_OPTIONS}
+    options |= {name: flags[name] or None for name in _TLS_FILES}
     tcp_host, tcp_port, unix_path = _host_port_path(tcp_address)
     http_host, http_port, http_unix_path = _host_port_path(http_address)
 
@@ -169,9 +213,14 @@ def nsqd(
                 unix_path=unix_path,
                 http_unix_path=http_unix_path,
                 broadcast_address=broadcast_address,
+                broadcast_tcp_port=broadcast_tcp_port,
+                broadcast_http_port=broadcast_http_port,
                 lookupd_tcp_addresses=lookupd_tcp_address,
                 options=embedded.NsqdOptions(
-                    auth_http_addresses=auth_http_address, **{name: flags[name] for name in _NSQD_OPTIONS}
+                    auth_http_addresses=auth_http_address,
+                    node_id=node_id,
+                    reported=_reported(flags),
+                    **options,
                 ),
             )
         )
@@ -188,7 +237,8 @@ def nsqd(
     {"tcp_address": 4160, "http_address": 4161},
     "Under which it tells nsqds to reach it. [default: the host it listens on]",
 )
-@_flags(_NSQLOOKUPD_FLAGS, embedded.NsqlookupdOptions(), _NSQLOOKUPD_WITHOUT_EFFECT)
+@_flags(_NSQLOOKUPD_FLAGS, embedded.NsqlookupdOptions(), _LOG_WITHOUT_EFFECT)
+@program_flags("nsqlookupd")
 @backend_option
 def nsqlookupd(
     tcp_address: ListenAddress,
@@ -198,7 +248,7 @@ def nsqlookupd(
     **flags: Any,
 ) -> None:
     """Run an nsqlookupd for development and tests, with the flags of the real one."""
-    _note_without_effect(flags, _NSQLOOKUPD_WITHOUT_EFFECT)
+    _note_without_effect(flags, _LOG_WITHOUT_EFFECT)
 
     async def start(servers: AsyncExitStack) -> None:
         server = await servers.enter_async_context(
@@ -216,8 +266,16 @@ def nsqlookupd(
     run_servers(start, backend)
 
 
-def _note_without_effect(flags: dict[str, Any], reasons: dict[str, str]) -> None:
-    for name, reason in reasons.items():
+def _reported(flags: dict[str, Any]) -> dict[str, object]:
+    """What ``/config`` tells of flags without effect."""
+    given = {name: flags[name] for name in _NSQD_WITHOUT_EFFECT if flags[name] is not None}
+    if "sync_timeout" in given:
+        given["sync_timeout"] = round(given["sync_timeout"] * _NANOSECONDS)
+    return given
+
+
+def _note_without_effect(flags: dict[str, Any], table: _WithoutEffect) -> None:
+    for name, (_, reason) in table.items():
         if flags[name] is not None:
             click.echo(f"note: {_flag(name)} has no effect: {reason}", err=True)
 

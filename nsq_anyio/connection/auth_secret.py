@@ -6,6 +6,7 @@ import inspect
 
 from ..errors import HandshakeFailed, InvalidOption
 from ..options import AuthSecret
+from .stray import is_stray
 
 __all__ = ["reveal"]
 
@@ -20,7 +21,9 @@ async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
         try:
             returned = secret()
             secret = await returned if inspect.isawaitable(returned) else returned
-        except Exception as error:
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_stray(error)):
+                raise
             reason = f"the function auth_secret raised {type(error).__name__}"
             raise HandshakeFailed(nsqd, reason) from error
     if not isinstance(secret, str | bytes) or not secret:

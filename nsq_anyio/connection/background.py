@@ -8,18 +8,24 @@
       └ the tasks             go on under cancellation until `shutdown` is over
 
 The tasks must outlive a cancelled block for a moment, or messages in flight could not be given back. Only
-`shutdown`, which must be bounded, stands between a cancellation and the end of the block.
+`shutdown`, which must be bounded, stands between a cancellation and the end of the block. What no shield
+stops, asyncio's `Task.cancel` and an exception of a signal handler, cuts `shutdown` short.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["Background", "background_tasks"]
+__all__ = ["Background", "background_tasks", "ungrouped"]
+
+_LEFT_ELSEWHERE = (
+    "another task has left this block than had entered it: around an async generator that uses it, write "
+    "`async with contextlib.aclosing(...)`"
+)
 
 
 class Background:
@@ -34,59 +40,112 @@ class Background:
     ) -> None:
         self._run = run
         self._shutdown = shutdown
-        self._block: anyio.CancelScope | None = None
+        self._block = anyio.CancelScope()
         self._failure: Exception | None = None
 
     def fail(self, error: Exception) -> None:
         """End the block with ``error``: the tasks cannot do their work."""
         if self._failure is None:
             self._failure = error
-            if self._block is not None:
-                self._block.cancel()
+            self._block.cancel()
 
     @asynccontextmanager
     async def around_block(self) -> AsyncGenerator[None]:
         """Run the tasks around a block. What the block raises leaves as it is, in no exception group.
 
         :raises Exception: what `fail` was given, unless the block raised something itself
+        :raises RuntimeError: if another task leaves the block than has entered it
         """
-        block_error: BaseException | None = None
+        entered_by = anyio.get_current_task().id
         tasks = anyio.CancelScope(shield=True)
-        self._block = anyio.CancelScope()
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._run_in, tasks)
-            try:
-                with self._block:
-                    yield
-            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group's wrapping
-                block_error = error
-            cancelled = self._failure is not None or isinstance(block_error, anyio.get_cancelled_exc_class())
-            with anyio.CancelScope(shield=True):
-                await self._shutdown(cancelled)
-            tasks.cancel()
-        if block_error is not None:
-            raise block_error
+        over = anyio.Event()
+        single: BaseException | None = None
+        try:
+            async with AsyncExitStack() as scopes:
+                group = await scopes.enter_async_context(anyio.create_task_group())
+                # Whatever is raised here, the group waits for the tasks, and its own cancellation does not
+                # reach them. Both ends cancel them, as an interrupt may come amid the first attempt.
+                try:
+                    group.start_soon(self._run_in, tasks, over)
+                    scopes.enter_context(self._block)
+                    cancelled = False
+                    try:
+                        yield
+                    except BaseException as error:
+                        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                        raise
+                    finally:
+                        is_left_elsewhere = anyio.get_current_task().id != entered_by
+                        if is_left_elsewhere:
+                            scopes.pop_all()  # only the task that has entered them could leave them
+                        with anyio.CancelScope(shield=True):
+                            with ungrouped():
+                                await self._shutdown(cancelled or self._failure is not None)
+                            if is_left_elsewhere:
+                                tasks.cancel()
+                                await over.wait()
+                                raise RuntimeError(_LEFT_ELSEWHERE)
+                    tasks.cancel()
+                except BaseException:
+                    tasks.cancel()
+                    raise
+        except BaseExceptionGroup as raised:
+            single = _only_one(raised)
+        if single is not None:
+            raise single
         if self._failure is not None:
             raise self._failure
 
-    async def _run_in(self, scope: anyio.CancelScope) -> None:
-        with scope:
-            await self._run()
+    async def _run_in(self, scope: anyio.CancelScope, over: anyio.Event) -> None:
+        try:
+            with scope, ungrouped():
+                await self._run()
+        finally:
+            over.set()
 
 
 @asynccontextmanager
 async def background_tasks() -> AsyncGenerator[TaskGroup]:
     """A task group whose tasks are cancelled when the block ends.
 
-    An exception of the block is raised as it is: a plain task group would wrap it in an exception group,
-    although it is none of the tasks'.
+    What the block raises leaves as it is, in no exception group.
     """
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
+    single: BaseException | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
             yield tasks
-        except Exception as error:  # noqa: BLE001 - raised again below
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as raised:
+        single = _only_one(raised)
+    if single is not None:
+        raise single
+
+
+@contextmanager
+def ungrouped() -> Generator[None]:
+    """Raise what is raised inside as it is, where nested task groups of this package have wrapped it.
+
+    On Trio, KeyboardInterrupt may come to any of their tasks.
+    """
+    single: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as raised:
+        single = _only_one(raised)
+        while isinstance(single, BaseExceptionGroup) and single is not (inner := _only_one(single)):
+            single = inner
+    if single is not None:
+        raise single
+
+
+def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What to raise for what a task group has raised: a single exception as it is, in no group.
+
+    In a group, an error of the user's block would not be caught where it is expected, and `SystemExit` and
+    `KeyboardInterrupt` would not end the program as they should. It has to be raised after the ``except``, or
+    the group would become its context.
+    """
+    # Ctrl-C that was pressed twice, and has ended two tasks, is Ctrl-C.
+    if len(group.exceptions) == 1 or all(isinstance(each, KeyboardInterrupt) for each in group.exceptions):
+        return group.exceptions[0]
+    return group

@@ -28,7 +28,7 @@ from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..transport.dial import dial
-from ..transport.half_close import half_close
+from ..transport.half_close import half_close, half_close_now
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import Handshake
@@ -155,6 +155,10 @@ class Connection(Generic[SourceT, MessageT]):
         if self._failure is not None:
             raise self._failure
 
+    def half_close_now(self) -> None:
+        """Half-close at once, where the stream can."""
+        half_close_now(self._stream)
+
     # The life of the connection, driven by open_connection.
 
     async def shake_hands(self, *, accepted_before: bool) -> None:
@@ -199,10 +203,8 @@ class Connection(Generic[SourceT, MessageT]):
             lost.__cause__ = error
             self._end(lost)
         except anyio.EndOfStream:
-            if self._closing:
-                self._end(ConnectionLost(self.nsqd, "closed by this side"), failed=False)
-            else:
-                self._end(ConnectionLost(self.nsqd, "nsqd closed the connection"))
+            reason = "closed by this side" if self._closing else "nsqd closed the connection"
+            self._end(ConnectionLost(self.nsqd, reason), failed=not self._closing)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             lost = ConnectionLost(self.nsqd, f"the connection broke: {error.__cause__ or error!r}")
             lost.__cause__ = error
@@ -219,16 +221,11 @@ class Connection(Generic[SourceT, MessageT]):
         )
 
     async def _write(self) -> None:
-        timeout = self._options.write_timeout
         try:
-            await write(
-                self._stream,
-                self.outbox,
-                timeout=timeout,
-                sent=self._receiver.progressed,
-            )
+            await write(self._stream, self.outbox, sent=self._receiver.progressed)
         except TimeoutError:
-            self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within write_timeout={timeout} s"))
+            limit = f"write_timeout={self._options.write_timeout} s"
+            self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within {limit}"))
         except anyio.BrokenResourceError:
             # nsqd has hung up, perhaps after an error frame that says why. The reader, which finds that
             # frame or the end of the stream, cancels this wait.
@@ -308,7 +305,12 @@ async def open_connection(
     :raises PermanentRefusal: if nsqd refuses this client's options, or its subscription, for good
     :raises ConnectionLost: if the connection ends before the block does
     """
-    stream = await dial(address, timeout=options.dial_timeout, dialer=options.dialer)
+    stream = await dial(
+        address,
+        timeout=options.dial_timeout,
+        write_timeout=options.write_timeout,
+        dialer=options.dialer,
+    )
     try:
         connection = Connection(address, options, stream, receiver)
         await connection.shake_hands(accepted_before=accepted_before)

@@ -77,15 +77,17 @@ class Handshake(Generic[SourceT, MessageT]):
         self._source = source
         self._options = options
         self._accepted_before = False
-        self._received = b""
+        self._received: bytes = b""
+        self._position = 0  # up to where it was decoded
         self._awaited = _FIRST
 
     async def run(self, *, accepted_before: bool) -> Negotiated:
         """Do it.
 
-        :param accepted_before: whether an nsqd has accepted the same secret before, so that a failed AUTH is
-            the auth server's fault, which passes
-        :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails
+        :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH is
+            the auth server's fault, and failed TLS that of one nsqd or of the way to it: both pass
+        :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails; a
+            `HandshakeFailed` if ``accepted_before``
         :raises PermanentRefusal: if nsqd refuses the options or the secret
         :raises HandshakeFailed: if the peer is no nsqd, hangs up, or takes longer than ``handshake_timeout``
         """
@@ -105,26 +107,25 @@ class Handshake(Generic[SourceT, MessageT]):
             hint = ": is this nsqd's TCP port?" if self._awaited == _FIRST else ""
             raise self._failed(f"the peer closed the connection before the {self._awaited}{hint}") from None
         except ssl.SSLError as error:
-            raise self._tls_failed(error) from error
+            raise self._tls_failed(_tls_reason(error)) from error
         except (anyio.BrokenResourceError, OSError) as error:
             # A server that wants another certificate of the client says so only after the handshake of
             # TLS 1.3, as an alert in place of its first bytes.
             if isinstance(error.__cause__, ssl.SSLError):
-                raise self._tls_failed(error.__cause__) from error
+                raise self._tls_failed(_tls_reason(error.__cause__)) from error
             reason = f"the connection broke before the {self._awaited}: {error.__cause__ or error!r}"
             raise self._failed(reason) from error
         except ProtocolError as error:
             raise self._failed(str(error)) from error
-        return Negotiated(self._stream, self._received, identity, authorization)
+        return Negotiated(self._stream, self._take_received(), identity, authorization)
 
     async def _identify(self) -> IdentifyReply:
         options = self._options
         data = await self._command(Command.IDENTIFY, MAGIC_V2 + commands.identify(identify_payload(options)))
         identity = IdentifyReply.parse(data, options)
         if options.tls and not identity.tls_v1:
-            raise TLSFailed(
-                self._nsqd, "it declines TLS: start it with --tls-cert and --tls-key, or connect without tls"
-            )
+            remedy = "start it with --tls-cert and --tls-key, or connect without tls"
+            raise self._tls_failed(f"it declines TLS: {remedy}")
         for layer, asked, granted in (
             ("tls", bool(options.tls), identity.tls_v1),
             ("snappy", options.snappy, identity.snappy),
@@ -209,10 +210,11 @@ class Handshake(Generic[SourceT, MessageT]):
     async def _frame(self) -> Frame:
         """The next frame, and not a byte behind it."""
         while True:
-            if not self._received:
+            if self._position == len(self._received):
                 self._received = await self._stream.receive(CHUNK_SIZE)
-            missing = self._decoder.missing
-            piece, self._received = self._received[:missing], self._received[missing:]
+                self._position = 0
+            piece = self._received[self._position : self._position + self._decoder.missing]
+            self._position += len(piece)
             messages, frames = self._decoder.feed(piece, self._source)
             if messages:
                 raise ProtocolError(f"a message came before the {self._awaited}")
@@ -220,13 +222,21 @@ class Handshake(Generic[SourceT, MessageT]):
                 return frames[0]
 
     def _take_received(self) -> bytes:
-        received, self._received = self._received, b""
+        received = self._received[self._position :]
+        self._received = b""
+        self._position = 0
         return received
 
     def _failed(self, reason: str) -> HandshakeFailed:
         return HandshakeFailed(self._nsqd, reason)
 
-    def _tls_failed(self, error: ssl.SSLError) -> TLSFailed:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return TLSFailed(self._nsqd, f"its certificate is not accepted: {error.verify_message}")
-        return TLSFailed(self._nsqd, f"TLS failed: {error.reason or error}")
+    def _tls_failed(self, reason: str) -> HandshakeFailed | TLSFailed:
+        if self._accepted_before:
+            return self._failed(f"{reason}; TLS worked before with these options")
+        return TLSFailed(self._nsqd, reason)
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    return f"TLS failed: {error.reason or error}"

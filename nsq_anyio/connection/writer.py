@@ -14,8 +14,8 @@ from anyio.abc import ByteStream
 
 __all__ = ["Outbox", "SendNow", "write"]
 
-SendNow = Callable[[bytes], int]
-"""Sends what the system takes without waiting, and returns how many bytes that were."""
+SendNow = Callable[[bytes, list[int]], None]
+"""Sends what the system takes without waiting, and appends how many bytes that were; nothing for none."""
 
 
 class Outbox:
@@ -25,7 +25,7 @@ class Outbox:
     :ivar send_now: of the stream, if it has one
     """
 
-    __slots__ = ("_closed", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
+    __slots__ = ("_closed", "_cut", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
 
     def __init__(self, taken: Callable[[], None]) -> None:
         self.send_now: SendNow | None = None
@@ -34,14 +34,17 @@ class Outbox:
         self._wake: anyio.Event | None = None
         self._idle: anyio.Event | None = None
         self._sending = False
+        self._cut = False  # whether the first of the items is the rest of what was sent
         self._closed = False
 
     def put(self, command: bytes) -> None:
         """Queue one whole command; never blocks. After `close` it goes nowhere."""
         self._items.append(command)
-        if self._wake is not None:
-            self._wake.set()
-            self._wake = None
+        self._wake_writer()
+
+    def put_first(self, command: bytes) -> None:
+        """Queue a command ahead of the others."""
+        self._items.insert(int(self._cut), command)
 
     def put_last(self, command: bytes) -> None:
         """Queue a command to which nothing will be added, as nsqd waits for it, and send all at once.
@@ -55,37 +58,66 @@ class Outbox:
         self._items.append(command)
         data = self._take_now()
         try:
-            sent = self.send_now(data)
+            rest = self.send_what_fits(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            sent = 0  # the writer meets the same, and ends the connection
-        self._sending = False
-        if sent < len(data):
-            self.put(data[sent:])
-        elif self._idle is not None:
-            self._wake_idle()
+            rest = data  # the writer meets the same, and ends the connection
+        self._not_sent(rest)
 
     async def take(self) -> bytes:
         """Wait for commands, and take all that are queued; none if `put_last` was first.
 
         Nothing comes any more after `close`.
+
+        :raises anyio.BrokenResourceError: if commands were lost, as a signal handler raised amid `put_last`
         """
-        if self._closed or not self._items:
+        if self._closed or (not self._items and not self._sending):
             self._wake = anyio.Event()
             await self._wake.wait()
+        if self._sending:
+            raise anyio.BrokenResourceError("an exception of a signal handler interrupted a send")
         return self._take_now()
 
     def _take_now(self) -> bytes:
-        if self._sending or self._closed or not self._items:
+        if self._closed or not self._items:
             return b""
-        items, self._items = self._items, []
         self._sending = True
+        items, self._items = self._items, []
+        self._cut = False
         self._taken()
         return b"".join(items)
 
+    def send_what_fits(self, data: bytes) -> bytes:
+        """Send what the stream takes without waiting of what was taken; return the rest.
+
+        :raises anyio.BrokenResourceError: if the connection broke
+        :raises anyio.ClosedResourceError: if the stream was closed on this side
+        """
+        if self.send_now is None:
+            return data
+        sent: list[int] = []
+        try:
+            self.send_now(data, sent)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise
+        except BaseException:
+            # A signal handler raised, most likely right after the system call. What the system took must not
+            # go twice, and the rest must go: the messages in flight are still to be handed back.
+            self._not_sent(data[sum(sent) :])
+            raise
+        return data[sent[0] :] if sent else data
+
     def sent(self) -> None:
         """What `take` returned is with the kernel."""
+        self._not_sent(b"")
+
+    def _not_sent(self, rest: bytes) -> None:
+        """The send is over, and left so much; that goes first in the next one."""
         self._sending = False
-        if not self._items:
+        if rest:
+            self._items.insert(0, rest)
+            self._cut = True
+            self._wake_writer()
+        elif not self._items:
             self._wake_idle()
 
     async def flushed(self) -> None:
@@ -101,26 +133,28 @@ class Outbox:
         self._items.clear()
         self._wake_idle()
 
+    def _wake_writer(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
+            self._wake = None
+
     def _wake_idle(self) -> None:
         if self._idle is not None:
             self._idle.set()
             self._idle = None
 
 
-async def write(stream: ByteStream, outbox: Outbox, *, timeout: float, sent: Callable[[], None]) -> None:
+async def write(stream: ByteStream, outbox: Outbox, *, sent: Callable[[], None]) -> None:
     """Send what the outbox gets, until cancelled.
 
-    :param timeout: seconds for one send, after which the peer counts as lost
     :param sent: called when the kernel has what was queued; not for what `Outbox.put_last` sent
-    :raises TimeoutError: if the peer takes no bytes for ``timeout`` seconds
+    :raises TimeoutError: if the peer takes no bytes for so long as the stream allows
     """
     while True:
         data = await outbox.take()
         if data:
-            if outbox.send_now is not None:  # most sends need no waiting, and then no deadline either
-                data = data[outbox.send_now(data) :]
+            data = outbox.send_what_fits(data)  # most sends need no waiting
             if data:
-                with anyio.fail_after(timeout):
-                    await stream.send(data)
+                await stream.send(data)
             outbox.sent()
         sent()

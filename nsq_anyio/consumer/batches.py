@@ -49,9 +49,11 @@ class Batches:
             with anyio.move_on_after(self._max_wait):
                 while len(batch) < self._max_size:
                     batch += inbox.take_ready(self._max_size - len(batch))
-                    if len(batch) == self._max_size or (not len(inbox) and self._is_starved()):
+                    # What is left there is to be given up. That takes as long as `on_give_up` does, which
+                    # neither the others should wait for nor `max_wait` cut short: the next batch begins so.
+                    if len(batch) == self._max_size or len(inbox) or self._is_starved():
                         break
-                    batch.append(await inbox.take())
+                    await inbox.wait()
         except StopAsyncIteration:
             pass  # the last batch; the next call raises it again
         except BaseException:

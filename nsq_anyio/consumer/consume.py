@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 
 from ..address import nsqd_addresses
+from ..block import Block
 from ..checks import check_integer
 from ..connection import prepared
 from ..errors import InvalidOption
@@ -76,7 +77,7 @@ def consume(
     check_integer("max_in_flight", max_in_flight, 0, special=(None,))
     if limiter is not None and not isinstance(limiter, anyio.CapacityLimiter):
         raise InvalidOption(f"limiter={limiter!r} is not valid: use an anyio.CapacityLimiter")
-    return Consumer(
+    consumer = Consumer(
         topic,
         channel,
         nsqds=() if nsqd is None else nsqd_addresses(nsqd),
@@ -87,7 +88,8 @@ def consume(
         on_event=on_event,
         options=options or ConsumerOptions(),
         connection=prepared(connection or ConnectionOptions()),
-    ).running()
+    )
+    return Block(consumer.running(), Consumer, "async with nsq.consume(...) as consumer:")
 
 
 def _urls(value: str | Sequence[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import anyio
 from ..address import NsqdAddress
 from ..checks import check_integer, check_seconds
 from ..connection.background import Background
+from ..connection.stray import is_stray
 from ..errors import Closed
 from ..events import Emitter, EventHook, GaveUp, HandlerFailed
 from ..options import ConnectionOptions, ConsumerOptions
@@ -20,7 +21,7 @@ from .discovery import Discovery
 from .handler import Handler, Workers
 from .inbox import Inbox
 from .message import Message
-from .statistics import ConsumerStatistics, Counters
+from .statistics import ConsumerStatistics, Counters, connection_statistics
 from .supervisor import Supervisor
 
 __all__ = ["Consumer", "GiveUp"]
@@ -80,7 +81,7 @@ class Consumer:
         )
         if max_in_flight is None:
             max_in_flight = 1 if limiter is None else int(min(limiter.total_tokens, 2**31))
-        self._supervisor.max_in_flight = max_in_flight
+        self._supervisor.distribution.max_in_flight = max_in_flight
         self._background = Background(self._supervisor.run, self._shut_down)
 
     def __repr__(self) -> str:
@@ -114,12 +115,11 @@ class Consumer:
 
         :param handler: an async function of one message
         :param concurrency: how many run at a time, 1 or more; default 1
-        :raises InvalidOption: if ``concurrency`` is out of range
+        :raises InvalidOption: if ``concurrency`` is out of range, or ``handler`` is not async
         :raises Closed: outside the block
         """
         check_integer("concurrency", concurrency, 1)
         self._check_open()
-        self._offer(concurrency)
         workers = Workers(
             self._inbox,
             handler,
@@ -128,6 +128,7 @@ class Consumer:
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
             cancel_at_deadline=self._options.cancel_at_deadline,
         )
+        self._offer(concurrency)
         await workers.run(concurrency)
 
     def batches(self, max_size: int, max_wait: float = 1.0) -> Batches:
@@ -149,11 +150,11 @@ class Consumer:
 
     def pause(self) -> None:
         """Receive nothing more until `resume`; what was received can be taken and answered."""
-        self._supervisor.pause(paused=True)
+        self._pause(paused=True)
 
     def resume(self) -> None:
         """Receive again, after `pause`."""
-        self._supervisor.pause(paused=False)
+        self._pause(paused=False)
 
     def stop(self) -> None:
         """Take no more messages: iterations end, `run` returns once its handlers have ended.
@@ -179,7 +180,7 @@ class Consumer:
 
         With a shared limiter it bounds this consumer's part.
         """
-        return self._supervisor.max_in_flight
+        return self._supervisor.distribution.max_in_flight
 
     @max_in_flight.setter
     def max_in_flight(self, value: int) -> None:
@@ -221,7 +222,7 @@ class Consumer:
             in_flight=self.in_flight,
             waiting=len(self._inbox),
             backoff_level=supervisor.throttle.level,
-            per_connection=tuple(subscription.snapshot() for subscription in subscriptions),
+            per_connection=tuple(map(connection_statistics, subscriptions)),
             **asdict(total),
         )
 
@@ -253,10 +254,14 @@ class Consumer:
             self._set_max_in_flight(wanted)
 
     def _set_max_in_flight(self, value: int) -> None:
-        self._supervisor.max_in_flight = value
+        self._supervisor.distribution.max_in_flight = value
         if not self._limiter_is_shared:
             self._limiter.total_tokens = max(value, 1)
-        self._supervisor.balance()
+        self._supervisor.distribution.balance()
+
+    def _pause(self, *, paused: bool) -> None:
+        self._supervisor.distribution.paused = paused
+        self._supervisor.distribution.balance()
 
     async def _give_up(self, message: Message) -> None:
         try:
@@ -264,12 +269,13 @@ class Consumer:
                 result = self._on_give_up(message)
                 if inspect.isawaitable(result):
                     await result
-        except Exception as error:  # noqa: BLE001 - the message must not be lost with its last chance
-            self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
-            message.answer_for(error)
         except BaseException as error:
-            message.answer_for(error)
-            raise
+            failed = isinstance(error, Exception) or is_stray(error)
+            if failed:
+                self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
+            message.answer_for(error)  # it must not be lost with its last chance
+            if not failed:
+                raise
         else:
             self._emit(GaveUp(message.nsqd, message.id, message.attempts))
             message.give_up()

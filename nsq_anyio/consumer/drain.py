@@ -6,9 +6,10 @@ import anyio
 
 from ..errors import ConnectionFailed
 from ..events import ConnectionClosed, Disconnected
+from ..protocol import commands
 from .subscription import Subscription
 
-__all__ = ["drain", "retire"]
+__all__ = ["drain", "hand_back_at_once", "retire"]
 
 _FLOWING = 1.0
 """Seconds without a message after which a connection counts as quiet."""
@@ -54,6 +55,24 @@ async def retire(subscription: Subscription, drain_timeout: float, close_timeout
             await subscription.answered.wait()
     with anyio.move_on_after(close_timeout):
         await drain(subscription)
+
+
+def hand_back_at_once(subscription: Subscription) -> None:
+    """Hand back what is unanswered without waiting for anything, where no `drain` has come to its end.
+
+    So it is when the event loop ends first: `asyncio.run` cancels all tasks when its main one is over, the
+    connection's reader and writer among them. Where layers lie over the socket nothing can be sent.
+    """
+    connection = subscription.connection
+    if connection is None or connection.ended or subscription.released.is_set():
+        return
+    if not subscription.stopping:
+        subscription.stopping = True
+        # Before the answers, or nsqd would push what is requeued to this connection again.
+        connection.outbox.put_first(commands.CLS)
+    subscription.requeue_all(list(subscription.in_flight.values()))
+    connection.outbox.put_last(commands.NOP)  # all that is queued goes with it
+    connection.half_close_now()
 
 
 async def _settle(subscription: Subscription) -> None:

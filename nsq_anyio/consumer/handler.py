@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 
-from ..errors import Discard, Requeue
-from ..events import Emitter, HandlerFailed
+from ..connection.background import ungrouped
+from ..connection.stray import is_stray
+from ..errors import Discard, InvalidOption, Requeue
+from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from .deadlines import DeadlineWatch, Worker
+from .handler_check import check_handler, not_awaitable
 from .inbox import Inbox, Stop
 from .message import Message, signal_in
 
@@ -17,6 +21,9 @@ __all__ = ["Handler", "Workers"]
 Handler = Callable[[Message], Awaitable[object]]
 """An async function of one message. Returning finishes it; raising requeues it, or as `Requeue` and
 `Discard` say."""
+
+
+_NOTHING_YET = object()
 
 
 class Workers:
@@ -28,6 +35,7 @@ class Workers:
     :param drain_timeout: seconds for running handlers once the inbox has stopped
     :param cancelled_drain_timeout: the same once the surrounding scope is cancelled
     :param cancel_at_deadline: whether handlers are cancelled when their message times out
+    :raises InvalidOption: if the handler is not an async function
     """
 
     def __init__(
@@ -40,6 +48,7 @@ class Workers:
         cancelled_drain_timeout: float,
         cancel_at_deadline: bool,
     ) -> None:
+        check_handler(handler)
         self._inbox = inbox
         self._handler = handler
         self._emit = emit
@@ -49,23 +58,41 @@ class Workers:
         self._deadlines = DeadlineWatch()
         self._stop = Stop()
         self._handling = anyio.CancelScope(shield=True)
+        self._watching = anyio.CancelScope()
+        self._invalid: InvalidOption | None = None
+        self._warned = False
 
     async def run(self, concurrency: int) -> None:
-        """Handle messages, ``concurrency`` at a time, until the inbox stops."""
-        async with anyio.create_task_group() as group:
-            # In a task of its own: no shield stops asyncio's `Task.cancel`, which comes to the calling task.
-            group.start_soon(self._handle, concurrency)
-            await self._watch()
+        """Handle messages, ``concurrency`` at a time, until the inbox stops.
+
+        :raises InvalidOption: if the handler turns out to be no async function
+        """
+        with ungrouped():
+            async with anyio.create_task_group() as group:
+                # In a task of its own: no shield stops asyncio's `Task.cancel`, which comes to the calling
+                # task.
+                group.start_soon(self._handle, concurrency)
+                with self._watching:
+                    await self._watch()
+        if self._invalid is not None:
+            raise self._invalid
+        if self._watching.cancelled_caught and not self._inbox.stopped:
+            raise anyio.get_cancelled_exc_class()("the workers of run() were cancelled")
 
     async def _handle(self, concurrency: int) -> None:
-        with self._handling:
-            async with anyio.create_task_group() as tasks:
-                if self._cancel_at_deadline:
-                    tasks.start_soon(self._deadlines.run)
-                async with anyio.create_task_group() as workers:
-                    for _ in range(concurrency):
-                        workers.start_soon(self._work)
-                tasks.cancel_scope.cancel()
+        try:
+            with self._handling:
+                async with anyio.create_task_group() as tasks:
+                    if self._cancel_at_deadline:
+                        tasks.start_soon(self._deadlines.run)
+                    async with anyio.create_task_group() as workers:
+                        for _ in range(concurrency):
+                            workers.start_soon(self._work)
+                    tasks.cancel_scope.cancel()
+        finally:
+            # Without workers nobody takes messages: where asyncio's `Task.cancel` has ended one of them, and
+            # the group with it, `run` must not wait on.
+            self._watching.cancel()
 
     async def _watch(self) -> None:
         """Start the clock for running handlers, when messages stop or this task is cancelled."""
@@ -88,6 +115,7 @@ class Workers:
 
     async def _take_and_handle(self, worker: Worker) -> None:
         scope, deadlines = worker.scope, self._deadlines
+        returned: Any = _NOTHING_YET
         while not scope.cancel_called:
             try:
                 message = await self._inbox.take(self._stop)
@@ -97,19 +125,38 @@ class Workers:
             if message.delivery.deadline < deadlines.next_look:
                 deadlines.look_earlier()
             try:
-                await self._handler(message)
+                returned = self._handler(message)
+                result = await returned
             except Exception as error:  # noqa: BLE001 - a failing handler is an event, never a dead worker
-                self._failed(message, error)
+                self._failed(message, error, returned)
             except BaseException as error:
-                message.answer_for(error)
-                raise
+                if not is_stray(error):
+                    message.answer_for(error)
+                    raise
+                self._failed(message, error, returned)
             else:
                 message.answer_for(None)
+                if result is False:
+                    self._warn_of_false(message)
             finally:
                 worker.message = None
 
-    def _failed(self, message: Message, error: Exception) -> None:
+    def _failed(self, message: Message, error: BaseException, returned: object) -> None:
+        if isinstance(error, TypeError) and returned is not _NOTHING_YET:
+            self._invalid = self._invalid or not_awaitable(self._handler, returned)
+            if self._invalid is not None:
+                # It would be so with each message. This one is for a program that was put right.
+                if not message.responded:
+                    message.requeue(0, backoff=False)
+                self._inbox.end(self._stop)
+                self._watching.cancel()
+                return
         signal = signal_in(error)
         if not isinstance(signal, Requeue | Discard):
             self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
         message.answer_for(signal)
+
+    def _warn_of_false(self, message: Message) -> None:
+        if not self._warned:
+            self._warned = True
+            self._emit(HandlerReturnedFalse(message.nsqd, message.id))

@@ -121,7 +121,7 @@ class Inbox:
                 self._rested()
                 continue  # `stop` may have been reached meanwhile, and would not wake this taker
             if not self._messages:
-                await self._wait()
+                await self._wait_for_put()
                 continue
             message = self._messages.popleft()
             self._since_checkpoint += 1
@@ -131,6 +131,15 @@ class Inbox:
                 await self._give_up(message)
                 continue
             return message
+
+    async def wait(self) -> None:
+        """Wait until something is put in.
+
+        :raises StopAsyncIteration: once `stop` is called
+        """
+        if self._stop.reached:
+            raise StopAsyncIteration
+        await self._wait_for_put()
 
     def take_ready(self, most: int) -> list[Message]:
         """Take what `take` would return without waiting, up to ``most``, all in one step.
@@ -154,7 +163,7 @@ class Inbox:
         self._checkpoint_at = time.monotonic()
         self._now = anyio.current_time()
 
-    async def _wait(self) -> None:
+    async def _wait_for_put(self) -> None:
         event = anyio.Event()
         self._takers.append(event)
         try:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self, cast
 import anyio
 
 from ..connection.background import background_tasks
+from ..connection.stray import is_stray
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
-from ..policy.backoff import Result
 
 if TYPE_CHECKING:
     from .subscription import Subscription
@@ -144,9 +144,17 @@ class Message:
 
         After nsqd's ``max_msg_timeout`` the message times out all the same.
         """
+        stray: BaseException | None = None
         async with background_tasks() as tasks:
             tasks.start_soon(self._keep_touching)
-            yield self
+            try:
+                yield self
+            except BaseException as error:
+                if not is_stray(error):
+                    raise
+                stray = error  # the task group might take it for its own cancellation, and end it
+        if stray is not None:
+            raise stray
 
     async def _keep_touching(self) -> None:
         while self.delivery.deadline < self.delivery.hard_deadline:
@@ -159,7 +167,7 @@ class Message:
         """Finish a message that was tried too often; that says nothing of how the handlers do."""
         if not self._responded:
             self._responded = True
-            self.delivery.subscription.finish(self, Result.NEUTRAL)
+            self.delivery.subscription.finish(self, handled=False)
 
     def answer_for(self, error: BaseException | None) -> None:
         """Answer by how its processing ended, unless it has its answer: FIN for None, else REQ."""
@@ -173,10 +181,14 @@ class Message:
             case Discard(reason=reason):
                 self.delivery.subscription.discarded(self, reason)
                 self.finish()
-            case Exception():
+            case _ if isinstance(error, Exception) or is_stray(error):
                 self.requeue()
+            case SystemExit() | KeyboardInterrupt():
+                # The program ends, and with it the block, which hands the message back after CLS. Before
+                # that nsqd would push it to this connection again.
+                pass
             case _:
-                # Cancelled, or the program ends: not the message's fault; another consumer gets it at once.
+                # Cancelled: not the message's fault; another consumer gets it at once.
                 if self.delivery.subscription.holds(self):
                     self.requeue(0, backoff=False)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 import anyio
 
 from ..address import NsqdAddress
 from ..connection import Connection, Request
-from ..errors import ProtocolError
 from ..events import (
     Emitter,
     MessageDiscarded,
@@ -22,20 +20,22 @@ from ..events import (
 )
 from ..options import ConsumerOptions
 from ..policy.backoff import Result
+from ..policy.outstanding import Outstanding
 from ..policy.rdy import ConnectionRdy
 from ..policy.requeue import requeue_delay
 from ..protocol import commands, session
-from ..protocol.identify import IdentifyReply
 from .budget import Slot
+from .in_flight import InFlightLimit, register
 from .inbox import Inbox
+from .loop_watch import LoopWatch
 from .message import Delivery, Message
-from .statistics import ConnectionStatistics, Counters
+from .statistics import Counters
 from .throttle import Throttle
 
 __all__ = ["Subscription"]
 
-_MOST_HELD = 3
-"""Times max_rdy_count, which bounds what nsqd has in flight; what it has timed out stays until a tick."""
+_MOST_GONE = 8
+"""Messages let go of that may lie in the inbox, or as many as are in flight."""
 
 
 class Subscription:
@@ -58,6 +58,7 @@ class Subscription:
         options: ConsumerOptions,
         emit: Emitter,
         look_again: Callable[[], None],
+        loop_watch: LoopWatch,
     ) -> None:
         self.address = address
         self.nsqd: str = str(address)
@@ -68,6 +69,8 @@ class Subscription:
         self.in_flight: dict[bytes, Message] = {}
         self.turn_changed_at: float = 0.0
         self.last_message_at: float = 0.0
+        self.last_arrival: float = 0.0
+        self.outstanding: Outstanding = Outstanding()
         self.counters: Counters = Counters()
         self.released: anyio.Event = anyio.Event()
         self.connection: Connection[Delivery, Message] | None = None
@@ -77,6 +80,8 @@ class Subscription:
         self.emit = emit
         self._throttle = throttle
         self._look_again = look_again
+        self._limit = InFlightLimit(loop_watch)
+        self._gone = 0
         self._put: Callable[[bytes], None] = _nowhere
         self._put_last: Callable[[bytes], None] = _nowhere
         self._msg_timeout = 0.0
@@ -116,21 +121,13 @@ class Subscription:
 
     @property
     def needed_slots(self) -> int:
-        """Room for what nsqd may have unanswered here: a lowered RDY leaves the messages in flight."""
-        return max(self.rdy, len(self.in_flight))
+        """Room for what nsqd may have unanswered here, by the RDY counts of now and before."""
+        return max(self.rdy, len(self.in_flight), self.outstanding.beyond(self.answers))
 
-    def snapshot(self) -> ConnectionStatistics:
-        """What can be told of it now."""
-        connection = self.connection
-        return ConnectionStatistics(
-            nsqd=self.nsqd,
-            identity=connection.identity if connection else IdentifyReply(),
-            authorization=connection.authorization if connection else None,
-            rdy=self.rdy,
-            max_rdy_count=self.max_rdy_count,
-            in_flight=len(self.in_flight),
-            **dataclasses.asdict(self.counters),
-        )
+    @property
+    def answers(self) -> int:
+        """How many messages were answered."""
+        return self.counters.finished + self.counters.requeued
 
     def rdy_state(self) -> ConnectionRdy[Subscription]:
         """What the policy decides on."""
@@ -141,6 +138,7 @@ class Subscription:
             self.turn_changed_at,
             self.last_message_at,
             len(self.in_flight),
+            self.outstanding.beyond(self.answers),
         )
 
     def set_rdy(self, rdy: int, now: float) -> None:
@@ -149,7 +147,10 @@ class Subscription:
             return
         if (rdy == 0) != (self.rdy == 0):
             self.turn_changed_at = now
+        if rdy < self.rdy:
+            self.outstanding.lowered(self.rdy, self.answers, now)
         self.rdy = rdy
+        self._limit.asked(rdy)
         self._put(commands.rdy(rdy))
         self.emit(RdyChanged(self.nsqd, rdy))
 
@@ -157,6 +158,7 @@ class Subscription:
 
     def arrival(self, now: float) -> Delivery:
         """Return what the messages of one chunk have in common."""
+        self.last_arrival = now
         return Delivery(self, now + self._msg_timeout, now + self._max_msg_timeout)
 
     def received(self, messages: list[Message], now: float) -> None:
@@ -164,16 +166,10 @@ class Subscription:
         self.counters.received += len(messages)
         was_idle = now - self.last_message_at >= self._options.lend_after
         self.last_message_at = now
-        in_flight = self.in_flight
-        for message in messages:
-            if message.attempts > 1:
-                self._replace(message, now)
-            in_flight[message.wire_id] = message
-        if len(in_flight) > _MOST_HELD * self.max_rdy_count:
-            raise ProtocolError(
-                f"nsqd pushed messages beyond RDY: {len(in_flight)} are unanswered, with RDY {self.rdy} and "
-                f"a max_rdy_count of {self.max_rdy_count}"
-            )
+        for found in register(self.in_flight, messages):
+            self._delivered_again(found, now)
+        if len(self.in_flight) > self._limit.count:
+            self._limit.exceeded(len(self.in_flight), self._msg_timeout, now)
         if self.stopping:
             self.requeue_all(messages)
         else:
@@ -198,16 +194,16 @@ class Subscription:
 
     # Answers to messages
 
-    def finish(self, message: Message, result: Result = Result.SUCCESS) -> None:
-        """FIN."""
+    def finish(self, message: Message, *, handled: bool = True) -> None:
+        """FIN; of a message that was ``handled`` it counts as a success."""
         found = self.in_flight.pop(message.wire_id, None)
         if found is message:
             self.counters.finished += 1
             self._answer(commands.fin(message.wire_id))
             if self.emit.has_hook:
                 self.emit.to_hook(MessageFinished(self.nsqd, message.id, message.attempts))
-            if self._throttle.engaged:
-                self._throttle.result(result)
+            if handled and self._throttle.engaged:
+                self._throttle.result(Result.SUCCESS)
         else:
             self._late(found)
 
@@ -239,7 +235,8 @@ class Subscription:
                 message.attempts, base=options.requeue_delay, maximum=options.max_requeue_delay
             )
         self.counters.requeued += 1
-        self._answer(commands.req(message.wire_id, round(delay * 1000)))
+        command = commands.req(message.wire_id, round(delay * 1000))
+        (self._answer if backoff else self._put)(command)  # the latter leaves CLS room, see `drain.py`
         if self.emit.has_hook:
             self.emit.to_hook(MessageRequeued(self.nsqd, message.id, message.attempts, delay))
         self._throttle.result(Result.FAILURE if backoff else Result.NEUTRAL)
@@ -271,7 +268,7 @@ class Subscription:
         self.emit(MessageDiscarded(self.nsqd, message.id, reason))
 
     def requeue_all(self, messages: list[Message]) -> None:
-        """Hand messages back that nobody will process here: others may have them at once."""
+        """Hand messages back that nobody will process here."""
         for message in messages:
             message.requeue(0, backoff=False)
 
@@ -280,21 +277,23 @@ class Subscription:
         expired = [message for message in self.in_flight.values() if message.deadline <= now]
         for message in expired:
             if self.holds(message):  # the hook, told of another one, may have stopped the consumer
+                del self.in_flight[message.wire_id]
                 self._timed_out(message)
         if expired:
             self.progressed()
 
-    def _replace(self, message: Message, now: float) -> None:
-        """A message that is delivered again while it is in flight here has timed out at nsqd."""
-        found = self.in_flight.get(message.wire_id)
-        if found is not None:
-            self._timed_out(found)
-            # By our clock it may have some milliseconds left, but it must not be started any more.
-            found.delivery = Delivery(self, now, found.delivery.hard_deadline)
+    def _delivered_again(self, message: Message, now: float) -> None:
+        # By our clock it may have time left, but it must not be started any more.
+        message.delivery = Delivery(self, now, message.delivery.hard_deadline)
+        self._timed_out(message)
 
     def _timed_out(self, message: Message) -> None:
-        del self.in_flight[message.wire_id]
         self.counters.timed_out += 1
+        self._gone += 1
+        if self._gone > max(len(self.in_flight), _MOST_GONE):
+            # Where nobody takes messages for long, what nsqd delivers again and again must not pile up.
+            self._gone = 0
+            self._inbox.discard(lambda other: other.delivery.subscription is self and not self.holds(other))
         self.emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
         if self._options.backoff_on_timeout:
             self._throttle.result(Result.FAILURE)
@@ -311,6 +310,7 @@ class Subscription:
         if self.stopping:
             return
         self.stopping = True
+        self.outstanding.lowered(self.rdy, self.answers, anyio.current_time())
         self.rdy = 0
         if self.connection is not None and not self.connection.ended:
             self.close_wait = self.connection.stop_messages()

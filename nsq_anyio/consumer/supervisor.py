@@ -1,4 +1,4 @@
-"""Keeps a consumer's connections in line with what is wanted, and spreads the budget over them.
+"""Keeps a consumer's connections in line with what is wanted.
 
 ::
 
@@ -6,12 +6,15 @@
     ├ discovery        tells which nsqds have the topic (with nsqlookupds)
     ├ one task an nsqd: connect, subscribe, stay until released; static ones reconnect by themselves
     ├ tick             looks at the RDY distribution, and at deadlines
-    ├ throttle         ends the waits of backoff
-    └ slot queue       waits for a first slot, when other consumers hold all of a shared budget
+    └ distribution     spreads the budget over the connections
+      ├ throttle       ends the waits of backoff
+      ├ settle         waits until a lowered RDY count has had its effect
+      └ slot queue     waits for a first slot, when other consumers hold all of a shared budget
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 
@@ -21,14 +24,14 @@ from anyio.abc import TaskGroup
 from ..address import Address, NsqdAddress
 from ..connection import open_connection
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
-from ..events import Connected, ConnectFailed, Disconnected, Emitter, Subscribed
+from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
-from ..policy.rdy import RdyPolicy, plan
 from ..policy.reconnect import ReconnectDelay
-from .budget import Budget
 from .discovery import Discovery
-from .drain import drain, retire
+from .distribution import Distribution
+from .drain import drain, hand_back_at_once, retire
 from .inbox import Inbox
+from .loop_watch import LoopWatch
 from .statistics import Counters
 from .subscription import Subscription
 from .throttle import Throttle
@@ -62,28 +65,21 @@ class Supervisor:
         self.channel = channel
         self.subscriptions: dict[NsqdAddress, Subscription] = {}
         self.closed_counters: Counters = Counters()
-        self.max_in_flight: int = 0
-        self.paused: bool = False
         self.subscribed: anyio.Event = anyio.Event()
         self._nsqds = nsqds
         self._discovery = discovery
         self._inbox = inbox
-        self._budget = Budget(limiter, options.rdy_redistribute_interval, self.balance)
         self._options = options
         self._connection_options = connection_options
         self._emit = emit
         self._fail = fail
         self._rng = random.Random()
-        self._rdy_policy = RdyPolicy(
-            options.low_rdy_idle_timeout,
-            options.low_rdy_timeout,
-            options.lend_after if options.rdy_policy == "lend" else None,
-        )
-        self.throttle: Throttle = Throttle(options, self._rng, emit, self.balance, fail)
+        self.distribution: Distribution = Distribution(self.subscriptions, limiter, options, emit, fail)
+        self.throttle: Throttle = self.distribution.throttle
+        self._loop_watch = LoopWatch()
+        self._msg_timeout = math.inf  # the shortest that an nsqd has named
         self._dialled: set[Address] = set()
         self._stopping = False
-        self._starved = anyio.Event()
-        self._balancing = False
         self._refused = False
         self._accepted = False  # by any nsqd
 
@@ -99,8 +95,7 @@ class Supervisor:
                     lambda: self._prune_vanished(tasks),
                 )
             tasks.start_soon(self._tick)
-            tasks.start_soon(self._queue_for_slots)
-            tasks.start_soon(self.throttle.run)
+            tasks.start_soon(self.distribution.run)
 
     # Connections
 
@@ -157,18 +152,23 @@ class Supervisor:
             throttle=self.throttle,
             options=self._options,
             emit=self._emit,
-            look_again=self.balance,
+            look_again=self.distribution.balance,
+            loop_watch=self._loop_watch,
         )
         subscribed_at: float | None = None
+        self.distribution.opens(address)
         try:
             async with open_connection(
                 address, self._connection_options, subscription, accepted_before=self._accepted
             ) as connection:
                 self._accepted = True
                 self._emit(Connected(str(address), connection.identity.version))
-                subscription.attach(connection, anyio.current_time())
+                attached_at = anyio.current_time()
+                subscription.attach(connection, attached_at)
+                self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
                 await connection.subscribe(self.topic, self.channel)
                 subscribed_at = anyio.current_time()
+                subscription.outstanding.measured(subscribed_at - attached_at)
                 self._add(subscription)
                 try:
                     await subscription.released.wait()
@@ -184,6 +184,8 @@ class Supervisor:
             happened = ConnectFailed if subscribed_at is None else Disconnected
             lasted = 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at
             self._emit(happened(str(address), error, None if self._stopping else retry_after(lasted)))
+        finally:
+            self.distribution.opened(address)
         return subscribed_at is not None
 
     def _add(self, subscription: Subscription) -> None:
@@ -192,88 +194,35 @@ class Supervisor:
         self.subscribed.set()
         if self._stopping:
             subscription.stop()
-        self.balance()
+        self.distribution.opened(subscription.address)
 
     def _remove(self, subscription: Subscription) -> None:
         del self.subscriptions[subscription.address]
+        hand_back_at_once(subscription)
         subscription.detach()
-        self._budget.give_back(subscription.slots)
+        self.distribution.give_back(subscription.slots)
         subscription.slots = []
         self.closed_counters.add(subscription.counters)
         subscription.counters = self.closed_counters  # counts the answers that come too late
-        self.balance()
+        self.distribution.balance()
 
-    # The budget
-
-    def pause(self, *, paused: bool) -> None:
-        """Stop receiving, or go on."""
-        self.paused = paused
-        self.balance()
-
-    def balance(self) -> None:
-        """Spread the budget: lower first, return what came free, then raise."""
-        if self._balancing or self._stopping:
-            return  # set_rdy may lead back here
-        self._balancing = True
-        try:
-            self._balance(anyio.current_time())
-        finally:
-            self._balancing = False
-
-    def _balance(self, now: float) -> None:
-        subscriptions = list(self.subscriptions.values())
-        wanted = 0 if self.paused else min(self.max_in_flight, self._budget.share(now))
-        budget = self.throttle.bound(wanted)
-        staying = [subscription for subscription in subscriptions if not subscription.stopping]
-        # One that is leaving gets no RDY any more, but what is in flight on it takes its room.
-        budget -= sum(len(subscription.in_flight) for subscription in subscriptions if subscription.stopping)
-        states = [subscription.rdy_state() for subscription in staying]
-        lowered, raised = plan(states, max(budget, 0), now, self._rng, self._rdy_policy)
-        for subscription, rdy in lowered.items():
-            subscription.set_rdy(rdy, now)
-        for subscription in subscriptions:
-            self._return_slots(subscription)
-        for subscription, rdy in raised.items():
-            # Where the limiter is shared, others may have taken what the plan counted on.
-            subscription.slots += self._budget.take(rdy - len(subscription.slots), now)
-            granted = min(rdy, len(subscription.slots))
-            if granted > subscription.rdy:
-                subscription.set_rdy(granted, now)
-        used = sum(subscription.needed_slots for subscription in subscriptions)
-        self._budget.return_spare()
-        wants = not self.paused and self.throttle.bound(self.max_in_flight)
-        if staying and wants and not (self._budget.held or used):
-            self._starved.set()
-
-    def _return_slots(self, subscription: Subscription) -> None:
-        surplus = len(subscription.slots) - subscription.needed_slots
-        if surplus > 0:
-            self._budget.give_back(subscription.slots[:surplus])
-            del subscription.slots[:surplus]
-
-    async def _queue_for_slots(self) -> None:
-        while True:
-            await self._starved.wait()
-            await self._budget.wait_for_one()
-            self._starved = anyio.Event()  # only now: each look at the distribution so far has set it again
-            self.balance()
-            self._budget.return_spare()  # which it has not done when the consumer is stopping
+    # The end, and what is looked at until then
 
     async def _tick(self) -> None:
         while True:
-            await anyio.sleep(self._options.rdy_redistribute_interval)
+            blocked = await self._loop_watch.sleep(self._options.rdy_redistribute_interval)
+            if blocked > self._msg_timeout / 2:  # what is kept alive is touched after that time
+                self._emit(LoopBlocked(blocked, self._msg_timeout))
             now = anyio.current_time()
             self._inbox.passed(now)
             for subscription in list(self.subscriptions.values()):
                 subscription.expire(now)
-            self.balance()
-
-    # The end
+            self.distribution.balance()
 
     def stop(self) -> None:
         """Let no more messages come, and hand back those that nobody has taken."""
         self._stopping = True
-        self.throttle.stop()
+        self.distribution.stop()
         for subscription in self.subscriptions.values():
             subscription.stop()
         for message in self._inbox.stop():

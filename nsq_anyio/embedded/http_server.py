@@ -1,15 +1,13 @@
-"""A small HTTP/1.1 server over AnyIO streams, for the HTTP side of the embedded daemons.
+"""A small HTTP/1 server over AnyIO streams.
 
-h11 knows the bytes; this file moves them, bounds them, and survives every peer. No input and no
-vanishing peer ends it; only cancellation or closing the listener does.
+It moves bytes, bounds them, and survives every peer. No input and no vanishing peer ends it; only
+cancellation or closing the listener does. Where HTTP leaves a choice, it does what Go's server does.
 """
 
 from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -18,46 +16,39 @@ import h11
 from anyio.abc import ByteStream, Listener
 
 from ..transport.tls import start_tls
-from .http_messages import Handler, Refusal, Request, Response, error_response, parse_target
+from .http_messages import Handler, PeerVanished, Request, RequestError, Response
+from .http_reader import RECEIVE_SIZE, RequestReader
 from .listener import PEER_GONE, linger, serve_connections
 
 __all__ = ["serve_http"]
 
 _logger = logging.getLogger(__name__)
 
-MAX_HEADER_SIZE = 64 * 1024
-"""Of the request line and all headers; a longer one is answered with 431."""
-
-_RECEIVE_SIZE = 64 * 1024
+_TEXT_HEADER = ("Content-Type", "text/plain; charset=utf-8")
 
 
 async def serve_http(
     listener: Listener[ByteStream],
     handler: Handler,
     *,
-    max_body_size: int,
-    too_large_codes: Mapping[str, str] | None = None,
     request_timeout: float = 30.0,
     tls: ssl.SSLContext | None = None,
 ) -> None:
     """Answer requests until cancelled or until ``listener`` is closed; the caller closes it.
 
-    What ``handler`` raises becomes the answer: `Refusal` its status and code, anything else 500
-    ``INTERNAL_ERROR`` and a logged traceback.
+    A `RequestError` of ``handler`` is answered with its status; anything else that it raises with 500 and a
+    logged traceback. A body is read as far as the handler asks for it, so the handler bounds its size.
 
-    :param max_body_size: bytes; a longer body is answered with 413 and the connection closed
-    :param too_large_codes: the code of that answer by path; others have ``BODY_TOO_BIG``
     :param request_timeout: seconds from the first byte of a request to its last, and for the peer to take
         the answer; idle connections stay open as long as the peer wants. It bounds the TLS handshake as well
     :param tls: for HTTPS; None is plain HTTP
     """
-    limits = _Limits(max_body_size, request_timeout, too_large_codes or {})
 
     async def serve(stream: ByteStream) -> None:
         async with stream:
             secured = stream if tls is None else await _start_tls(stream, tls, request_timeout)
             if secured is not None:
-                await _Connection(secured, handler, limits).run()
+                await _Connection(secured, handler, request_timeout).run()
 
     await serve_connections(listener, serve)
 
@@ -73,117 +64,87 @@ async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, timeout: float) ->
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    max_body_size: int
-    request_timeout: float
-    too_large_codes: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 class _Connection:
     """One connection: requests in turn, each answered before the next is read."""
 
-    def __init__(self, stream: ByteStream, handler: Handler, limits: _Limits) -> None:
+    def __init__(self, stream: ByteStream, handler: Handler, request_timeout: float) -> None:
         self._stream = stream
         self._handler = handler
-        self._limits = limits
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_SIZE)
-        self._method = ""
+        self._request_timeout = request_timeout
+        self._unread = b""
 
     async def run(self) -> None:
         try:
             while await self._wait_for_request() and await self._exchange():
-                self._http.start_next_cycle()
+                pass
         except TimeoutError:
-            _logger.debug("a peer did not take its HTTP response in %s s", self._limits.request_timeout)
-        except PEER_GONE as error:
+            _logger.debug("a peer did not take its HTTP response in %s s", self._request_timeout)
+        except (PeerVanished, *PEER_GONE) as error:
             _logger.debug("a peer vanished from its HTTP connection: %r", error)
 
     async def _wait_for_request(self) -> bool:
         """Wait, however long, for the first byte; False when the peer closes instead."""
-        if self._http.trailing_data[0]:
-            return True
-        await self._receive()
-        return bool(self._http.trailing_data[0])
+        try:
+            self._unread = self._unread or await self._stream.receive(RECEIVE_SIZE)
+        except anyio.EndOfStream:
+            return False
+        return True
 
     async def _exchange(self) -> bool:
         """Read one request and answer it; False when the connection has to end."""
-        complete = False
+        deadline = anyio.current_time() + self._request_timeout
+        reader = RequestReader(self._stream, self._unread, deadline)
+        method = ""
         try:
-            with anyio.fail_after(self._limits.request_timeout):
-                request = await self._read_request()
-            complete = True
-        except TimeoutError:
-            response = error_response(HTTPStatus.REQUEST_TIMEOUT, "REQUEST_TIMEOUT")
-        except h11.RemoteProtocolError as error:
-            response = error_response(error.error_status_hint, "BAD_REQUEST")
-        except Refusal as refusal:
-            response = error_response(refusal.status, refusal.code)
-        else:
+            request = await reader.read_head()
+            method = request.method
             response = await self._answer(request)
-        with anyio.fail_after(self._limits.request_timeout):
-            await self._send_response(response, close=not complete)
-        if not complete:
+            goes_on = await reader.finish()
+        except RequestError as error:
+            response, goes_on = _error_response(error.status), False
+        head = _encode_head(response, is_http_1_0=reader.is_http_1_0, goes_on=goes_on)
+        # The answer to HEAD has the length of a body and none of its bytes.
+        with anyio.fail_after(self._request_timeout):
+            await self._stream.send(head if method == "HEAD" else head + response.body)
+        if goes_on:
+            self._unread = reader.unread
+        else:
             await linger(self._stream)
-        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-
-    async def _read_request(self) -> Request:
-        head = await self._next_event()
-        if not isinstance(head, h11.Request):
-            raise h11.RemoteProtocolError(f"expected a request, got {type(head).__name__}")
-        self._method = head.method.decode("ascii")
-        headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-        path, query = parse_target(head.target.decode("ascii"))
-        # h11 has checked that the length is a number.
-        self._check_body_size(int(headers.get("content-length", "0")), path)
-        body = bytearray()
-        while isinstance(event := await self._next_event(), h11.Data):
-            body += event.data
-            self._check_body_size(len(body), path)
-        return Request(self._method, path, query, headers, bytes(body))
-
-    def _check_body_size(self, size: int, path: str) -> None:
-        if size > self._limits.max_body_size:
-            code = self._limits.too_large_codes.get(path, "BODY_TOO_BIG")
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, code)
-
-    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            if self._http.they_are_waiting_for_100_continue:
-                await self._send(h11.InformationalResponse(status_code=100, headers=[], reason="Continue"))
-            await self._receive()
-        return event
-
-    async def _receive(self) -> None:
-        try:
-            data = await self._stream.receive(_RECEIVE_SIZE)
-        except anyio.EndOfStream:
-            data = b""
-        self._http.receive_data(data)
+        return goes_on
 
     async def _answer(self, request: Request) -> Response:
         try:
             return await self._handler(request)
-        except Refusal as refusal:
-            return error_response(refusal.status, refusal.code)
+        except (RequestError, PeerVanished):
+            raise
         except Exception:
-            # Like nsqd, which keeps serving when a handler panics.
-            _logger.exception("the handler of %s %s failed", request.method, request.path)
-            return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "INTERNAL_ERROR")
+            # Like Go's server, which goes on when a handler panics.
+            _logger.exception("the handler of %s %s failed", request.method, request.target.path)
+            return _error_response(HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    async def _send_response(self, response: Response, *, close: bool) -> None:
-        headers = [
-            *response.headers,
-            ("Date", formatdate(usegmt=True)),
-            ("Content-Length", str(len(response.body))),
-        ]
-        if close:
-            headers.append(("Connection", "close"))
-        reason = HTTPStatus(response.status).phrase
-        head = h11.Response(status_code=response.status, headers=headers, reason=reason)
-        # The answer to HEAD has the length of a body and none of its bytes.
-        body = b"" if self._method == "HEAD" else response.body
-        await self._send(head, h11.Data(data=body), h11.EndOfMessage())
 
-    async def _send(self, *events: h11.Event) -> None:
-        await self._stream.send(b"".join([self._http.send(event) or b"" for event in events]))
+def _error_response(status: HTTPStatus) -> Response:
+    if status is HTTPStatus.EXPECTATION_FAILED:
+        return Response(status)
+    return Response(status, f"{status.value} {status.phrase}".encode(), (_TEXT_HEADER,))
+
+
+def _encode_head(response: Response, *, is_http_1_0: bool, goes_on: bool) -> bytes:
+    headers = [
+        *response.headers,
+        ("Date", formatdate(usegmt=True)),
+        ("Content-Length", str(len(response.body))),
+    ]
+    if is_http_1_0 and goes_on:
+        headers.append(("Connection", "keep-alive"))
+    elif not is_http_1_0 and not goes_on:
+        headers.append(("Connection", "close"))
+    # h11 checks them. It cannot write them, as it knows no HTTP/1.0 that goes on.
+    checked = h11.Response(status_code=response.status, headers=headers)
+    lines = [b"HTTP/1.%d %d " % (not is_http_1_0, response.status) + _phrase(response.status)]
+    lines += [name + b": " + value for name, value in checked.headers.raw_items()]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+def _phrase(status: int) -> bytes:
+    return HTTPStatus(status).phrase.encode("ascii")

@@ -21,6 +21,7 @@ from ..transport.half_close import half_close
 from .unix_listener import UnixListener
 
 __all__ = [
+    "MAX_PORT",
     "PEER_GONE",
     "Endpoint",
     "ListenFailed",
@@ -36,7 +37,7 @@ __all__ = [
 
 _logger = logging.getLogger(__name__)
 
-_MAX_PORT = 65535
+MAX_PORT = 65535
 _ACCEPT_RETRY_DELAY = 0.1
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 _LINGER = 1.0
@@ -84,8 +85,8 @@ async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     :raises InvalidOption: if the port is not 0 to 65535, or the host is no name
     :raises ListenFailed: if the system refuses
     """
-    if not 0 <= port <= _MAX_PORT:
-        raise InvalidOption(f"port {port} is not valid: use 0 to {_MAX_PORT} (0 takes a free one)")
+    if not 0 <= port <= MAX_PORT:
+        raise InvalidOption(f"port {port} is not valid: use 0 to {MAX_PORT} (0 takes a free one)")
     try:
         return await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:

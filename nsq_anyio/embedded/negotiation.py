@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
 
 from ..errors import ServerError
+from .go_struct import INT32, read_struct
 from .nsq_version import NSQ_VERSION
 from .nsqd_options import NsqdOptions
 
@@ -18,9 +17,6 @@ _MIN_BUFFER_SIZE = 64
 _MIN_INTERVAL_MS = 1000
 _DEFAULT_DEFLATE_LEVEL = 6
 _MAX_SAMPLE_RATE = 99
-_MAX_DIGITS = 20
-_MAX_INT64 = 2**63 - 1
-_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,29 +204,6 @@ def _refused(name: str, value: int) -> ServerError:
 
 def _parse(payload: bytes) -> _Identify:
     try:
-        parsed: Any = json.loads(
-            payload.decode("utf-8", "replace"), parse_int=_integer, parse_constant=_no_constant
-        )
-        if parsed is not None and not isinstance(parsed, dict):
-            raise ValueError("not an object")
-        # Go finds the fields of a struct whatever the case of their names.
-        fields = {name.lower(): value for name, value in cast("dict[str, Any]", parsed or {}).items()}
-        known = {name: fields[name] for name in _ZEROS if fields.get(name) is not None}
-        for name, value in known.items():
-            if type(value) is not type(_ZEROS[name]):  # an exact match, as a boolean is an int in Python
-                raise ValueError(f"{name} is of the wrong type")
-            limit = _MAX_INT32 if name == "sample_rate" else _MAX_INT64
-            if isinstance(value, int) and not -limit - 1 <= value <= limit:
-                raise ValueError(f"{name} is too large")
-        return _Identify(**known)
-    except (ValueError, RecursionError):
+        return _Identify(**read_struct(payload, _ZEROS, {"sample_rate": INT32}))
+    except ValueError:
         raise ServerError("E_BAD_BODY", "IDENTIFY failed to decode JSON body") from None
-
-
-def _integer(digits: str) -> float:
-    # Beyond any of Go's types, and slow to convert: refused in a field that nsqd knows, ignored elsewhere.
-    return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")

@@ -10,20 +10,21 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from ..checks import check_integer
 from ..connection.background import background_tasks
 from .access import auth_source
 from .broker import Broker, ChangeCallback
-from .http_messages import tls_required
 from .http_server import serve_http
 from .known_channels import start_with_known_channels
-from .listener import Endpoint, listen, reachable_host, serve_connections
+from .listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
 from .lookup_peer import LookupPeers
+from .nsq_answers import tls_required
 from .nsq_version import NSQ_VERSION
 from .nsqd_config import NsqdConfig
 from .nsqd_connection import ClientService
-from .nsqd_http import TOO_LARGE_CODES, nsqd_routes
+from .nsqd_http import nsqd_routes
 from .nsqd_identity import NsqdIdentity
-from .nsqd_options import NsqdOptions
+from .nsqd_options import MAX_NODE_ID, NsqdOptions
 from .scheduler import Scheduler
 from .server_tls import server_context
 from .topic import Topic
@@ -31,8 +32,6 @@ from .topic import Topic
 __all__ = ["EmbeddedNsqd", "nsqd"]
 
 _logger = logging.getLogger(__name__)
-
-_MAX_NODE = 1023
 
 
 class EmbeddedNsqd:
@@ -79,6 +78,8 @@ async def nsqd(
     unix_path: str | os.PathLike[str] | None = None,
     http_unix_path: str | os.PathLike[str] | None = None,
     broadcast_address: str | None = None,
+    broadcast_tcp_port: int | None = None,
+    broadcast_http_port: int | None = None,
     lookupd_tcp_addresses: Sequence[str] = (),
     options: NsqdOptions | None = None,
 ) -> AsyncGenerator[EmbeddedNsqd]:
@@ -98,12 +99,19 @@ async def nsqd(
     :param http_unix_path: the same for HTTP
     :param broadcast_address: under which nsqlookupds tell clients it is reachable; default: ``host``,
         or the name of this host when that stands for all interfaces
+    :param broadcast_tcp_port: under which port; default: where it listens
+    :param broadcast_http_port: the same for HTTP
     :param lookupd_tcp_addresses: the nsqlookupds to register with, ``host:port`` of their TCP sides
     :param options: what nsqd has flags for; default: nsqd's defaults
     :raises ListenFailed: if a port or a unix socket cannot be opened
     :raises InvalidOption: if a port is not 0 to 65535, an address or a path is not valid, or a file that
         ``options`` names for TLS cannot be used
     """
+    for name, port in (
+        ("broadcast_tcp_port", broadcast_tcp_port),
+        ("broadcast_http_port", broadcast_http_port),
+    ):
+        check_integer(name, port or 0, 0, MAX_PORT)
     broadcast_address = broadcast_address or reachable_host(host)
     options = options or NsqdOptions()
     started_at = time.time()
@@ -117,10 +125,19 @@ async def nsqd(
             https = await stack.enter_async_context(listen(https_host or host, https_port))
         tasks = await stack.enter_async_context(background_tasks())
 
-        identity = NsqdIdentity(broadcast_address, tcp.port, http.port, started_at)
+        identity = NsqdIdentity(
+            broadcast_address,
+            tcp.port,
+            http.port,
+            broadcast_tcp_port=broadcast_tcp_port or tcp.port,
+            broadcast_http_port=broadcast_http_port or http.port,
+            started_at=started_at,
+        )
         scheduler = Scheduler()
-        # The port tells its message ids from those of other nsqds on this host.
-        node = (tcp.port or zlib.crc32(tcp.address.encode())) & _MAX_NODE
+        node = options.node_id
+        if node is None:
+            # The port tells its message ids from those of other nsqds on this host.
+            node = (tcp.port or zlib.crc32(tcp.address.encode())) & MAX_NODE_ID
         broker = Broker(options, scheduler, node)
 
         peers = LookupPeers(broker, identity.registration, lookupd_tcp_addresses)
@@ -135,9 +152,9 @@ async def nsqd(
         broker.prepare_topics(prepare)
         config = NsqdConfig(
             options,
-            tcp_address=tcp.address,
-            http_address=http.address,
-            https_address=https.address if https is not None else "",
+            tcp_address=_asked(host, tcp_port, unix_path),
+            http_address=_asked(http_host or host, http_port, http_unix_path),
+            https_address=_asked(https_host or host, https_port),
             identity=identity,
             node=node,
             lookupd_tcp_addresses=lookupd_tcp_addresses,
@@ -145,20 +162,15 @@ async def nsqd(
         )
         service = ClientService(broker, tls, auth)
         routes = nsqd_routes(broker, service.clients, identity, config)
-        serve = partial(
-            serve_http,
-            max_body_size=max(options.max_body_size, options.max_msg_size),
-            too_large_codes=TOO_LARGE_CODES,
-        )
         tasks.start_soon(scheduler.run)
         tasks.start_soon(peers.run)
         tasks.start_soon(serve_connections, tcp.listener, service.serve)
         if https is not None:
-            tasks.start_soon(partial(serve, https.listener, routes, tls=tls))
+            tasks.start_soon(partial(serve_http, https.listener, routes, tls=tls))
         if https is not None and options.requires_tls is True:
-            tasks.start_soon(serve, http.listener, tls_required(https.port))
+            tasks.start_soon(serve_http, http.listener, tls_required(https.port))
         else:
-            tasks.start_soon(serve, http.listener, routes)
+            tasks.start_soon(serve_http, http.listener, routes)
         _logger.info(
             "embedded nsqd %s for development and tests: TCP %s, HTTP %s, HTTPS %s",
             NSQ_VERSION,
@@ -172,3 +184,7 @@ async def nsqd(
             f"https://{https.address}" if https is not None else None,
             broker,
         )
+
+
+def _asked(host: str, port: int, path: str | os.PathLike[str] | None = None) -> str:
+    return f"[{host}]:{port}" if path is None and ":" in host else os.fspath(path or f"{host}:{port}")

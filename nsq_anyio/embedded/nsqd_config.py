@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
+from ..address import Address
 from ..errors import InvalidAddress
-from .http_messages import Refusal
+from .nsq_answers import Refusal
 from .nsqd_identity import NsqdIdentity
 from .nsqd_options import NsqdOptions
 
 __all__ = ["NsqdConfig"]
+
+_logger = logging.getLogger(__name__)
 
 _NANOSECONDS = 1_000_000_000
 _TLS_REQUIRED: dict[bool | str, int] = {False: 0, "tcp-https": 1, True: 2}
@@ -26,6 +30,7 @@ class NsqdConfig:
     Those about disk, statsd and latency have nsqd's defaults, or say that it is off; none of them has an
     effect. Neither has ``log_level``: what is logged is the application's business.
 
+    :param tcp_address: as it was asked for, like the two after it: port 0 stays 0
     :param set_lookupds: called with the new TCP addresses of nsqlookupds
     """
 
@@ -50,8 +55,8 @@ class NsqdConfig:
             "http_address": http_address,
             "https_address": https_address,
             "broadcast_address": identity.broadcast_address,
-            "broadcast_tcp_port": identity.tcp_port,
-            "broadcast_http_port": identity.http_port,
+            "broadcast_tcp_port": identity.broadcast_tcp_port,
+            "broadcast_http_port": identity.broadcast_http_port,
             "nsqlookupd_tcp_addresses": list(lookupd_tcp_addresses),
             "auth_http_addresses": list(options.auth_http_addresses),
             "http_client_connect_timeout": _nanoseconds(options.http_client_connect_timeout),
@@ -76,7 +81,7 @@ class NsqdConfig:
             "output_buffer_timeout": _nanoseconds(options.output_buffer_timeout),
             "max_channel_consumers": options.max_channel_consumers,
             "statsd_address": "",
-            "statsd_prefix": _statsd_prefix(identity.broadcast_address, identity.http_port),
+            "statsd_prefix": _statsd_prefix(identity.broadcast_address, identity.broadcast_http_port),
             "statsd_interval": 60 * _NANOSECONDS,
             "statsd_mem_stats": True,
             "statsd_udp_packet_size": 508,
@@ -92,7 +97,11 @@ class NsqdConfig:
             "deflate": options.deflate,
             "max_deflate_level": options.max_deflate_level,
             "snappy": options.snappy,
+            **options.reported,
         }
+        level = options.reported.get("log_level")
+        if isinstance(level, str):
+            self._values["log_level"] = _LOG_LEVELS[level]
 
     def get(self, name: str) -> object:
         """The value of an option.
@@ -116,25 +125,40 @@ class NsqdConfig:
             self._values[name] = level
         elif name == "nsqlookupd_tcp_addresses":
             addresses = _addresses(body)
-            try:
-                self._set_lookupds(addresses)
-            except InvalidAddress:
-                raise Refusal(400, "INVALID_VALUE") from None
+            usable = [address for address in addresses or () if _is_address(address)]
+            if len(usable) < len(addresses or ()):
+                # nsqd would try the others as well, again and again.
+                _logger.warning("nsqlookupd_tcp_addresses: not all are host:port; the others are ignored")
+            self._set_lookupds(usable)
             self._values[name] = addresses
         else:
             raise Refusal(400, "INVALID_OPTION")
 
 
-def _addresses(body: bytes) -> list[str]:
+def _addresses(body: bytes) -> list[str] | None:
+    """What Go reads into a list of strings, whose elements nsqd does not look at."""
     try:
-        value: Any = json.loads(body)
+        value: object = json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise Refusal(400, "INVALID_VALUE") from None
-    if not isinstance(value, list) or not all(
-        isinstance(element, str) for element in cast("list[object]", value)
-    ):
+    if value is None:
+        return None
+    if not isinstance(value, list):
         raise Refusal(400, "INVALID_VALUE")
-    return cast("list[str]", value)
+    addresses: list[str] = []
+    for element in cast("list[object]", value):
+        if element is not None and not isinstance(element, str):
+            raise Refusal(400, "INVALID_VALUE")
+        addresses.append(element or "")
+    return addresses
+
+
+def _is_address(text: str) -> bool:
+    try:
+        Address.parse(text)
+    except InvalidAddress:
+        return False
+    return True
 
 
 def _statsd_prefix(broadcast_address: str, port: int) -> str:

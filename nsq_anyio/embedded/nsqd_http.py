@@ -13,19 +13,26 @@ from ..names import is_valid_name
 from ..protocol.mpub_bodies import decode_bodies
 from .broker import Broker
 from .channel import Channel
-from .http_messages import Refusal, Request, Response, Router, json_response, text_response
+from .http_messages import BodyError, BodyTooLarge, Request, Response
+from .nsq_answers import (
+    Arguments,
+    Refusal,
+    arguments,
+    arguments_behind_body,
+    json_response,
+    plain_response,
+    text_response,
+)
 from .nsq_version import NSQ_VERSION
 from .nsqd_client import NsqdClient
 from .nsqd_config import NsqdConfig
 from .nsqd_identity import NsqdIdentity
 from .nsqd_stats import MEMORY_FIELDS, StatsQuery, collect_stats
 from .nsqd_stats_text import stats_text
+from .router import Router
 from .topic import Topic
 
-__all__ = ["TOO_LARGE_CODES", "nsqd_routes"]
-
-TOO_LARGE_CODES = {"/pub": "MSG_TOO_BIG"}
-"""What a body beyond all limits is answered with; other paths have ``BODY_TOO_BIG``."""
+__all__ = ["nsqd_routes"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -71,7 +78,7 @@ class _Api:
         self._config = config
 
     async def ping(self, _: Request) -> Response:
-        return Response(200, b"OK", (("Content-Type", "text/plain; charset=utf-8"),))
+        return plain_response("OK")
 
     async def info(self, _: Request) -> Response:
         identity = self._identity
@@ -93,16 +100,16 @@ class _Api:
     # Publishing. The order of the checks is nsqd's: some make the topic before they refuse the rest.
 
     async def pub(self, request: Request) -> Response:
-        if len(request.body) > self._broker.options.max_msg_size:
-            raise Refusal(413, "MSG_TOO_BIG")
-        if not request.body:
+        body = await _read(request, self._broker.options.max_msg_size, "MSG_TOO_BIG")
+        if not body:
             raise Refusal(400, "MSG_EMPTY")
-        topic = self._get_or_make_topic(request)
-        topic.publish([request.body], self._defer(request))
+        query = arguments(request)
+        topic = self._get_or_make_topic(query)
+        topic.publish([body], self._defer(query))
         return text_response("OK")
 
-    def _defer(self, request: Request) -> float:
-        text = request.optional("defer", "0")
+    def _defer(self, query: Arguments) -> float:
+        text = query.optional("defer", "0")
         if not _INTEGER.fullmatch(text):
             raise Refusal(400, "INVALID_DEFER")
         seconds = int(text) / _MILLISECONDS
@@ -112,33 +119,39 @@ class _Api:
 
     async def mpub(self, request: Request) -> Response:
         options = self._broker.options
-        if len(request.body) > options.max_body_size:
+        if (request.content_length or 0) > options.max_body_size:
             raise Refusal(413, "BODY_TOO_BIG")
-        topic = self._get_or_make_topic(request)
-        if _BOOLEANS.get(request.optional("binary", "false"), True):
+        query = arguments(request)
+        topic = self._get_or_make_topic(query)
+        # nsqd takes a binary body of any length if it comes in chunks. Here all of it would be in memory.
+        body = await _read(request, options.max_body_size, "BODY_TOO_BIG")
+        if _BOOLEANS.get(query.optional("binary", "false"), True):
             try:
-                bodies = decode_bodies(request.body, options.limits)
+                bodies = decode_bodies(body, options.limits)
             except ServerError as error:
                 raise Refusal(413, error.code.removeprefix("E_")) from None
         else:
-            bodies = [line for line in request.body.split(b"\n") if line]
-            if any(len(body) > options.max_msg_size for body in bodies):
+            bodies = [line for line in body.split(b"\n") if line]
+            if any(len(line) > options.max_msg_size for line in bodies):
                 raise Refusal(413, "MSG_TOO_BIG")
+        if topic.is_deleted:  # while the body arrived
+            raise Refusal(503, "EXITING")
         topic.publish(bodies)
         return text_response("OK")
 
     # Statistics.
 
     async def stats(self, request: Request) -> Response:
-        include_memory = _BOOLEANS.get(request.optional("include_mem"), True)
-        query = StatsQuery(
-            topic=request.optional("topic"),
-            channel=request.optional("channel"),
-            include_clients=_BOOLEANS.get(request.optional("include_clients"), True),
+        query = await arguments_behind_body(request)
+        include_memory = _BOOLEANS.get(query.optional("include_mem"), True)
+        wanted = StatsQuery(
+            topic=query.optional("topic"),
+            channel=query.optional("channel"),
+            include_clients=_BOOLEANS.get(query.optional("include_clients"), True),
         )
-        stats = collect_stats(self._broker, self._clients, query)
+        stats = collect_stats(self._broker, self._clients, wanted)
         started_at = self._identity.started_at
-        if request.optional("format") != "json":
+        if query.optional("format") != "json":
             return text_response(stats_text(stats, started_at=started_at, include_memory=include_memory))
         return json_response(
             {
@@ -154,52 +167,52 @@ class _Api:
     # Topics.
 
     async def create_topic(self, request: Request) -> Response:
-        self._get_or_make_topic(request)
+        self._get_or_make_topic(arguments(request))
         return text_response()
 
     async def delete_topic(self, request: Request) -> Response:
-        self._broker.delete_topic(self._existing_topic(request.argument("topic")).name)
+        self._broker.delete_topic((await self._existing_topic(request)).name)
         return text_response()
 
     async def empty_topic(self, request: Request) -> Response:
-        name = request.argument("topic")
+        name = (await arguments_behind_body(request)).get("topic")
         if not is_valid_name(name):
             raise Refusal(400, "INVALID_TOPIC")
-        self._existing_topic(name).empty()
+        self._topic(name).empty()
         return text_response()
 
     async def pause_topic(self, request: Request) -> Response:
-        self._existing_topic(request.argument("topic")).pause()
+        (await self._existing_topic(request)).pause()
         return text_response()
 
     async def unpause_topic(self, request: Request) -> Response:
-        self._existing_topic(request.argument("topic")).unpause()
+        (await self._existing_topic(request)).unpause()
         return text_response()
 
     # Channels.
 
     async def create_channel(self, request: Request) -> Response:
-        topic, channel_name = self._topic_and_channel_name(request)
+        topic, channel_name = await self._topic_and_channel_name(request)
         topic.get_channel(channel_name)
         return text_response()
 
     async def delete_channel(self, request: Request) -> Response:
-        topic, channel = self._existing_channel(request)
+        topic, channel = await self._existing_channel(request)
         topic.delete_channel(channel.name)
         return text_response()
 
     async def empty_channel(self, request: Request) -> Response:
-        _, channel = self._existing_channel(request)
+        _, channel = await self._existing_channel(request)
         channel.empty()
         return text_response()
 
     async def pause_channel(self, request: Request) -> Response:
-        _, channel = self._existing_channel(request)
+        _, channel = await self._existing_channel(request)
         channel.pause()
         return text_response()
 
     async def unpause_channel(self, request: Request) -> Response:
-        _, channel = self._existing_channel(request)
+        _, channel = await self._existing_channel(request)
         channel.unpause()
         return text_response()
 
@@ -210,41 +223,56 @@ class _Api:
         return text_response(value) if isinstance(value, str) else json_response(value)
 
     async def put_config(self, request: Request) -> Response:
-        if not 0 < len(request.body) <= self._broker.options.max_msg_size:
+        body = await _read(request, self._broker.options.max_msg_size, "INVALID_VALUE")
+        if not body:
             raise Refusal(413, "INVALID_VALUE")
-        self._config.put(_option(request), request.body)
+        self._config.put(_option(request), body)
         return await self.get_config(request)
 
     # Arguments.
 
-    def _get_or_make_topic(self, request: Request) -> Topic:
-        name = request.argument("topic")
+    def _get_or_make_topic(self, query: Arguments) -> Topic:
+        name = query.get("topic")
         if not is_valid_name(name):
             raise Refusal(400, "INVALID_TOPIC")
         return self._broker.get_topic(name)
 
-    def _existing_topic(self, name: str) -> Topic:
+    def _topic(self, name: str) -> Topic:
         topic = self._broker.topics.get(name)
         if topic is None:
             raise Refusal(404, "TOPIC_NOT_FOUND")
         return topic
 
-    def _topic_and_channel_name(self, request: Request) -> tuple[Topic, str]:
-        topic_name = request.argument("topic")
+    async def _existing_topic(self, request: Request) -> Topic:
+        return self._topic((await arguments_behind_body(request)).get("topic"))
+
+    async def _topic_and_channel_name(self, request: Request) -> tuple[Topic, str]:
+        query = await arguments_behind_body(request)
+        topic_name = query.get("topic")
         if not is_valid_name(topic_name):
             raise Refusal(400, "INVALID_ARG_TOPIC")
-        channel_name = request.argument("channel")
+        channel_name = query.get("channel")
         if not is_valid_name(channel_name):
             raise Refusal(400, "INVALID_ARG_CHANNEL")
-        return self._existing_topic(topic_name), channel_name
+        return self._topic(topic_name), channel_name
 
-    def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
-        topic, channel_name = self._topic_and_channel_name(request)
+    async def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
+        topic, channel_name = await self._topic_and_channel_name(request)
         channel = topic.channels.get(channel_name)
         if channel is None:
             raise Refusal(404, "CHANNEL_NOT_FOUND")
         return topic, channel
 
 
+async def _read(request: Request, limit: int, code: str) -> bytes:
+    """The body; ``code`` says that it is too large."""
+    try:
+        return await request.read(limit)
+    except BodyTooLarge:
+        raise Refusal(413, code) from None
+    except BodyError:
+        raise Refusal(500, "INTERNAL_ERROR") from None
+
+
 def _option(request: Request) -> str:
-    return request.path.rpartition("/")[2]
+    return request.target.path.rpartition("/")[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -12,10 +12,18 @@ from ..errors import InvalidOption
 from ..protocol.mpub_bodies import Limits
 from .authorization import Authorizer
 
-__all__ = ["ClientAuthPolicy", "NsqdOptions", "TLSMinVersion"]
+__all__ = ["MAX_NODE_ID", "REPORTED", "ClientAuthPolicy", "NsqdOptions", "TLSMinVersion"]
 
 ClientAuthPolicy = Literal["require", "require-verify"]
 TLSMinVersion = Literal["tls1.0", "tls1.1", "tls1.2", "tls1.3"]
+
+MAX_NODE_ID = 1023
+
+REPORTED = (
+    *("data_path", "max_bytes_per_file", "sync_every", "sync_timeout", "log_level", "log_prefix"),
+    *("queue_scan_selection_count", "queue_scan_worker_pool_max"),
+)
+"""Options of nsqd that have no effect here."""
 
 _DAY = 86_400.0
 _TLS_FILES = ("tls_cert", "tls_key", "tls_root_ca_file")
@@ -43,6 +51,10 @@ class NsqdOptions:
     :param max_output_buffer_timeout: the most that a client may ask for; default 30
     :param max_output_buffer_size: the most that a client may ask for, 64 or more; default 64 KiB
     :param max_channel_consumers: SUBs that a channel takes; 0 is no limit, which is the default
+    :param node_id: a part of message ids, 0 to 1023; default: made of the address, to tell several servers of
+        one host apart
+    :param reported: what ``/config/:opt`` answers for options of nsqd that have no effect here, by their
+        names there, such as ``{"data_path": "/data"}``; default: what nsqd answers when they are not set
 
     Compression:
 
@@ -89,6 +101,8 @@ class NsqdOptions:
     max_output_buffer_timeout: float = 30.0
     max_output_buffer_size: int = 64 * 1024
     max_channel_consumers: int = 0
+    node_id: int | None = None
+    reported: Mapping[str, object] = field(default_factory=dict[str, object])
 
     snappy: bool = True
     deflate: bool = True
@@ -119,12 +133,18 @@ class NsqdOptions:
             "max_output_buffer_timeout",
         ):
             check_seconds(option, getattr(self, option), 0, _DAY)
-        for option in ("max_rdy_count", "max_msg_size", "mem_queue_size"):
+        for option in ("max_rdy_count", "max_msg_size"):
             check_integer(option, getattr(self, option), 1, 2**31 - 1)
+        check_integer("mem_queue_size", self.mem_queue_size, 1, 2**63 - 1)
         check_integer("max_body_size", self.max_body_size, 16, 2**31 - 1)
         check_integer("max_output_buffer_size", self.max_output_buffer_size, 64, 2**31 - 1)
         check_integer("max_deflate_level", self.max_deflate_level, 1, 9)
         check_integer("max_channel_consumers", self.max_channel_consumers, 0)
+        if self.node_id is not None:
+            check_integer("node_id", self.node_id, 0, MAX_NODE_ID)
+        unknown = self.reported.keys() - REPORTED
+        if unknown:
+            raise InvalidOption(f"reported={min(unknown)!r} is not valid: use one of {', '.join(REPORTED)}")
         check_flag("snappy", self.snappy)
         check_flag("deflate", self.deflate)
         if self.msg_timeout > self.max_msg_timeout:

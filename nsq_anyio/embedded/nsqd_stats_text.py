@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from .nsq_version import NSQ_VERSION
+from .nsq_version import version_line
 from .nsqd_stats import MEMORY_FIELDS
 
 __all__ = ["stats_text"]
@@ -26,7 +26,7 @@ def stats_text(stats: _Json, *, started_at: float, include_memory: bool) -> str:
 
 def _lines(stats: _Json, started_at: float, include_memory: bool) -> Iterator[str]:
     started = datetime.fromtimestamp(int(started_at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    yield f"nsqd v{NSQ_VERSION} (built w/nsq-anyio)"
+    yield version_line("nsqd")
     yield f"start_time {started}"
     yield f"uptime {_duration(time.time() - started_at, digits=9)}"
     yield ""

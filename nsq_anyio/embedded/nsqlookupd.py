@@ -36,8 +36,6 @@ __all__ = ["EmbeddedNsqlookupd", "NsqlookupdOptions", "nsqlookupd"]
 
 _logger = logging.getLogger(__name__)
 
-# No request of nsqlookupd has a body that means anything.
-_MAX_BODY_SIZE = 1024 * 1024
 _WRITE_TIMEOUT = 10.0
 
 
@@ -117,7 +115,7 @@ async def nsqlookupd(
         serve_peer = partial(_serve_peer, registry=registry, identity=json.dumps(identity).encode())
         tasks.start_soon(serve_connections, tcp_listener, serve_peer)
         routes = nsqlookupd_routes(registry, time.time)
-        tasks.start_soon(partial(serve_http, http_listener, routes, max_body_size=_MAX_BODY_SIZE))
+        tasks.start_soon(serve_http, http_listener, routes)
         tcp_address, http_address = str(Address(host, tcp_port)), str(Address(http_host or host, http_port))
         _logger.info(
             "embedded nsqlookupd %s for development and tests: TCP %s, HTTP %s",

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..names import is_valid_name
-from .http_messages import Refusal, Request, Response, Router, json_response, text_response
+from .http_messages import Request, Response
+from .nsq_answers import (
+    Arguments,
+    Refusal,
+    arguments_behind_body,
+    json_response,
+    plain_response,
+    text_response,
+)
 from .nsq_version import NSQ_VERSION
 from .registry import Peer, Producer, Registry
+from .router import Router
 
 __all__ = ["nsqlookupd_routes"]
 
@@ -44,13 +53,13 @@ class _Api:
         self._clock = clock
 
     async def ping(self, _: Request) -> Response:
-        return text_response("OK")
+        return plain_response("OK")
 
     async def info(self, _: Request) -> Response:
         return json_response({"version": NSQ_VERSION})
 
     async def lookup(self, request: Request) -> Response:
-        topic = request.argument("topic")
+        topic = (await arguments_behind_body(request)).get("topic")
         if not self._registry.has_topic(topic):
             raise Refusal(404, "TOPIC_NOT_FOUND")
         producers = self._registry.producers(topic, self._clock())
@@ -65,7 +74,8 @@ class _Api:
         return json_response({"topics": self._registry.topics()})
 
     async def channels(self, request: Request) -> Response:
-        return json_response({"channels": self._registry.channels(request.argument("topic"))})
+        topic = (await arguments_behind_body(request)).get("topic")
+        return json_response({"channels": self._registry.channels(topic)})
 
     async def nodes(self, _: Request) -> Response:
         nodes = [
@@ -86,37 +96,40 @@ class _Api:
         )
 
     async def create_topic(self, request: Request) -> Response:
-        self._registry.create_topic(_topic(request))
+        self._registry.create_topic(_topic(await arguments_behind_body(request)))
         return text_response()
 
     async def delete_topic(self, request: Request) -> Response:
-        self._registry.delete_topic(request.argument("topic"))
+        self._registry.delete_topic((await arguments_behind_body(request)).get("topic"))
         return text_response()
 
     async def tombstone(self, request: Request) -> Response:
-        self._registry.tombstone(request.argument("topic"), request.argument("node"), self._clock())
+        query = await arguments_behind_body(request)
+        self._registry.tombstone(query.get("topic"), query.get("node"), self._clock())
         return text_response()
 
     async def create_channel(self, request: Request) -> Response:
-        self._registry.create_channel(_topic(request), _channel(request))
+        query = await arguments_behind_body(request)
+        self._registry.create_channel(_topic(query), _channel(query))
         return text_response()
 
     async def delete_channel(self, request: Request) -> Response:
-        if not self._registry.delete_channel(_topic(request), _channel(request)):
+        query = await arguments_behind_body(request)
+        if not self._registry.delete_channel(_topic(query), _channel(query)):
             raise Refusal(404, "CHANNEL_NOT_FOUND")
         return text_response()
 
 
-def _topic(request: Request) -> str:
-    return _name(request, "topic")
+def _topic(query: Arguments) -> str:
+    return _name(query, "topic")
 
 
-def _channel(request: Request) -> str:
-    return _name(request, "channel")
+def _channel(query: Arguments) -> str:
+    return _name(query, "channel")
 
 
-def _name(request: Request, kind: str) -> str:
-    name = request.argument(kind)
+def _name(query: Arguments, kind: str) -> str:
+    name = query.get(kind)
     if not is_valid_name(name):
         raise Refusal(400, f"INVALID_ARG_{kind.upper()}")
     return name

@@ -7,11 +7,11 @@ the frame type of protocol V2. Every error is fatal. The texts are nsqlookupd 1.
 
 from __future__ import annotations
 
-import json
 import struct
-from typing import cast
+from typing import Any
 
 from ..names import is_valid_name
+from .go_struct import read_struct
 from .registry import Peer, Registry
 
 __all__ = ["MAGIC_V1", "LookupSession", "frame"]
@@ -19,11 +19,18 @@ __all__ = ["MAGIC_V1", "LookupSession", "frame"]
 MAGIC_V1 = b"  V1"
 
 # nsqlookupd sets no bounds; nsqd's longest line has 141 bytes and its IDENTIFY a few hundred.
-_MAX_LINE = 4096
+_MAX_LINE = 1024 * 1024
 _MAX_BODY = 1024 * 1024
 
 _SIZE = struct.Struct(">i")
-_INT64 = range(-(2**63), 2**63)
+_ZEROS: dict[str, Any] = {
+    "remote_address": "",
+    "hostname": "",
+    "broadcast_address": "",
+    "tcp_port": 0,
+    "http_port": 0,
+    "version": "",
+}
 
 
 def frame(body: bytes) -> bytes:
@@ -47,6 +54,7 @@ class LookupSession:
         self._remote_address = remote_address
         self._identity = identity
         self._buffer = bytearray()
+        self._searched = 0  # bytes of it that hold no line end
         self._magic_seen = False
         self._identifying = False
         self._peer: Peer | None = None
@@ -97,11 +105,13 @@ class LookupSession:
         return b""
 
     def _read_line(self) -> bytes | None:
-        end = self._buffer.find(b"\n", 0, _MAX_LINE)
+        end = self._buffer.find(b"\n", self._searched, _MAX_LINE)
         if end < 0:
             if len(self._buffer) >= _MAX_LINE:
                 raise _Fatal(b"E_INVALID command is too long")
+            self._searched = len(self._buffer)
             return None
+        self._searched = 0
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return line.strip()
@@ -170,40 +180,10 @@ def _is_valid(name: bytes) -> bool:
 
 def _peer(body: bytes, remote_address: str, now: float) -> Peer:
     try:
-        value: object = json.loads(body)
-        fields = cast("dict[str, object]", {} if value is None else value)
-        if not isinstance(fields, dict):
-            raise TypeError(body)
-        peer = Peer(
-            id=remote_address,
-            remote_address=remote_address,
-            hostname=_text(fields, "hostname"),
-            broadcast_address=_text(fields, "broadcast_address"),
-            tcp_port=_number(fields, "tcp_port"),
-            http_port=_number(fields, "http_port"),
-            version=_text(fields, "version"),
-            last_update=now,
-        )
-    except (ValueError, TypeError, RecursionError):
+        fields = {**_ZEROS, **read_struct(body, _ZEROS)}
+    except ValueError:
         raise _Fatal(b"E_BAD_BODY IDENTIFY failed to decode JSON body") from None
-    if not (peer.broadcast_address and peer.tcp_port and peer.http_port and peer.version):
+    if not (fields["broadcast_address"] and fields["tcp_port"] and fields["http_port"] and fields["version"]):
         raise _Fatal(b"E_BAD_BODY IDENTIFY missing fields")
-    return peer
-
-
-def _text(fields: dict[str, object], name: str) -> str:
-    value = fields.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise TypeError(name)
-    return value
-
-
-def _number(fields: dict[str, object], name: str) -> int:
-    value = fields.get(name)
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
-        raise TypeError(name)
-    return value
+    fields["remote_address"] = remote_address  # whatever the peer said
+    return Peer(id=remote_address, last_update=now, **fields)

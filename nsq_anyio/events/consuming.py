@@ -13,6 +13,8 @@ __all__ = [
     "BackoffStarted",
     "GaveUp",
     "HandlerFailed",
+    "HandlerReturnedFalse",
+    "LoopBlocked",
     "MessageDiscarded",
     "MessageFinished",
     "MessageRequeued",
@@ -69,6 +71,37 @@ class HandlerFailed(Event):
     def __str__(self) -> str:
         subject = f"message {self.message_id}, attempt {self.attempts}"
         return f"{self.nsqd}: the handler failed on {subject}: {self.error!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerReturnedFalse(Event):
+    """A handler returned False, which finishes its message as any other value does; told once a `run`."""
+
+    level: ClassVar[int] = logging.WARNING
+    nsqd: str
+    message_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.nsqd}: the handler returned False for message {self.message_id}, which is finished all "
+            "the same: raise nsq.Requeue() to have a message requeued (later ones are not reported)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBlocked(Event):
+    """Code that does not await has blocked the event loop for ``seconds``; ``msg_timeout`` is nsqd's."""
+
+    level: ClassVar[int] = logging.WARNING
+    seconds: float
+    msg_timeout: float
+
+    def __str__(self) -> str:
+        return (
+            f"the event loop was blocked for {self.seconds:.1f} s (msg_timeout is {self.msg_timeout:g} s): "
+            "messages time out meanwhile and are delivered again; call blocking code with "
+            "`await anyio.to_thread.run_sync(...)`"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -38,5 +39,5 @@ class Emitter:
             return
         try:
             self._hook(event)
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # of a task whose result the hook has asked for
             self._logger.exception("the on_event hook raised on %r", event)

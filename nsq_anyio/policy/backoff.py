@@ -8,6 +8,8 @@ While WAITING every connection has RDY 0, and results do not count. While PROBIN
 the first result decides: a failure raises the level and waits longer, a success lowers it and waits for
 less, until at level 0 the consumer runs again. A neutral result waits as long as before: no result may leave
 the consumer PROBING with nothing more to come.
+
+A message that is given up is no result: no handler has seen it. RDY stays 1, and nsqd pushes the next one.
 """
 
 from __future__ import annotations

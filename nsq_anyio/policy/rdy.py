@@ -5,8 +5,8 @@ connections would not use is lent to the busy ones, while each idle one keeps a 
 places than connections, some get RDY 1 and take turns: a place is passed on when its connection was idle for
 long, or has held it for long, to the one that has waited longest (building client libraries, "RDY State").
 
-A plan lowers first and raises after, and counts the messages in flight: nsqd has at most the greater of RDY
-and what is in flight unanswered on a connection, and the sum of those must fit the budget.
+A plan lowers first and raises after. What is lowered makes no room yet: nsqd goes by the old count until it
+has handled the new one, and messages that are in flight stay so. The next plans, when that is over, raise.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class ConnectionRdy(Generic[KeyT]):
     :param turn_changed_at: when its count last became 0, or last became more than 0
     :param last_message_at: when it last brought a message
     :param in_flight: messages of it that are not answered
+    :param outstanding: for how many there must be room because of higher counts before, see `Outstanding`
     """
 
     key: KeyT
@@ -41,6 +42,7 @@ class ConnectionRdy(Generic[KeyT]):
     turn_changed_at: float
     last_message_at: float
     in_flight: int = 0
+    outstanding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +70,15 @@ def plan(
 ) -> tuple[dict[KeyT, int], dict[KeyT, int]]:
     """The RDY counts to lower, then those to raise, for now.
 
-    A raise may be smaller than `distribute` wants, while messages in flight elsewhere take the room; the next
-    plan goes on from there. Who has nothing is served before who wants more.
+    A raise may be smaller than `distribute` wants, while others take the room; the next plan goes on from
+    there. Who has nothing is served before who wants more.
     """
     targets = distribute(connections, budget, now, rng, policy)
     lowered = {c.key: targets[c.key] for c in connections if targets[c.key] < c.rdy}
-    # What each connection needs after that, and what is free beside it.
-    needed = {c.key: max(min(c.rdy, targets[c.key]), c.in_flight) for c in connections}
+    needed = {c.key: max(c.rdy, c.in_flight, c.outstanding) for c in connections}
     free = max(budget - sum(needed.values()), 0)
     wanting = [c for c in connections if targets[c.key] > c.rdy]
+    wanting.sort(key=lambda c: c.turn_changed_at)  # among newcomers, who has waited longest
     granted = dict.fromkeys((c.key for c in wanting), 0)
     newcomers = [c for c in wanting if not c.rdy]
     for share in (dict.fromkeys((c.key for c in newcomers), 1), targets):
@@ -147,8 +149,9 @@ def _in_turns(
         counts[connection.key] = 1
     waiting = [connection for connection in connections if not counts[connection.key]]
     rng.shuffle(waiting)  # decides among those that have waited equally long
-    # Whoever has just passed its turn on waits from now, however long ago that turn began.
-    waiting.sort(key=lambda connection: now if connection.rdy > 0 else connection.turn_changed_at)
+    # Whoever has just passed its turn on waits from now, however long ago that turn began. While its place is
+    # still held for what may be on its way, nobody else passes one on for it.
+    waiting.sort(key=lambda c: (now if c.rdy > 0 or c.outstanding > 0 else c.turn_changed_at, c.rdy == 0))
     for connection in waiting[: budget - len(holders[:budget])]:
         counts[connection.key] = 1
     return counts

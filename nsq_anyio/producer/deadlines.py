@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import anyio
@@ -24,25 +25,23 @@ class Deadlines:
     def __init__(self, expired: Callable[[Publication, float], None]) -> None:
         self.live: dict[Publication, None] = {}
         self._expired = expired
-        self._some: anyio.Event | None = None
+        self._first = math.inf  # the deadline that `watch` waits for
+        self._earlier = anyio.Event()
 
     def add(self, publication: Publication) -> None:
-        """Watch one. Its deadline must not be the first of all, unless there was none."""
+        """Watch one."""
         self.live[publication] = None
-        if self._some is not None:
-            self._some.set()
-            self._some = None
+        if publication.deadline < self._first:  # rare: nearly all have the same timeout
+            self._first = publication.deadline
+            self._earlier.set()
 
     async def watch(self) -> None:
         """Watch until cancelled."""
         while True:
-            if not self.live:
-                self._some = anyio.Event()
-                await self._some.wait()
-                continue
+            self._earlier = anyio.Event()
             now = anyio.current_time()
             for publication in [each for each in self.live if each.deadline <= now]:
                 self._expired(publication, now)
-            # Those that come meanwhile are due later than any that is here: all have the same timeout.
-            first = min((each.deadline for each in self.live), default=now)
-            await anyio.sleep(max(first - now, _RESOLUTION))
+            self._first = min((each.deadline for each in self.live), default=math.inf)
+            with anyio.move_on_after(max(self._first - now, _RESOLUTION)):
+                await self._earlier.wait()

@@ -201,12 +201,16 @@ class Pool:
 
     async def close(self) -> None:
         """Send nothing more, and disconnect once nsqd has handled what was sent."""
-        self._ended = True
-        for publication in list(self._backlog):
-            self._finish(publication, block_ended())
+        self.end()
         async with anyio.create_task_group() as tasks:
             for link in self.links:
                 tasks.start_soon(link.close)
+
+    def end(self) -> None:
+        """Send nothing more: whoever waits for a place on a connection learns that it is over."""
+        self._ended = True
+        for publication in list(self._backlog):
+            self._finish(publication, block_ended())
 
     # Sending
 

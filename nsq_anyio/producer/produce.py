@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from ..address import nsqd_addresses
+from ..block import Block
 from ..connection import prepared
 from ..events import EventHook
 from ..options import ConnectionOptions, ProducerOptions
@@ -41,9 +42,10 @@ def produce(
     :raises TLSFailed: from the block, if an nsqd declines TLS that was asked for, or is not trusted
     :raises PermanentRefusal: from the block, if an nsqd rejects the options of its connection
     """
-    return Producer(
+    producer = Producer(
         nsqd_addresses(nsqd),
         on_event=on_event,
         options=options or ProducerOptions(),
         connection=prepared(connection or ConnectionOptions()),
-    ).running()
+    )
+    return Block(producer.running(), Producer, "async with nsq.produce(...) as producer:")

@@ -163,10 +163,13 @@ class Producer:
             self._batcher.flush()
         options = self._options
         timeout = options.cancelled_drain_timeout if cancelled else options.drain_timeout
-        with anyio.move_on_after(timeout) as scope:
-            await self._pool.drain()
-        with anyio.CancelScope(deadline=scope.deadline):
-            await self._pool.close()
+        try:
+            with anyio.move_on_after(timeout) as scope:
+                await self._pool.drain()
+            with anyio.CancelScope(deadline=scope.deadline):
+                await self._pool.close()
+        finally:
+            self._pool.end()  # whatever has cut this short, nobody waits for what is not sent any more
 
 
 def _closed() -> Closed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import Any
 
@@ -21,23 +21,33 @@ __all__ = ["AsyncioReadable"]
 
 
 class _Arrival(asyncio.Future[bytes]):
-    """What one task waits for, and goes on with in the very callback that brings it."""
+    """What one task waits for, and goes on with in the very callback that brings it.
 
-    _wake_up: Callable[[Any], object]
-    _context: Context
+    It overrides nothing that asyncio calls amid a task's step: what a signal handler raises there would leave
+    the task waiting for nothing.
+    """
 
-    def add_done_callback(self, fn: Callable[[Any], object], /, *, context: Context | None = None) -> None:
-        """As the future of asyncio; a task that awaits it calls this, with its context."""
-        assert context is not None  # noqa: S101 - only a task awaits it
-        self._wake_up = fn
-        self._context = context
-        super().add_done_callback(fn, context=context)
+    _waiting: Sequence[tuple[Callable[[Any], object], Context]] = ()
+    _woken = False
 
     def bring(self, data: bytes) -> None:
         """Let the task go on; it must be called from the loop itself, never from another task."""
-        self.remove_done_callback(self._wake_up)
+        self._waiting = self._callbacks
+        ((wake_up, context),) = self._waiting
+        self.remove_done_callback(wake_up)
         self.set_result(data)
-        self._context.run(self._wake_up, self)
+        self._woken = True
+        context.run(wake_up, self)
+
+    def bring_late(self, data: bytes) -> None:
+        """Do what is left of `bring`, which was interrupted; the task goes on in the loop's next turn."""
+        if self._woken:
+            return
+        if not self._callbacks:
+            for wake_up, context in self._waiting:
+                self.add_done_callback(wake_up, context=context)
+        if not self.done():
+            self.set_result(data)
 
 
 class AsyncioReadable:
@@ -90,14 +100,21 @@ class AsyncioReadable:
         if waiter is None or waiter.done():
             self._unwatch()
             return
+        received: list[bytes] = []
         try:
-            data = self._socket.recv(self._max_bytes)
+            received.extend(map(self._socket.recv, (self._max_bytes,)))  # all in C, where no handler runs
+            waiter.bring(received[0])
         except (BlockingIOError, InterruptedError):
             return  # the selector was wrong
-        except OSError as error:
-            waiter.set_exception(error)
-        else:
-            waiter.bring(data)
+        except BaseException as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                waiter.set_exception(error)
+                return
+            # A signal handler has raised, most likely right after the system call. What the system gave is
+            # not lost: the loop may go on, and the task with it.
+            if received:
+                waiter.bring_late(received[0])
+            raise
 
     def _unwatch(self) -> None:
         if self._watched:

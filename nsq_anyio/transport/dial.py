@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import cast
 
@@ -12,27 +13,33 @@ from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
 from ..options import Dialer
 from .socket_stream import DirectSocketStream
+from .timed_sends import TimedSends
 
 __all__ = ["dial"]
 
 
-async def dial(address: NsqdAddress, *, timeout: float, dialer: Dialer | None = None) -> ByteStream:
+async def dial(
+    address: NsqdAddress, *, timeout: float, write_timeout: float = math.inf, dialer: Dialer | None = None
+) -> ByteStream:
     """Connect to ``address`` within ``timeout`` seconds, trying all that a name resolves to (RFC 8305).
 
+    :param write_timeout: seconds after which a send raises `TimeoutError`, if the peer takes no bytes
     :param dialer: opens the stream instead
     :raises DialFailed: if nothing listens there, the name is unknown, it takes too long, or ``dialer`` raises
     """
     try:
         with anyio.fail_after(timeout):
             if dialer is not None:
-                return await _dialled(dialer, str(address))
+                return TimedSends(await _dialled(dialer, str(address)), write_timeout)
             stream: SocketStream
             if isinstance(address, UnixAddress):
                 stream = await anyio.connect_unix(address.path)
             else:
                 stream = await anyio.connect_tcp(address.host, address.port)
             # On Windows the loop's own streams wait for a socket far better than it can be waited for apart.
-            return stream if sys.platform == "win32" else await DirectSocketStream.taking_over(stream)
+            if sys.platform == "win32":
+                return TimedSends(stream, write_timeout)
+            return await DirectSocketStream.taking_over(stream, write_timeout)
     except TimeoutError:
         raise DialFailed(str(address), f"no connection within dial_timeout={timeout} s") from None
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that IDNA cannot encode

@@ -7,6 +7,8 @@ few messages are in flight each costs a round trip, of which waiting for the wri
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,6 +19,7 @@ from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from .asyncio_readable import AsyncioReadable
+from .unacknowledged import unacknowledged
 
 __all__ = ["DirectSocketStream"]
 
@@ -25,30 +28,39 @@ _LIKELY_MORE = 32 * 1024
 
 
 class DirectSocketStream(ByteStream):
-    """A connected socket; one task may receive while another sends."""
+    """A connected socket; one task may receive while another sends.
 
-    def __init__(self, sock: socket.socket, attributes: Mapping[Any, Callable[[], Any]]) -> None:
+    :param write_timeout: seconds after which a send gives up a peer that takes no bytes
+    """
+
+    def __init__(
+        self, sock: socket.socket, attributes: Mapping[Any, Callable[[], Any]], write_timeout: float
+    ) -> None:
         self._socket = sock
         self._attributes = attributes
+        self._write_timeout = write_timeout
         self._closed = False
         self._likely_more = False
         self._readable = AsyncioReadable.on_asyncio(sock)
 
     @classmethod
-    async def taking_over(cls, stream: SocketStream) -> DirectSocketStream:
-        """Go on with the connection of a stream that nothing was received from yet; close that stream."""
-        read = stream.extra_attributes
-        # The event loop closes its descriptor together with the stream; the connection lives on in this copy.
-        sock = socket.socket(fileno=os.dup(read[SocketAttribute.raw_socket]().fileno()))
-        sock.setblocking(False)
-        attributes = {attribute: _constantly(value()) for attribute, value in read.items()}
-        attributes[SocketAttribute.raw_socket] = _constantly(sock)
+    async def taking_over(cls, stream: SocketStream, write_timeout: float = math.inf) -> DirectSocketStream:
+        """Go on with the connection of a stream that nothing was received from yet; close that stream.
+
+        :raises OSError: if the peer has vanished, or no file descriptor is left; the stream is closed then
+        """
+        try:
+            # The event loop closes its descriptor with the stream; the connection lives on in a copy.
+            sock, attributes = _copy(stream)
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
         try:
             await anyio.aclose_forcefully(stream)
         except BaseException:
             sock.close()
             raise
-        return cls(sock, attributes)
+        return cls(sock, attributes, write_timeout)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return what has arrived, once that is at least one byte and at most ``max_bytes``.
@@ -87,27 +99,48 @@ class DirectSocketStream(ByteStream):
     async def send(self, item: bytes) -> None:
         """Send all.
 
+        :raises TimeoutError: if the peer takes no bytes for ``write_timeout`` seconds
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         await checkpoint_if_cancelled()
         rest = memoryview(item)
         while rest:
-            rest = rest[self.send_now(rest) :]
+            sent: list[int] = []
+            self.send_now(rest, sent)
+            rest = rest[sum(sent) :]
             if rest:
+                await self._wait_writable()
+
+    async def _wait_writable(self) -> None:
+        left = unacknowledged(self._socket)
+        while True:
+            with anyio.move_on_after(self._write_timeout):
                 await self._wait(anyio.wait_writable)
+                return
+            # The system wants a third of its buffer free before it takes more, which may be megabytes: on a
+            # slow way the peer may have taken many bytes meanwhile.
+            if self._closed:
+                raise anyio.ClosedResourceError
+            before, left = left, unacknowledged(self._socket)
+            if left >= before:
+                raise TimeoutError
 
-    def send_now(self, item: bytes | memoryview) -> int:
-        """Send what the system takes without waiting; return how many bytes that were.
+    def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
+        """Send what the system takes without waiting.
 
+        :param sent: gets how many bytes that were. A signal handler may raise as soon as the system has
+            answered, and a returned number would be lost
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         try:
-            return self._socket.send(item)
+            sent.extend(map(self._socket.send, (item,)))  # all in C, where no signal handler runs
         except BlockingIOError:
-            return 0
+            return
         except OSError as error:
+            if error.errno is None:
+                raise  # a signal handler's, such as a TimeoutError: those of the system have a number
             raise self._broken() from error
 
     async def send_eof(self) -> None:
@@ -117,6 +150,10 @@ class DirectSocketStream(ByteStream):
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         await checkpoint_if_cancelled()
+        self.send_eof_now()
+
+    def send_eof_now(self) -> None:
+        """`send_eof`, from a plain function."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -144,6 +181,19 @@ class DirectSocketStream(ByteStream):
 
     def _broken(self) -> Exception:
         return anyio.ClosedResourceError() if self._closed else anyio.BrokenResourceError()
+
+
+def _copy(stream: SocketStream) -> tuple[socket.socket, dict[Any, Callable[[], Any]]]:
+    try:
+        read = stream.extra_attributes
+        values = {attribute: value() for attribute, value in read.items()}
+        original = values[SocketAttribute.raw_socket]
+    except AttributeError:  # AnyIO asks the socket, which is None in a transport that uvloop has closed
+        raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) from None
+    sock = original.dup()
+    sock.setblocking(False)
+    values[SocketAttribute.raw_socket] = sock
+    return sock, {attribute: _constantly(value) for attribute, value in values.items()}
 
 
 def _constantly(value: object) -> Callable[[], object]:

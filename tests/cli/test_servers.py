@@ -18,10 +18,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from nsq_anyio.cli.go_flags import ListenAddress, duration, listen_address
+from nsq_anyio.cli.go_flags import ListenAddress, boolean, duration, listen_address
 from nsq_anyio.cli.main import cli
 from nsq_anyio.cli.nsqd_flags import (
-    boolean,
     listen_address_or_path,
     tls_client_auth_policy,
     tls_min_version,

@@ -1,14 +1,16 @@
 """Tasks behind a block: how long they live, and what leaves the block."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from nsq_anyio.connection.background import Background
+from nsq_anyio.connection.background import Background, background_tasks
 
-from ..fake_nsqd import client_tasks
+from ..fake_nsqd import client_tasks, until
 
 pytestmark = pytest.mark.anyio
 
@@ -19,6 +21,7 @@ class Tasks:
     def __init__(self) -> None:
         self.running = False
         self.shutdowns: list[bool] = []
+        self.while_shutting_down: Callable[[], Awaitable[None]] = lambda: anyio.sleep(0.01)
         self.background = Background(self._run, self._shutdown)
 
     async def _run(self) -> None:
@@ -29,9 +32,9 @@ class Tasks:
             self.running = False
 
     async def _shutdown(self, cancelled: bool) -> None:
-        await anyio.sleep(0.01)
-        assert self.running
         self.shutdowns.append(cancelled)
+        await self.while_shutting_down()
+        assert self.running
 
     @asynccontextmanager
     async def block(self) -> AsyncGenerator[Background]:
@@ -112,12 +115,136 @@ async def test_when_both_fail_the_blocks_own_exception_counts() -> None:
     tasks.assert_over(cancelled=True)
 
 
-async def test_a_base_exception_of_the_block_leaves_as_it_is() -> None:
-    class Stop(BaseException):
-        pass
+class Own(BaseException):
+    pass
+
+
+LEAVING = [
+    Own("mine"),
+    SystemExit(3),
+    KeyboardInterrupt("mine"),
+    GeneratorExit("mine"),
+    StopIteration("mine"),
+    StopAsyncIteration("mine"),
+    ValueError("mine"),
+]
+
+
+@asynccontextmanager
+async def plain_block() -> AsyncGenerator[None]:
+    async with background_tasks() as tasks:
+        tasks.start_soon(anyio.sleep_forever)
+        yield
+
+
+@pytest.mark.parametrize(
+    "block", [lambda: Tasks().block(), plain_block], ids=["Background", "background_tasks"]
+)
+@pytest.mark.parametrize("mine", LEAVING, ids=repr)
+async def test_whatever_the_block_raises_leaves_as_it_is(
+    mine: BaseException, block: Callable[[], AbstractAsyncContextManager[object]]
+) -> None:
+    before = ValueError("before")
+    mine.__context__ = before
+    caught: BaseException | None = None
+    try:
+        async with block():
+            raise mine
+    except BaseException as error:
+        caught = error
+    assert caught is mine
+    assert caught.__context__ is before
+    assert client_tasks() == []
+
+
+async def test_a_group_of_the_blocks_own_leaves_as_one() -> None:
+    for block in (Tasks().block, plain_block):
+        with pytest.raises(BaseExceptionGroup) as caught:
+            async with block(), anyio.create_task_group():
+                raise SystemExit(3)
+        assert [type(error) for error in caught.value.exceptions] == [SystemExit]
+
+
+async def test_a_cancellation_by_asyncio_cuts_the_shutdown_short(anyio_backend_name: str) -> None:
+    if anyio_backend_name != "asyncio":
+        pytest.skip("a shield stops every cancellation of Trio")
+    for body in (anyio.sleep_forever, anyio.lowlevel.checkpoint):
+        for times in (1, 2, 3):
+            tasks = Tasks()
+            tasks.while_shutting_down = anyio.sleep_forever
+            shutting_down = await shut_down(tasks, body)
+            for _ in range(times):
+                shutting_down.cancel()
+            with anyio.fail_after(5), pytest.raises(asyncio.CancelledError):
+                await shutting_down
+            tasks.assert_over(cancelled=body is anyio.sleep_forever)
+
+
+async def shut_down(tasks: Tasks, body: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
+    """A task that is ending a block."""
+
+    async def in_block() -> None:
+        async with tasks.block():
+            await body()
+
+    task = asyncio.create_task(in_block())
+    await until(lambda: tasks.running)
+    if body is anyio.sleep_forever:
+        task.cancel()
+    await until(lambda: tasks.shutdowns)
+    return task
+
+
+async def test_a_timeout_of_asyncio_cuts_the_shutdown_short(anyio_backend_name: str) -> None:
+    if anyio_backend_name != "asyncio":
+        pytest.skip("it is asyncio's")
+    tasks = Tasks()
+    tasks.while_shutting_down = anyio.sleep_forever
+    with anyio.fail_after(5), pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02), tasks.block():
+            pass
+    tasks.assert_over(cancelled=False)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), ValueError("no way")], ids=repr)
+@pytest.mark.parametrize("of_block", [None, KeyError("mine")], ids=repr)
+async def test_what_a_shutdown_raises_ends_the_tasks_and_leaves_as_it_is(
+    error: BaseException, of_block: BaseException | None
+) -> None:
+    async def fail() -> None:
+        await anyio.lowlevel.checkpoint()
+        raise error
 
     tasks = Tasks()
-    with pytest.raises(Stop):
-        async with tasks.block():
-            raise Stop
+    tasks.while_shutting_down = fail
+    caught: BaseException | None = None
+    with anyio.fail_after(5):
+        try:
+            async with tasks.block():
+                if of_block is not None:
+                    raise of_block
+        except BaseException as raised:
+            caught = raised
+    assert caught is error
     tasks.assert_over(cancelled=False)
+
+
+async def test_what_one_of_the_tasks_raises_ends_the_block_and_leaves_in_no_group() -> None:
+    async def interrupted() -> None:
+        await anyio.lowlevel.checkpoint()
+        raise Own
+
+    over: list[bool] = []
+
+    async def shutdown(cancelled: bool) -> None:
+        over.append(cancelled)
+
+    with anyio.fail_after(5), pytest.raises(Own):
+        async with Background(interrupted, shutdown).around_block():
+            await anyio.sleep_forever()
+    assert over == [True]
+    with anyio.fail_after(5), pytest.raises(Own):
+        async with background_tasks() as tasks:
+            tasks.start_soon(interrupted)
+            await anyio.sleep_forever()
+    assert client_tasks() == []

@@ -25,13 +25,18 @@ class Sink(Pipe):
         self.takes = takes
         self.wire = b""
         self.failure: Exception | None = None
+        self.interrupt: BaseException | None = None
 
-    def send_now(self, data: bytes) -> int:
+    def send_now(self, data: bytes, sent: list[int]) -> None:
         if self.failure is not None:
             raise self.failure
         count = min(self.takes.pop(0) if self.takes else len(data), len(data))
         self.wire += data[:count]
-        return count
+        if count:
+            sent.append(count)
+        if self.interrupt is not None:
+            interrupt, self.interrupt = self.interrupt, None
+            raise interrupt
 
     async def send(self, item: bytes) -> None:
         await super().send(item)
@@ -43,7 +48,7 @@ def nothing() -> None:
 
 
 async def run(stream: ByteStream, outbox: Outbox, sent: Callable[[], None] = nothing) -> None:
-    await write(stream, outbox, timeout=5, sent=sent)
+    await write(stream, outbox, sent=sent)
 
 
 def outbox_to(sink: Sink, taken: Callable[[], None] = nothing) -> Outbox:
@@ -132,6 +137,51 @@ async def test_a_broken_stream_is_left_to_the_writer() -> None:
     outbox.put_last(b"FIN 1\n")
     with anyio.fail_after(5), pytest.raises(anyio.BrokenResourceError):
         await run(sink, outbox)
+
+
+@pytest.mark.parametrize("takes", [0, 3, 6])
+@pytest.mark.parametrize("by_writer", [True, False])
+async def test_an_interrupt_amid_a_send_neither_loses_nor_repeats_a_byte(takes: int, by_writer: bool) -> None:
+    sink = Sink([takes])
+    outbox = outbox_to(sink)
+    sink.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        if by_writer:
+            outbox.put(b"FIN 1\n")
+            await write(sink, outbox, sent=nothing)
+        else:
+            outbox.put_last(b"FIN 1\n")
+    assert sink.wire == b"FIN 1\n"[:takes]
+    outbox.put_last(b"FIN 2\n")
+    assert sink.wire == b"FIN 1\nFIN 2\n"
+    await outbox.flushed()
+
+
+async def test_after_an_interrupt_amid_a_send_the_writer_is_woken_for_the_rest() -> None:
+    sink = Sink([3])
+    outbox = outbox_to(sink)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, sink, outbox)
+        await anyio.wait_all_tasks_blocked()
+        sink.interrupt = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            outbox.put_last(b"FIN 1\n")
+        with anyio.fail_after(5):
+            await outbox.flushed()
+        assert sink.wire == b"FIN 1\n"
+        tasks.cancel_scope.cancel()
+
+
+async def test_after_an_interrupt_that_lost_commands_the_writer_breaks_instead_of_spinning() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    sink = Sink([])
+    outbox = outbox_to(sink, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        outbox.put_last(b"FIN 1\n")
+    with anyio.fail_after(5), pytest.raises(anyio.BrokenResourceError):
+        await write(sink, outbox, sent=nothing)
 
 
 async def test_nothing_is_sent_after_the_close_or_without_a_socket() -> None:

@@ -44,11 +44,10 @@ class Writing:
         self.calls: list[str] = []
         self.outbox = Outbox(lambda: self.calls.append("taken"))
 
-    async def run(self, timeout: float = 5) -> None:
+    async def run(self) -> None:
         await write(
             self.pipe,
             self.outbox,
-            timeout=timeout,
             sent=lambda: self.calls.append("sent"),
         )
 
@@ -131,11 +130,3 @@ async def test_a_closed_outbox_drops_what_is_queued_and_what_comes() -> None:
         await w.outbox.flushed()
         await anyio.wait_all_tasks_blocked()
         assert w.pipe.sends == []
-
-
-async def test_a_send_that_takes_too_long_is_a_timeout() -> None:
-    w = Writing()
-    w.pipe.gate = anyio.Event()
-    w.outbox.put(b"a")
-    with pytest.raises(TimeoutError):
-        await w.run(timeout=0.02)

@@ -165,9 +165,33 @@ async def test_a_message_that_is_given_up_is_neither_success_nor_failure() -> No
             await until(lambda: peer.rdy == 1)
             await peer.message(attempts=6)
             await until(lambda: len(events.of(GaveUp)) == 2)
-            assert depths(events) == [1, 1]
+            assert depths(events) == [1]
+            assert peer.rdy == 1
             assert events.of(BackoffEnded) == []
             consumer.stop()
+
+
+async def test_messages_that_are_given_up_cost_no_waits() -> None:
+    """Nobody has tried them: the first message that is tried ends the backoff."""
+    events = Events()
+
+    async def handler(message: nsq.Message) -> None:
+        if message.body == b"fails":
+            raise ValueError("mine")
+
+    async with consuming(max_in_flight=2, options=backing_off(0.05), on_event=events) as (consumer, peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.run, handler)
+            await peer.message(b"fails")
+            await until(lambda: peer.rdy == 1)
+            for count in range(20):
+                await peer.message(attempts=6)
+                await until(lambda count=count: len(events.of(GaveUp)) > count)  # type: ignore[misc]
+            await peer.message(b"good")
+            await until(lambda: peer.rdy == 2)
+            consumer.stop()
+    assert depths(events) == [1]
+    assert peer.lines.count(b"RDY 1") == 1
 
 
 async def always_failing(_message: nsq.Message) -> None:

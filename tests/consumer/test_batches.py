@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.consumer.batches import Batches
 
 from .. import virtual_time
 from ..fake_nsqd import LIMIT, consuming, until
@@ -280,3 +281,53 @@ async def test_there_are_no_batches_outside_the_block() -> None:
         pass
     with pytest.raises(nsq.Closed):
         consumer.batches(10)
+
+
+async def test_max_wait_does_not_cut_a_give_up_short() -> None:
+    given_up: list[bytes] = []
+
+    async def on_give_up(message: nsq.Message) -> None:
+        await anyio.sleep(5)  # such as a publish to where dead letters go
+        given_up.append(message.body)
+
+    async with consuming(on_give_up=on_give_up, max_in_flight=5) as (consumer, peer):
+        batches = consumer.batches(5, max_wait=1)
+        await peer.messages(b"a", b"b")
+        (hopeless,) = await peer.messages(b"hopeless", attempts=6)
+        await peer.messages(b"c")
+        began = anyio.current_time()
+        batch = await anext(batches)
+        assert bodies(batch) == [b"a", b"b"]
+        assert anyio.current_time() - began < 0.5  # nor do the others wait for it
+        finish(batch)
+        batch = await anext(batches)
+        assert bodies(batch) == [b"c"]
+        finish(batch)
+        await peer.saw(b"FIN " + hopeless)
+    assert given_up == [b"hopeless"]
+    assert not any(line.startswith(b"REQ") for line in peer.lines)
+
+
+async def test_a_message_to_give_up_that_comes_while_a_batch_is_collected() -> None:
+    given_up: list[bytes] = []
+
+    async def on_give_up(message: nsq.Message) -> None:
+        await anyio.sleep(5)
+        given_up.append(message.body)
+
+    async with consuming(on_give_up=on_give_up, max_in_flight=5) as (consumer, peer):
+        batches = consumer.batches(5, max_wait=1)
+        async with anyio.create_task_group() as tasks:
+            await peer.messages(b"a")
+            tasks.start_soon(take_one, batches)
+            await anyio.sleep(0.5)
+            await peer.messages(b"hopeless", attempts=6)
+        await peer.messages(b"b")
+        assert bodies(await anext(batches)) == [b"b"]
+    assert given_up == [b"hopeless"]
+
+
+async def take_one(batches: Batches) -> None:
+    batch = await anext(batches)
+    assert bodies(batch) == [b"a"]
+    finish(batch)

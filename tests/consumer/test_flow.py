@@ -92,13 +92,15 @@ async def test_the_others_are_lowered_before_a_newcomer_is_raised() -> None:
 
     async with fake_nsqds(2, script) as nsqds:
         addresses = [nsqd.address for nsqd in nsqds]
-        async with nsq.consume("t", "c", nsqd=addresses, max_in_flight=6, on_event=events):
-            await until(lambda: events.of(RdyChanged))
+        even = nsq.ConsumerOptions(rdy_policy="even")
+        async with nsq.consume("t", "c", nsqd=addresses, max_in_flight=6, on_event=events, options=even):
+            await until(lambda: len(events.of(RdyChanged)) == 2)
             late.set()
-            await until(lambda: len(events.of(RdyChanged)) == 3)
-            first, second, third = events.of(RdyChanged)
+            await until(lambda: len(events.of(RdyChanged)) == 4)
+            expected, first, second, third = events.of(RdyChanged)
+            assert expected.rdy == 3  # room was left for the other one, but not for ever
             assert (first.rdy, second.rdy, third.rdy) == (6, 3, 3)
-            assert first.nsqd == second.nsqd != third.nsqd
+            assert expected.nsqd == first.nsqd == second.nsqd != third.nsqd
 
 
 async def test_a_newcomer_waits_for_the_room_that_messages_in_flight_take() -> None:

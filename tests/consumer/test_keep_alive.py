@@ -190,3 +190,17 @@ async def test_two_messages_are_kept_alive_side_by_side() -> None:
         second.finish()
         await peer.saw(b"TOUCH " + one, b"TOUCH " + two, b"FIN " + one, b"FIN " + two)
         assert consumer.statistics().timed_out == 0
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError()], ids=repr)
+async def test_what_its_block_raises_leaves_as_it_is(error: BaseException) -> None:
+    caught: BaseException | None = None
+    async with consuming(nsqd(), options=OFTEN) as (consumer, peer):
+        await peer.message()
+        message = await anext(consumer)
+        try:
+            async with message.keep_alive():
+                raise error
+        except BaseException as raised:
+            caught = raised
+    assert caught is error

@@ -63,7 +63,7 @@ async def test_two_busy_ones_share_it() -> None:
 async def test_a_message_on_an_idle_one_brings_its_share_back_at_once() -> None:
     """Not at the next regular look: that is far away."""
     events = Events()
-    options = nsq.ConsumerOptions(rdy_redistribute_interval=0.3, lend_after=0.04)
+    options = nsq.ConsumerOptions(rdy_redistribute_interval=1, lend_after=0.4)
     async with consuming_from(2, max_in_flight=8, options=options, on_event=events) as (consumer, peers):
         await becomes(peers, 4, 4)
         borrower, lender = peers

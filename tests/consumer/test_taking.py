@@ -29,18 +29,21 @@ async def test_the_exact_commands_of_a_short_life() -> None:
         second = await peer.message(b"second")
         await peer.expect(b"TOUCH " + second, b"REQ %b 250" % second)
         await peer.heartbeat()
-        await peer.expect(b"NOP", b"CLS")
+        await peer.expect(b"NOP")
+        heartbeat_answered.set()
+        await peer.expect(b"CLS")
         await peer.response(b"CLOSE_WAIT")
         await peer.eof()
         peer.subscribed = anyio.Event()  # tells that the script has come to its end
 
+    heartbeat_answered = anyio.Event()
     async with consuming(script) as (consumer, peer):
         (await anext(consumer)).finish()
         message = await anext(consumer)
         message.touch()
         message.requeue(0.25, backoff=False)
-        # The answer to the heartbeat has been sent when the next command, CLS, follows it.
-        await anyio.sleep(0.02)
+        with anyio.fail_after(LIMIT):
+            await heartbeat_answered.wait()
     assert not peer.subscribed.is_set()
 
 

@@ -286,7 +286,7 @@ async def test_https(tls_files: TLSFiles) -> None:
         assert nsqd.https_url is not None
         for url in (nsqd.http_url, nsqd.https_url):
             assert (await http.post(f"{url}/pub?topic=t", content=b"x" * 500_000)).text == "OK"
-            assert (await http.get(f"{url}/config/https_address")).text == nsqd.https_url[len("https://") :]
+            assert (await http.get(f"{url}/config/https_address")).text == "127.0.0.1:0"
         assert nsqd.topics["t"].depth == 2
 
 

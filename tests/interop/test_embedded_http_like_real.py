@@ -99,7 +99,14 @@ REQUESTS: list[tuple[str, str, bytes]] = [
             *("e2e_processing_latency_percentiles", "tls_required", "tls_min_version", "statsd_interval"),
             *("client_timeout", "unknown", "", "output_buffer_timeout", "sync_timeout", "data_pat"),
             *("http_client_connect_timeout", "max_channel_consumers", "tls_client_auth_policy"),
-            *("statsd_mem_stats", "max_body_size", "queue_scan_selection_count"),
+            *(
+                "statsd_mem_stats",
+                "max_body_size",
+                "queue_scan_selection_count",
+                "http_address",
+                "tcp_address",
+            ),
+            *("https_address", "queue_scan_worker_pool_max", "broadcast_address"),
         )
     ],
     ("PUT", "/config/log_level", b"DEBUG"),
@@ -110,8 +117,36 @@ REQUESTS: list[tuple[str, str, bytes]] = [
     ("PUT", "/config/nsqlookupd_tcp_addresses", b'["127.0.0.1:1"]'),
     ("GET", "/config/nsqlookupd_tcp_addresses", b""),
     ("PUT", "/config/nsqlookupd_tcp_addresses", b"[]"),
-    ("PUT", "/config/nsqlookupd_tcp_addresses", b"no json"),
-    ("PUT", "/config/nsqlookupd_tcp_addresses", b"[1]"),
+    *[
+        request
+        for body in (
+            *(
+                b"no json",
+                b"[1]",
+                b"null",
+                b"[]",
+                b'[""]',
+                b'["a"]',
+                b'["a:1",null]',
+                b'"a"',
+                b"{}",
+                b'["a"] x',
+            ),
+            *(
+                b'[["a"]]',
+                b'["\xff"]',
+                b'["\\ud800"]',
+                b'["a:1","a:1"]',
+                b'["127.0.0.1:1","x y"]',
+                b' ["a"] ',
+            ),
+            *(b'["a', b'[1,"a"]', b"[NaN]", b"[]"),
+        )
+        for request in (
+            ("PUT", "/config/nsqlookupd_tcp_addresses", body),
+            ("GET", "/config/nsqlookupd_tcp_addresses", b""),
+        )
+    ],
     ("PUT", "/config/max_rdy_count", b"1"),
     ("POST", "/config/log_level", b"info"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -160,7 +161,7 @@ async def test_more_nsqds_than_max_in_flight_are_all_drained(cluster: Cluster) -
             "c",
             nsqd=[nsqd.tcp_address for nsqd in nsqds],
             max_in_flight=3,
-            options=QUICK,
+            options=replace(QUICK, low_rdy_idle_timeout=0.4, low_rdy_timeout=0.8),
             connection=PROMPT,
             on_event=watch.on_event,
         ) as consumer,

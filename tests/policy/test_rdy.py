@@ -249,12 +249,22 @@ def test_without_lending_idle_ones_keep_their_part() -> None:
     assert spread(connection(0, message=100), connection(1), budget=10, now=100) == {0: 5, 1: 5}
 
 
-def test_a_plan_lowers_before_it_raises() -> None:
-    assert planned(connection(0, rdy=10), connection(1), budget=10) == ({0: 5}, {1: 5})
+def test_what_is_lowered_makes_room_for_the_next_plan() -> None:
+    """nsqd may push by the old count until it has handled the new one."""
+    assert planned(connection(0, rdy=10), connection(1), budget=10) == ({0: 5}, {})
+    assert planned(connection(0, rdy=5), connection(1), budget=10) == ({}, {1: 5})
+    assert planned(connection(0, rdy=8), connection(1), budget=10) == ({0: 5}, {1: 2})
+
+
+def test_what_is_outstanding_of_a_former_count_holds_room() -> None:
+    lowered = replace(connection(0, rdy=5), outstanding=8)
+    assert planned(lowered, connection(1), budget=10) == ({}, {1: 2})
+    # What it holds anyway it may be given back at once.
+    assert planned(replace(lowered, rdy=0), connection(1, rdy=2), budget=10) == ({}, {0: 5})
 
 
 def test_messages_in_flight_hold_the_room_of_a_lowered_connection() -> None:
-    assert planned(holding(0, 10, 8), connection(1), budget=10) == ({0: 5}, {1: 2})
+    assert planned(holding(0, 5, 8), connection(1), budget=10) == ({}, {1: 2})
     assert planned(holding(0, 5, 10), connection(1), budget=10) == ({}, {})
 
 
@@ -296,10 +306,11 @@ def test_the_survivor_of_a_closed_connection_is_raised_at_once() -> None:
 def test_what_is_lent_comes_back_when_the_lender_has_a_message() -> None:
     lender = replace(connection(0, rdy=1, message=99.9), in_flight=1)
     borrower = connection(1, rdy=9, message=99.9)
-    assert planned(lender, borrower, budget=10, policy=LENDING) == ({1: 5}, {0: 5})
+    assert planned(lender, borrower, budget=10, policy=LENDING) == ({1: 5}, {})
     # As much as the borrower's answers leave room for.
-    held = replace(borrower, in_flight=7)
-    assert planned(lender, held, budget=10, policy=LENDING) == ({1: 5}, {0: 3})
+    lowered = replace(borrower, rdy=5, outstanding=7)
+    assert planned(lender, lowered, budget=10, policy=LENDING) == ({}, {0: 3})
+    assert planned(lender, replace(lowered, outstanding=0), budget=10, policy=LENDING) == ({}, {0: 5})
 
 
 def test_with_one_place_more_than_connections_the_busy_one_gets_it() -> None:
@@ -314,3 +325,12 @@ def test_beyond_the_budget_nothing_is_raised() -> None:
 
 def test_a_budget_of_nothing_lowers_all() -> None:
     assert planned(connection(0, rdy=4), connection(1, rdy=1), budget=0) == ({0: 0, 1: 0}, {})
+
+
+def test_a_place_that_is_being_passed_on_costs_nobody_else_his() -> None:
+    """Of two that are over with their turns, one is lowered; until its place is free the other stays."""
+    passed_on = replace(connection(0, turn=99.0), outstanding=1)
+    over = connection(1, rdy=1, turn=0.0)
+    longest = connection(2, turn=0.0)
+    assert planned(passed_on, over, longest, budget=2) == ({}, {})
+    assert planned(replace(passed_on, outstanding=0), over, longest, budget=2)[1] == {2: 1}

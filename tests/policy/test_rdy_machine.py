@@ -14,6 +14,7 @@ from nsq_anyio.policy.rdy import ConnectionRdy, RdyPolicy, distribute, plan
 IDLE_TIMEOUT = 10.0
 TURN_TIMEOUT = 30.0
 LEND_AFTER = 1.0
+SETTLING = 1 / 128
 
 PICKS = st.integers(0, 30)
 SEEDS = st.integers(0, 2**16)
@@ -29,31 +30,46 @@ class Simulated:
     last_message_at: float
     rdy: int = 0
     in_flight: int = 0
+    outstanding: int = 0
 
     @property
     def state(self) -> ConnectionRdy[int]:
         return ConnectionRdy(
-            self.key, self.rdy, self.max_rdy_count, self.turn_changed_at, self.last_message_at, self.in_flight
+            self.key,
+            self.rdy,
+            self.max_rdy_count,
+            self.turn_changed_at,
+            self.last_message_at,
+            self.in_flight,
+            self.outstanding,
         )
 
     @property
     def needed(self) -> int:
-        return max(self.rdy, self.in_flight)
+        return max(self.rdy, self.in_flight, self.outstanding)
 
     def set_rdy(self, rdy: int, now: float) -> None:
         if (rdy == 0) != (self.rdy == 0):
             self.turn_changed_at = now
+        if rdy < self.rdy:
+            self.outstanding = max(self.outstanding, self.rdy)
         self.rdy = rdy
 
     def receive(self, count: int, now: float) -> None:
-        """nsqd pushes only while fewer messages are unanswered than RDY."""
-        count = min(count, self.rdy - self.in_flight)
+        """nsqd pushes while fewer messages are unanswered than RDY, as it knows it: perhaps a former one."""
+        count = min(count, max(self.rdy, self.outstanding) - self.in_flight)
         if count > 0:
             self.in_flight += count
             self.last_message_at = now
 
     def answer(self, count: int) -> None:
-        self.in_flight -= min(count, self.in_flight)
+        count = min(count, self.in_flight)
+        self.in_flight -= count
+        self.outstanding = max(self.outstanding - count, 0)
+
+    def settle(self) -> None:
+        """nsqd has handled what was sent, and what it pushed before that has come."""
+        self.outstanding = 0
 
 
 class Connections(RuleBasedStateMachine):
@@ -118,11 +134,20 @@ class Connections(RuleBasedStateMachine):
             before = {state.key: state for state in states}
             for key, rdy in raised.items():
                 old = before[key]
-                assert rdy <= max(old.in_flight, 1)
+                assert rdy <= max(old.in_flight, old.outstanding, 1)
+
+    def converge(self, seed: int) -> None:
+        """Lower, and raise when that has settled; where turns are over, one after the other."""
+        for _ in range(len(self.live) + 1):
+            self.evaluate(seed)
+            for c in self.live:
+                c.settle()
+            self.now += SETTLING
+        self.evaluate(seed)
 
     def settled(self, seed: int) -> None:
-        """After one look with nothing in flight, everybody has the share that is meant for it."""
-        self.evaluate(seed)
+        """With nothing in flight, and what was lowered settled, everybody has the share meant for it."""
+        self.converge(seed)
         assert sum(c.rdy for c in self.live) == min(
             self.budget,
             sum(c.max_rdy_count for c in self.live) if self.budget >= len(self.live) else len(self.live),
@@ -132,9 +157,9 @@ class Connections(RuleBasedStateMachine):
     def connect(self, most: int, seed: int) -> None:
         self.evaluate(seed)
         newcomer = self.add(most)
-        self.evaluate(seed)
+        self.converge(seed)
         if len(self.live) <= self.budget and all(c.in_flight <= c.rdy for c in self.live):
-            assert newcomer.rdy > 0  # at once, unless messages in flight still hold what others gave up
+            assert newcomer.rdy > 0  # unless messages in flight still hold what others gave up
 
     @precondition(lambda self: bool(self.live))
     @rule(pick=PICKS, idle=st.booleans(), seed=SEEDS)
@@ -155,6 +180,11 @@ class Connections(RuleBasedStateMachine):
     @rule(pick=PICKS, count=st.integers(1, 20))
     def answer_or_time_out(self, pick: int, count: int) -> None:
         self.picked(pick).answer(count)
+
+    @precondition(lambda self: bool(self.live))
+    @rule(pick=PICKS)
+    def be_quiet(self, pick: int) -> None:
+        self.picked(pick).settle()
 
     @rule(budget=st.integers(0, 30), seed=SEEDS)
     def change_budget(self, budget: int, seed: int) -> None:
@@ -177,14 +207,14 @@ class Connections(RuleBasedStateMachine):
         self.now += LEND_AFTER
         for borrower in borrowers:
             borrower.receive(1, self.now)
-        self.evaluate(seed)
+        self.converge(seed)
         left = self.budget - sum(c.max_rdy_count for c in borrowers)
         assert lender.rdy == min(max(left, 1), lender.max_rdy_count)  # the probe, or what nobody can use
 
         # The lender has a message again, and what the borrowers had in flight is answered.
         lender.receive(1, self.now)
         answer_all(borrowers)
-        self.evaluate(seed)
+        self.converge(seed)
         assert lender.rdy >= min(self.budget // len(self.live), lender.max_rdy_count)
 
     @precondition(lambda self: bool(self.live) and self.budget > 0)

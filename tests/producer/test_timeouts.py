@@ -60,6 +60,31 @@ async def test_each_is_given_up_at_its_own_time(coalesce: bool) -> None:
 
 
 @both_ways
+async def test_each_publish_is_given_up_whatever_came_before(coalesce: bool) -> None:
+    """An nsqd that is silent, answers, and is silent again: no publish waits for longer than its time."""
+    gate = Gate()
+    options = nsq.ProducerOptions(publish_timeout=0.3, drain_timeout=0, coalesce=coalesce)
+
+    async def give_up(body: bytes) -> None:
+        started_at = anyio.current_time()
+        with anyio.fail_after(5), pytest.raises((nsq.OutcomeUnknown, nsq.NotSent), match="publish_timeout"):
+            await producer.publish("t", body)
+        assert 0.29 <= anyio.current_time() - started_at < 0.45
+
+    async with fake_nsqd(gate.script) as fake, nsq.produce(fake.address, options=options) as producer:
+        await give_up(b"first")
+        await give_up(b"second")
+        await gate.answer(len(gate.received))
+        await until(lambda: not producer.statistics().outstanding)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(producer.publish, "t", b"third")
+            await until(lambda: gate.received[-1] == b"third")
+            await gate.answer()
+        await give_up(b"fourth")
+        await give_up(b"fifth")
+
+
+@both_ways
 async def test_the_place_of_one_that_was_given_up_is_kept(coalesce: bool) -> None:
     gate = Gate()
     options = nsq.ProducerOptions(publish_timeout=0.1, drain_timeout=0, coalesce=coalesce)

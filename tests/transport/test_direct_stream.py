@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextvars
+import random
+import signal
 import socket
+import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -83,11 +86,50 @@ async def test_a_large_send_waits_for_the_peer_and_arrives_whole() -> None:
 async def test_sending_now_takes_what_fits_and_never_waits() -> None:
     async with connected() as (stream, peer):
         rest = memoryview(MUCH)
-        while count := stream.send_now(rest):
+        while count := sent_now(stream, rest):
             rest = rest[count:]
         assert 0 < len(rest) < len(MUCH)
         assert await read(peer, len(MUCH) - len(rest)) == MUCH[: -len(rest)]
-        assert stream.send_now(b"x") == 1
+        assert sent_now(stream, b"x") == 1
+
+
+def sent_now(stream: DirectSocketStream, data: bytes | memoryview) -> int:
+    sent: list[int] = []
+    stream.send_now(data, sent)
+    return sum(sent)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no timer that sends a signal")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+async def test_who_is_interrupted_by_a_signal_handler_knows_what_was_sent(error: type[BaseException]) -> None:
+    def interrupt(*_: object) -> None:
+        if sending:  # and not later, where the system is late with the signal
+            raise error
+
+    sending = False
+    async with connected() as (stream, peer):
+        told = received = interrupts = 0
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for _ in range(3000):
+                sent: list[int] = []
+                try:
+                    sending = True
+                    signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 40e-6))
+                    stream.send_now(bytes(10_000), sent)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except error:
+                    interrupts += 1
+                sending = False
+                told += sum(sent)
+                while received < told:
+                    received += len(await read(peer, told - received))
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert received == told
+        assert interrupts > 0
+        with pytest.raises(BlockingIOError):
+            peer.recv(1)
 
 
 async def test_much_that_arrived_is_received_in_bounded_pieces() -> None:
@@ -131,7 +173,7 @@ async def test_a_reset_is_a_broken_stream() -> None:
             await stream.receive()
         assert isinstance(caught.value.__cause__, ConnectionResetError)
         with pytest.raises(anyio.BrokenResourceError):
-            stream.send_now(b"x")
+            sent_now(stream, b"x")
         with pytest.raises(anyio.BrokenResourceError):
             await stream.send_eof()
 
@@ -157,7 +199,7 @@ async def test_closing_wakes_whoever_waits() -> None:
             with pytest.raises(anyio.ClosedResourceError):
                 await call()
         with pytest.raises(anyio.ClosedResourceError):
-            stream.send_now(b"x")
+            sent_now(stream, b"x")
         await stream.aclose()
 
 

@@ -7,46 +7,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Literal
 
 import pytest
-from anyio.from_thread import start_blocking_portal
 
 import nsq_anyio as nsq
 
-Backend = Literal["asyncio", "trio"]
-BACKENDS: tuple[Backend, ...] = ("asyncio", "trio")
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> Backend:
-    chosen: Backend = request.param
-    return chosen
-
-
-@contextmanager
-def running_nsqd(**options: object) -> Generator[nsq.embedded.EmbeddedNsqd]:
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(
-            nsq.embedded.nsqd(options=nsq.embedded.NsqdOptions(**options))  # type: ignore[arg-type]
-        ) as server,
-    ):
-        yield server
-
-
-@pytest.fixture
-def nsqd() -> Generator[nsq.embedded.EmbeddedNsqd]:
-    with running_nsqd() as server:
-        yield server
-
-
-def published(server: nsq.embedded.EmbeddedNsqd, topic: str = "t") -> int:
-    found = server.topics.get(topic)
-    return found.message_count if found else 0
+from .conftest import Backend, published, running_nsqd
 
 
 def portal_threads() -> list[str]:
@@ -163,20 +130,3 @@ def test_ctrl_c_ends_the_wait_and_the_block(backend: Backend) -> None:
     thread.join()
     assert time.monotonic() - started < 5
     assert portal_threads() == []
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_a_forked_process_is_told_to_make_its_own(nsqd: nsq.embedded.EmbeddedNsqd) -> None:
-    with nsq.sync.produce(nsqd.tcp_address) as producer:
-        child = os.fork()
-        if child == 0:  # pragma: no cover - in the child, which must not run the rest of the tests
-            try:
-                producer.publish("t", b"x")
-            except nsq.Closed as error:
-                os._exit(0 if "make one in each process" in str(error) else 1)
-            finally:
-                os._exit(2)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-        producer.publish("t", b"x")

@@ -1,0 +1,28 @@
+"""Tells a cancellation of this task from that of something it awaited.
+
+asyncio raises `CancelledError` for both: a task that awaits another one, which somebody has cancelled, gets
+the same exception as if it had been cancelled itself. That is a failure like any other, and must not end what
+nobody has cancelled. Trio has no such case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import anyio
+
+from ..transport.event_loop import on_asyncio
+
+__all__ = ["is_stray"]
+
+
+def is_stray(error: BaseException | None) -> bool:
+    """Whether ``error``, just caught, is a `CancelledError` although nobody has cancelled this task."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    # The text of AnyIO's own cancellations proves nothing: a cancelled task hands it on to who awaits it.
+    if anyio.current_effective_deadline() == -math.inf:
+        return False
+    task = asyncio.current_task() if on_asyncio() else None
+    return task is None or not task.cancelling()

@@ -1,0 +1,57 @@
+"""Reads the JSON of IDENTIFY into known fields, as Go's ``encoding/json`` fills a struct."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+__all__ = ["INT32", "INT64", "read_struct"]
+
+INT32 = range(-(2**31), 2**31)
+INT64 = range(-(2**63), 2**63)
+
+_MAX_DIGITS = 20
+
+
+def read_struct(
+    payload: bytes, zeros: Mapping[str, object], integers: Mapping[str, range] | None = None
+) -> dict[str, Any]:
+    """The values of the fields that ``payload`` has.
+
+    The case of names does not matter, null changes nothing, and of several values the last counts.
+
+    :param zeros: the fields with Go's zero values, which have their types
+    :param integers: the ranges of those that are not 64 bits wide
+    :raises ValueError: if it is no JSON object or null, or a value is of another type or too large
+    """
+    try:
+        # Go, too, replaces bytes that are not UTF-8.
+        parsed: object = json.loads(
+            payload.decode("utf-8", "replace"), parse_int=_integer, parse_constant=_no_constant
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if parsed is not None and not isinstance(parsed, dict):
+        raise ValueError("not an object")
+    fields: dict[str, Any] = {}
+    for key, value in cast("dict[str, object]", parsed or {}).items():
+        name = key.lower().replace("\u017f", "s")  # Go folds the long s as well
+        if name not in zeros or value is None:
+            continue
+        if type(value) is not type(zeros[name]):  # an exact match, as a boolean is an int in Python
+            raise ValueError(f"{name} is of the wrong type")
+        if isinstance(value, int) and value not in (integers or {}).get(name, INT64):
+            raise ValueError(f"{name} is too large")
+        fields[name] = value
+    return fields
+
+
+def _integer(digits: str) -> float:
+    # Beyond any of Go's types, and slow to convert: refused in a field that is known, ignored elsewhere.
+    return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")

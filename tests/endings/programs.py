@@ -1,0 +1,149 @@
+"""``python -m tests.endings.programs LOOP KIND``: run each cell as a program, and tell how it ended.
+
+Here the impatience comes from outside of the block's task: a signal, or the end of the event loop. A line of
+JSON for each cell, as soon as it is over: its name, and ``as expected`` or what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import threading
+import time
+import traceback
+from itertools import product
+from types import FrameType
+
+from .blocks import BLOCKS, Block, Cell, Phase
+from .impatience import reached
+from .loops import LOOPS, Loop
+from .peers import Peers, Temper, peers
+
+__all__ = ["ALL_OVER", "AS_EXPECTED", "KINDS"]
+
+AS_EXPECTED = "as expected"
+ALL_OVER = "all over"
+
+KINDS = {
+    "interrupt": (signal.SIGINT, 1),
+    "interrupt twice": (signal.SIGINT, 2),
+    "exit": (signal.SIGTERM, 1),
+    "exit twice": (signal.SIGTERM, 2),
+    "main returns": (None, 0),
+}
+"""The signal, and how often it comes."""
+
+HAVE_TASK_GROUPS = [BLOCKS["coalesced"]]
+# Where these make a difference: the other blocks are made of the same parts.
+BLOCKS_STRUCK = (
+    "consume",
+    "run",
+    "keep_alive",
+    "publish",
+    "coalesced",
+    "embedded nsqd",
+    "embedded nsqlookupd",
+    "http nsqd",
+)
+
+
+def exit_now(_signal: int, _frame: FrameType | None) -> None:
+    """The handler of many a service, for SIGTERM."""
+    sys.exit(3)
+
+
+def strike(cell: Cell, number: int, times: int, over: threading.Event) -> None:
+    """Send the signal to the main thread when the phase has come, and again while the block ends."""
+    cell.reached.wait()
+    time.sleep(0.02)
+    for _ in range(times):
+        if not over.is_set():
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            time.sleep(0.04)
+
+
+def under_signals(loop: Loop, kind: str, block: Block, cell: Cell) -> str | None:
+    """Run the block as a program; what is wrong with its end, if anything."""
+    number, times = KINDS[kind]
+    assert number is not None
+    over = threading.Event()
+    striking = threading.Thread(target=strike, args=(cell, number, times, over))
+    striking.start()
+
+    async def main() -> None:
+        await block(cell)
+
+    try:
+        try:
+            loop.run(main)
+        finally:
+            over.set()
+            striking.join()
+    except KeyboardInterrupt:
+        return None if number == signal.SIGINT else traceback.format_exc()
+    except SystemExit as error:
+        return None if number == signal.SIGTERM and error.code == 3 else traceback.format_exc()
+    except BaseExceptionGroup as group:
+        if block in HAVE_TASK_GROUPS and group.split(KeyboardInterrupt)[1] is None:
+            return None  # the user's own task group has wrapped it
+        return traceback.format_exc()
+    except BaseException:
+        return traceback.format_exc()
+    finally:
+        striking.join()
+    return None if cell.phase is Phase.ENDING else "it ended as if nothing had happened"
+
+
+def as_main_returns(loop: Loop, block: Block, cell: Cell) -> str | None:
+    """Run the block in a task beside main(), which returns; what is wrong with its end, if anything."""
+    tasks: list[asyncio.Task[None]] = []
+
+    async def in_a_task() -> None:
+        await block(cell)
+
+    async def main() -> None:
+        tasks.append(asyncio.create_task(in_a_task()))
+        await reached(cell)
+
+    try:
+        loop.run(main)
+    except BaseException:
+        return traceback.format_exc()
+    if tasks[0].cancelled() or cell.phase is Phase.ENDING:
+        return None
+    return f"its task was not cancelled: {tasks[0].exception()!r}"
+
+
+def tell(name: str, outcome: str) -> None:
+    """Write one line."""
+    sys.stdout.write(json.dumps([name, outcome]) + "\n")
+    sys.stdout.flush()
+
+
+def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
+    """Run all cells, one after the other."""
+    single = kind in {"interrupt", "main returns"}
+    for name, phase, temper in product(BLOCKS_STRUCK, Phase, (Temper.ANSWERING, Temper.SILENT)):
+        try:
+            with the_peers.peer(temper) as peer:
+                cell = Cell(peer, phase)
+                if kind == "main returns":
+                    wrong = as_main_returns(loop, BLOCKS[name], cell)
+                else:
+                    wrong = under_signals(loop, kind, BLOCKS[name], cell)
+        except TimeoutError:
+            wrong = "a connection is still open"
+        if wrong is None and single and temper is Temper.ANSWERING and any(peer.in_flight):
+            wrong = f"left in flight: {peer.in_flight}"
+        tell(f"{name}, {phase.value}, {temper.value}", wrong or AS_EXPECTED)
+
+
+if __name__ == "__main__":
+    (chosen,) = (loop.values[0] for loop in LOOPS if loop.id == sys.argv[1])
+    assert isinstance(chosen, Loop)
+    signal.signal(signal.SIGTERM, exit_now)
+    with peers() as running:
+        run_cells(running, chosen, sys.argv[2])
+    tell(ALL_OVER, AS_EXPECTED)
