@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from .number import Number
 from .pipeline_options import OPTION, assignments
 from .pipeline_run import run_pipeline
 
@@ -53,7 +54,7 @@ _reading = _options(
     click.option("--spool-dir", metavar="PATH", help="The spool's part; all executors share it."),
     click.option(
         "--every",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         metavar="SECONDS",
         help="Start a batch this often, until interrupted; without it, read what waits, and end.",
     ),
@@ -118,11 +119,16 @@ Example:
 @click.option("--key", required=True, metavar="FIELD", help="The field of the JSON body to group by, as a.b.")
 @click.option("--value", metavar="FIELD", help="The field to sum, and to take quantiles of.")
 @click.option(
-    "--window", type=float, default=60.0, show_default=True, metavar="SECONDS", help="The length of a window."
+    "--window",
+    type=Number(),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The length of a window.",
 )
 @click.option(
     "--lateness",
-    type=float,
+    type=Number(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -131,7 +137,7 @@ Example:
 @click.option(
     "--quantile",
     "quantiles",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     multiple=True,
     default=(0.5, 0.95, 0.99),
     show_default=True,
