@@ -60,10 +60,11 @@ def test_what_is_no_json(text: str) -> None:
 def test_depth(depth: int, start: str, end: str) -> None:
     levels = depth // (2 if start.startswith("[1") else 1)
     text = f" {start * levels}0{end * levels}\n"
-    value = DeepDecoder(max_depth=GO_MAX_DEPTH).decode(text)
+    value: Any = DeepDecoder(max_depth=GO_MAX_DEPTH).decode(text)
     found = 0
     while value != 0:
-        value = value[0] if start == "[" else value["a"] if isinstance(value, dict) else value[1]
+        key: Any = 0 if start == "[" else "a" if type(value) is dict else 1
+        value = value[key]
         found += 1
     assert found == depth
     if depth > 500:
