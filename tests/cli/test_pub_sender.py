@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
@@ -54,7 +54,7 @@ def sender(producer: FakeProducer) -> PubSender:
 
 
 @contextmanager
-def raises(error: nsq.NSQError) -> Iterator[None]:
+def raises(error: nsq.NSQError) -> Generator[None]:
     with pytest.raises(type(error)) as caught:
         yield
     assert caught.value is error

@@ -63,7 +63,7 @@ def test_depth(depth: int, start: str, end: str) -> None:
     value: Any = DeepDecoder(max_depth=GO_MAX_DEPTH).decode(text)
     found = 0
     while value != 0:
-        key: Any = 0 if start == "[" else "a" if type(value) is dict else 1
+        key: Any = 0 if start == "[" else "a" if value.__class__ is dict else 1
         value = value[key]
         found += 1
     assert found == depth

@@ -31,4 +31,5 @@ def check_datetime_format(text: str) -> str:
 
 def format_datetime(text: str, moment: datetime) -> str:
     """Expand a checked format, with English names of months and days unless the program sets a locale."""
-    return moment.strftime(text)
+    # strftime takes no bytes that are not UTF-8; a file name may have them.
+    return _DIRECTIVE.sub(lambda found: moment.strftime(found[0]), text)
