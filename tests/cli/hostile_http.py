@@ -82,12 +82,14 @@ class HostileServer:
     :ivar url: where it listens
     :ivar bodies: of all requests
     :ivar accepted: of those that were answered with the first answer of a conversation, or a later ``OK``
+    :ivar answered: how many requests were answered, to the last part of the answer
     """
 
     url: str
     conversation: Conversation
     bodies: list[bytes] = field(default_factory=list[bytes])
     accepted: list[bytes] = field(default_factory=list[bytes])
+    answered: int = 0
 
 
 @contextmanager
@@ -140,6 +142,7 @@ def _converse(
                 if number == 0 or b" 200 " in answer[0]:
                     server.accepted.append(body)
                 _send(stream, answer)
+                server.answered += 1
             while conversation.repeats:
                 stream.sendall(conversation.answers[-1][-1])
                 time.sleep(PAUSE)

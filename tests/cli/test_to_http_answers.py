@@ -29,7 +29,8 @@ from .http2_server import http2_server
 
 pytestmark = pytest.mark.anyio
 
-TIMEOUT = 0.5
+TIMEOUT = 2.0
+ENDS_WITH_THE_TIMEOUT = {"hanging", "endless", "endless chunks"}
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nshort"
 
 
@@ -57,30 +58,31 @@ async def sender(
 @pytest.mark.parametrize("name", [*BODIES_THAT_FAIL, *OTHER_ANSWERS])
 async def test_the_status_decides(name: str) -> None:
     """Whatever becomes of the answer's body, and each message is sent once."""
+    bodies = [b"0"] if name in ENDS_WITH_THE_TIMEOUT else [b"0", b"1", b"2"]
     with hostile_server((BODIES_THAT_FAIL | OTHER_ANSWERS)[name]) as server:
         endpoint = post_endpoint(server.url)
         async with sender(endpoint) as to:
-            for number in range(3):
-                answer = await to.send(endpoint, b"%d" % number)
+            for body in bodies:
+                answer = await to.send(endpoint, body)
                 assert answer.status in {200, 204}, answer
-    assert server.bodies == [b"0", b"1", b"2"]
+    assert server.bodies == bodies
 
 
 async def test_the_status_decides_with_http2(files: TLSFiles) -> None:
     with http2_server(files, ends=False) as server:
         endpoint = post_endpoint(server.url)
         async with sender(endpoint, TLSOptions(ca_file=files.ca_file)) as to:
-            for number in range(3):
+            for number in range(2):
                 assert await to.send(endpoint, b"%d" % number) == Answer(200, "200 OK")
-        assert server.connections == 3  # what is left of an answer is never received
-    assert [request[2] for request in server.requests] == [b"0", b"1", b"2"]
+        assert server.connections == 2  # what is left of an answer is never received
+    assert [request[2] for request in server.requests] == [b"0", b"1"]
 
 
 async def test_an_early_answer_to_a_large_message_counts() -> None:
     with hostile_server(Conversation(((OK,),), holds=True, reads=False)) as server:
         endpoint = post_endpoint(server.url)
-        async with sender(endpoint, timeout=10.0) as to:
-            with anyio.fail_after(5):
+        async with sender(endpoint, timeout=50.0) as to:
+            with anyio.fail_after(20):
                 for _ in range(2):
                     assert await to.send(endpoint, bytes(30_000_000)) == Answer(200, "200 OK")
     assert len(server.bodies) == 2
@@ -99,7 +101,9 @@ async def test_what_nobody_asked_for_answers_nothing(name: str, is_encrypted: bo
             for number in range(4):
                 answer = await to.send(endpoint, b"%d" % number)
                 assert answer.status in {200, 204}, answer
-                await anyio.sleep(0.2)  # what comes later arrives while the connection is idle
+                # What comes later arrives while the connection is idle.
+                while server.answered <= number:  # noqa: ASYNC110 - a thread counts
+                    await anyio.sleep(0.01)
     assert server.accepted == server.bodies == [b"0", b"1", b"2", b"3"]
 
 
@@ -140,5 +144,5 @@ async def test_a_server_that_says_nothing_ends_with_the_timeout() -> None:
         endpoint = post_endpoint(server.url)
         async with sender(endpoint) as to:
             assert (await to.send(endpoint, b"0")).status == 200
-            assert await to.send(endpoint, b"1") == Answer(None, "no answer within 0.5 s")
+            assert await to.send(endpoint, b"1") == Answer(None, "no answer within 2 s")
     assert server.bodies == [b"0", b"1"]
