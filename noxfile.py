@@ -63,7 +63,14 @@ def lowest(session: nox.Session) -> None:
     without_libraries = [f"--ignore=tests/{name}" for name in ("policy", "benchmarks", "servers")]
     run_tests(session, *NOT_ON_UVLOOP, *without_libraries)
     if not session.posargs:
-        names = ["common_flags", "config_file", "stat_rows", "to_http_connections"]
+        names = [
+            "common_flags",
+            "config_file",
+            "stat_rows",
+            "to_http_connections",
+            "to_http_answers",
+            "pattern",
+        ]
         session.run("pytest", *[f"tests/cli/test_{name}.py" for name in names], *ON_ALL_CORES)
 
 

@@ -18,10 +18,12 @@ from ..errors import InvalidAddress
 __all__ = ["GoCommand", "ListenAddress", "boolean", "duration", "listen_address", "peer_address"]
 
 _SINGLE_DASH = re.compile(r"-[a-zA-Z]([a-zA-Z0-9-]+(=.*)?|=.*)", re.DOTALL)
-_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+_MAX_DURATION = 2**63 / 1e9
+"""Seconds, 292 years: Go counts nanoseconds in 64 bits."""
 _MAX_PORT = 65535
 
 
@@ -85,7 +87,10 @@ def duration(text: str) -> float:
         raise click.BadParameter(
             f"{text!r} is not a duration: use numbers with units, such as 60s, 1m30s or 100ms"
         )
-    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    if seconds >= _MAX_DURATION:
+        raise click.BadParameter(f"{text[:40]!r} is too long: use a duration below 2562047h, 292 years")
+    return seconds
 
 
 def listen_address(text: str) -> ListenAddress:

@@ -12,13 +12,14 @@ import anyio
 import click
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from ..errors import NSQError, OutcomeUnknown
-from ..producer import Producer, produce
+from ..errors import NSQError
+from ..producer import produce
 from .connection_flags import ProducerFlags
 from .exit_codes import PARTIAL
 from .input import Input
 from .message_reader import MessageReader
 from .pace import Pace, batches
+from .pub_sender import PubSender
 from .reach import check_nsqds_reachable
 from .run import first_error
 
@@ -79,17 +80,17 @@ class Pub:
             max_size=self._flags.options.max_msg_size,
             read_size=self._pace.read_size,
         )
-        async with self._producers() as producers, receive, anyio.create_task_group() as tasks:
+        async with self._senders() as senders, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(reader.run, send, stop)
             async for messages in receive:
-                await self._publish(producers, _with_more(messages, receive), stop)
+                await self._publish(senders, _with_more(messages, receive), stop)
         if reader.problem is not None:
             raise self._failed(reader.problem)
         if reader.interrupted:
             click.echo(f"ended before the end of the input: {_counted(self._messages)} published", err=True)
 
     @asynccontextmanager
-    async def _producers(self) -> AsyncGenerator[list[Producer]]:
+    async def _senders(self) -> AsyncGenerator[list[PubSender]]:
         """One for all nsqds, or one for each where each gets every message."""
         options, connection = self._flags.options, self._flags.connection
         async with AsyncExitStack() as stack:
@@ -98,35 +99,32 @@ class Pub:
             else:
                 options = replace(options, mode=cast("Any", self._mode.replace("-", "_")))
                 groups = [list(self._nsqds)]
-            yield [
+            producers = [
                 await stack.enter_async_context(produce(group, options=options, connection=connection))
                 for group in groups
             ]
+            max_bytes = min(_MAX_BATCH_BYTES, options.max_body_size)
+            yield [PubSender(producer, self._topic, max_bytes) for producer in producers]
 
     async def _publish(
-        self, producers: Sequence[Producer], messages: Sequence[bytes], stop: anyio.Event
+        self, senders: Sequence[PubSender], messages: Sequence[bytes], stop: anyio.Event
     ) -> None:
         for batch in batches(messages, _MAX_BATCH_BYTES, self._pace.max_batch):
             await self._pace.wait(len(batch), stop)
             try:
                 async with anyio.create_task_group() as tasks:
-                    for producer in producers[1:]:
-                        tasks.start_soon(self._send, producer, batch)
-                    await self._send(producers[0], batch)
+                    for sender in senders[1:]:
+                        tasks.start_soon(sender.send, batch)
+                    await senders[0].send(batch)
             except* NSQError as errors:
-                raise self._not_published(first_error(errors), len(batch)) from errors
+                raise self._not_published(first_error(errors), senders) from errors
             self._messages += len(batch)
             self._published(len(batch), sum(map(len, batch)))
 
-    async def _send(self, producer: Producer, batch: Sequence[bytes]) -> None:
-        if len(batch) == 1:
-            await producer.publish(self._topic, batch[0])  # PUB takes what may be too large for MPUB
-        else:
-            await producer.publish_many(self._topic, batch)
-
-    def _not_published(self, error: BaseException, count: int) -> click.ClickException:
-        may_be = isinstance(error, OutcomeUnknown) or (self._mode == ALL and len(self._nsqds) > 1)
-        return self._failed(str(error), count if may_be else 0)
+    def _not_published(self, error: BaseException, senders: Sequence[PubSender]) -> click.ClickException:
+        done = min(sender.done for sender in senders)
+        self._messages += done
+        return self._failed(str(error), max(sender.done + sender.maybe for sender in senders) - done)
 
     def _failed(self, reason: str, maybe: int = 0) -> click.ClickException:
         """What to say and to exit with; ``maybe`` so many messages more may have been published."""

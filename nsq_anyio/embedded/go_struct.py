@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, cast
+
+from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 
 __all__ = ["INT32", "INT64", "read_struct"]
 
@@ -26,13 +27,8 @@ def read_struct(
     :param integers: the ranges of those that are not 64 bits wide
     :raises ValueError: if it is no JSON object or null, or a value is of another type or too large
     """
-    try:
-        # Go, too, replaces bytes that are not UTF-8.
-        parsed: object = json.loads(
-            payload.decode("utf-8", "replace"), parse_int=_integer, parse_constant=_no_constant
-        )
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    # Go, too, replaces bytes that are not UTF-8.
+    parsed: object = _DECODER.decode(payload.decode("utf-8", "replace"))
     if parsed is not None and not isinstance(parsed, dict):
         raise ValueError("not an object")
     fields: dict[str, Any] = {}
@@ -55,3 +51,6 @@ def _integer(digits: str) -> float:
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH, parse_int=_integer, parse_constant=_no_constant)

@@ -20,6 +20,7 @@ from anyio.abc import ByteStream
 
 from ..address import Address, addresses
 from ..errors import FrameTooLarge, ProtocolError
+from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 from .listener import PEER_GONE
 from .nsqlookupd_session import MAGIC_V1, frame
 
@@ -28,6 +29,7 @@ __all__ = ["HasTopics", "LookupPeers", "LookupTimes"]
 _logger = logging.getLogger(__name__)
 
 _MAX_REPLY = 1024 * 1024
+_DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH)
 _SIZE = struct.Struct(">i")
 _LOST = (*PEER_GONE, anyio.EndOfStream, ProtocolError)
 
@@ -247,8 +249,8 @@ def _command(topic: str, channel: str | None, exists: bool) -> bytes:
 
 def _http_address(reply: bytes) -> str:
     try:
-        fields: object = json.loads(reply)
-    except (ValueError, RecursionError):
+        fields: object = _DECODER.decode(reply.decode("utf-8", "replace"))
+    except ValueError:
         raise ProtocolError(f"IDENTIFY was answered with {reply[:200]!r}") from None
     if not isinstance(fields, dict):
         raise ProtocolError(f"IDENTIFY was answered with {reply[:200]!r}")

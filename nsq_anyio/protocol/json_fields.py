@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import reprlib
 from typing import TypeVar, cast
 
 from ..errors import ProtocolError
+from .deep_json import GO_MAX_DEPTH, DeepDecoder
 
 __all__ = ["field", "parse_object", "positive"]
 
 FieldT = TypeVar("FieldT", str, int, bool)
 
+_DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH)
 _MAX_INTEGER = 2**53  # beyond it a JSON number is no count or duration that nsqd could mean
 
 
@@ -21,8 +22,8 @@ def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> 
     :raises ProtocolError: if it is none
     """
     try:
-        parsed = json.loads(data)
-    except (ValueError, RecursionError):
+        parsed = _DECODER.decode(data.decode())
+    except ValueError:
         parsed = None
     if not isinstance(parsed, dict):
         raise ProtocolError(f"the answer to {command} is {problem}: {data[:80]!r}")

@@ -20,22 +20,24 @@ from ..tls_files import TLSFiles
 class HTTP2Server:
     """What it has got.
 
+    :ivar ends: whether it ends the bodies of its answers
     :ivar requests: method, path and body of each
     """
 
     url: str
+    ends: bool = True
     connections: int = 0
     requests: list[tuple[bytes, bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes, bytes]])
 
 
 @contextmanager
-def http2_server(files: TLSFiles) -> Generator[HTTP2Server]:
+def http2_server(files: TLSFiles, *, ends: bool = True) -> Generator[HTTP2Server]:
     """Run one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate_file, files.private_key_file)
     context.set_alpn_protocols(["h2"])
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-        server = HTTP2Server(f"https://127.0.0.1:{listener.getsockname()[1]}")
+        server = HTTP2Server(f"https://127.0.0.1:{listener.getsockname()[1]}", ends)
         threads = [threading.Thread(target=_accept, args=(listener, context, server))]
         threads[0].start()
         try:
@@ -79,7 +81,7 @@ def _serve(raw: socket.socket, context: ssl.SSLContext, server: HTTP2Server) -> 
                         head = heads.pop(number)
                         server.requests.append((head[b":method"], head[b":path"], bodies.pop(number)))
                         connection.send_headers(number, [(":status", "200")])
-                        connection.send_data(number, b"ok", end_stream=True)
+                        connection.send_data(number, b"ok", end_stream=server.ends)
                     case _:
                         pass
             stream.sendall(connection.data_to_send())

@@ -150,3 +150,14 @@ def test_it_takes_the_same_objects_as_the_parser(body: bytes) -> None:
         assert not is_object
     else:
         assert is_object
+
+
+@pytest.mark.parametrize("depth", [900, 1000, 5000, 100_000])
+def test_what_is_nested_deeply_is_judged_all_the_same(depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    body = f'{{"deep": {nested}, "id": 7}}'.encode()
+    assert JSONFilter(required_field="id", required_value="7").apply(body) == body
+    assert JSONFilter(required_field="other").apply(body) is None
+    assert JSONFilter(fields=["id", "deep"]).apply(body) == f'{{"id": 7,"deep": {nested}}}'.encode()
+    with pytest.raises(NotJSON):
+        JSONFilter(required_field="id").apply(body.replace(b"]]", b"]", 1))

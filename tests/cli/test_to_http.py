@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections import Counter
 from collections.abc import Generator, Sequence
 from itertools import count
@@ -185,11 +186,11 @@ def test_no_sample_finishes_all(nsqd: Server, topic: str) -> None:
 
 def test_a_slow_request_ends_with_its_timeout(nsqd: Server, topic: str) -> None:
     nsqd.publish(topic, b"m")
-    with http_sink(lambda _: (200, {"Content-Length": "1000"})) as sink:  # and then too little comes
+    with socket.create_server(("127.0.0.1", 0)) as silent:
         arguments = flags(
             topic=topic,
             nsqd_tcp_address=nsqd.tcp_address,
-            post=sink.url,
+            post=f"http://127.0.0.1:{silent.getsockname()[1]}",
             http_client_request_timeout="300ms",
         )
         with forwarding("to-http", *arguments) as process:
@@ -241,6 +242,10 @@ def test_a_signal_lets_requests_end(nsqd: Server, topic: str, backend: str) -> N
             "--content-type is of use",
         ),
         ({"nsqd_tcp_address": "h:1", "post": "http://h/", "sample": "1.5"}, "--sample"),
+        ({"nsqd_tcp_address": "h:1", "post": "http://h/", "sample": "nan"}, "'nan' is not a number"),
+        ({"nsqd_tcp_address": "h:1", "post": "http://h:99999/"}, "'http://h:99999/' is not an HTTP address"),
+        ({"nsqd_tcp_address": "h:1", "post": "http://h:0/"}, "'http://h:0/' is not an HTTP address"),
+        ({"nsqd_tcp_address": "h:1", "post": "http://xn--a/"}, "'http://xn--a/' is not an HTTP address"),
         ({"nsqd_tcp_address": "h:1", "post": "http://h/", "mode": "hostpol"}, "'hostpol' is not one of"),
         ({"nsqd_tcp_address": "h:1", "post": "http://h/", "on_status": "404=drop"}, "is not a rule"),
         ({"nsqd_tcp_address": "h:1", "post": "http://h/", "header": "X"}, "header X has no valid value"),
@@ -258,6 +263,28 @@ def test_bad_command_lines_are_explained(
     assert (message or "ca_file='/no' cannot be read") in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Content-Length: 3",
+        "transfer-encoding:chunked",
+        "Connection: close",
+        "Keep-Alive: timeout=5",
+        "Proxy-Connection: close",
+        "Upgrade: h2c",
+        "HTTP2-Settings: AAMAAABk",
+        "TE: trailers",
+        "Trailer: X",
+    ],
+)
+def test_headers_that_frame_are_refused(header: str) -> None:
+    arguments = flags(topic="t", nsqd_tcp_address="h:1", post="http://h/", header=header)
+    done = CliRunner().invoke(cli, ["to-http", *arguments])
+    assert done.exit_code == 2
+    name = header.partition(":")[0]
+    assert f"Error: header {name} cannot be given: it frames the request" in done.stderr
 
 
 @pytest.mark.parametrize("source", ["--nsqd-tcp-address=127.0.0.1:1", "--lookupd-http-address=127.0.0.1:1"])

@@ -128,6 +128,25 @@ async def test_to_nsq(
     assert published["go"]
 
 
+@pytest.mark.parametrize("depth", [999, 5000, 9999])
+async def test_to_nsq_passes_what_is_nested_deeply(cluster: Cluster, topic: str, depth: int) -> None:
+    body = b'{"kind": "click", "deep": %b}' % (b"[" * depth + b"]" * depth)
+    nsqd = await cluster.nsqd("real", channels={topic: list(TOOLS)})
+    await nsqd.publish(topic, body)
+    published: dict[str, object] = {}
+    for tool in TOOLS:
+        destination = await cluster.nsqd("real", channels={"copy": ["check"]})
+        to_there = flags(
+            destination_topic="copy",
+            destination_nsqd_tcp_address=destination.tcp_address,
+            require_json_field="kind",
+            require_json_value="click",
+        )
+        await forward(nsqd, topic, tool, 1, *command(tool, "to-nsq"), *to_there)
+        published[tool] = await consume_now("copy", "check", destination.tcp_address, 1)
+    assert published["ours"] == published["go"] == [body]
+
+
 def _value(body: bytes) -> object:
     """nsq_to_nsq sorts the members, and writes them anew."""
     return sorted(json.loads(body).items())

@@ -80,6 +80,23 @@ async def test_the_same_as_to_nsq(cluster: Cluster, backend: str) -> None:
     assert ours == await consume_now("theirs", "c", nsqd.tcp_address, 2000) == sorted(lines)
 
 
+@pytest.mark.parametrize("max_body_size", [10_000, 1000])
+async def test_an_nsqd_that_takes_little_at_once(
+    cluster: Cluster, nsqd_kind: Kind, max_body_size: int
+) -> None:
+    """Its --max-body-size bounds an MPUB, of which to_nsq knows nothing: it publishes one by one."""
+    nsqd = await cluster.nsqd(
+        nsqd_kind, channels={"ours": ["c"], "theirs": ["c"]}, max_msg_size=1000, max_body_size=max_body_size
+    )
+    lines = [b"%03d" % number + b"x" * 97 for number in range(300)]
+    flags = (f"--nsqd-tcp-address={nsqd.tcp_address}",)
+    data = b"\n".join([*lines, b""])
+    await anyio.run_process([*PUB, *flags, "--topic=ours"], input=data)
+    await anyio.run_process([str(program("to_nsq")), *flags, "--topic=theirs"], input=data)
+    ours = await consume_now("ours", "c", nsqd.tcp_address, len(lines))
+    assert ours == await consume_now("theirs", "c", nsqd.tcp_address, len(lines)) == lines
+
+
 async def test_the_last_line_is_whole(cluster: Cluster, nsqd_kind: Kind, backend: str) -> None:
     nsqd = await cluster.nsqd(nsqd_kind, channels={"t": ["c"]})
     flags = (f"--nsqd-tcp-address={nsqd.tcp_address}", "--topic=t", backend)

@@ -262,16 +262,17 @@ async def test_killed_again_and_again_nothing_is_lost(
     assert all(any(line.startswith(part) for line in sent) for part in cut)
 
 
-@pytest.mark.parametrize("flags", [(), ("--gzip",)], ids=["plain", "gzip"])
+@pytest.mark.parametrize("flags", [(), ("--gzip",), ("--work-dir=work",)], ids=["plain", "gzip", "moved"])
 async def test_a_full_disk_loses_nothing(cluster: Cluster, tmp_path: Path, flags: Sequence[str]) -> None:
     nsqd = await cluster.nsqd("real", channels={"t": ["nsq_to_file"]})
     output = tmp_path / "output"
+    work = tmp_path / "work" if "--work-dir=work" in flags else output
     arguments = (
         "--topic=t",
         f"--nsqd-tcp-address={nsqd.tcp_address}",
         f"--output-dir={output}",
         "--sync-interval=200ms",  # the last messages wait for it
-        *flags,
+        *(flag.replace("=work", f"={work}") for flag in flags),
     )
     sent = bodies(5000)
     await nsqd.publish("t", *sent)
@@ -280,12 +281,15 @@ async def test_a_full_disk_loses_nothing(cluster: Cluster, tmp_path: Path, flags
     ) as full:
         assert await full.wait() == 1
     last = full.log.splitlines()[-1]
-    assert last.startswith(f"Error: cannot write {output}/t.")
+    assert last.startswith(f"Error: cannot write {work}/t.")
     assert "File too large; " in last
     assert last.endswith("messages go back to nsqd")
     assert "Traceback" not in full.log
     acknowledged = 5000 - (await nsqd.channel("t", "nsq_to_file")).depth
     assert 0 < acknowledged <= content(output).count(b"\n")
+    if work != output:
+        assert set(content(output).splitlines(keepends=True)) <= {body + b"\n" for body in sent}
+        assert content(work) == b""
     async with running(tmp_path, *arguments) as archiver:
         await until_drained(nsqd)
         assert await archiver.end() == 0, archiver.log

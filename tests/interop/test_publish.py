@@ -174,6 +174,18 @@ async def test_what_nsqd_refuses_is_told_and_the_producer_goes_on(cluster: Clust
     assert (await nsqd.channel("t", "c")).message_count == 2
 
 
+async def test_what_nsqd_takes_at_once_bounds_no_coalescing(cluster: Cluster, nsqd_kind: Kind) -> None:
+    """nsqd closes the connection on an MPUB beyond its --max-body-size, and stores nothing of it."""
+    nsqd = await cluster.nsqd(nsqd_kind, max_msg_size=1000, max_body_size=3000)
+    options = nsq.ProducerOptions(reconnect_delay=0.01, coalesce=True)
+    bodies = [b"%03d" % number + b"x" * 97 for number in range(300)]
+    async with nsq.produce(nsqd.tcp_address, options=options) as producer, anyio.create_task_group() as tasks:
+        for body in bodies:
+            tasks.start_soon(producer.publish, "t", body)
+    assert sorted(await consume_now("t", "c", nsqd.tcp_address, len(bodies))) == bodies
+    assert (await nsqd.channel("t", "c")).message_count == len(bodies)
+
+
 async def test_no_bad_name_reaches_nsqd(cluster: Cluster, nsqd_kind: Kind) -> None:
     nsqd = await cluster.nsqd(nsqd_kind)
     async with nsq.produce(nsqd.tcp_address) as producer:

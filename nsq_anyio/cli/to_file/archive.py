@@ -150,7 +150,9 @@ class Archive:
             path = options.work_dir / relative
             if not (options.moves and (options.output_dir / relative).exists()):
                 try:
-                    file = OpenFile(path, options.encoding, exclusive=options.exclusive)
+                    file = OpenFile(
+                        path, options.encoding, exclusive=options.exclusive, shared=not options.moves
+                    )
                 except FileExistsError:
                     pass
                 else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import click
@@ -32,14 +32,16 @@ from .names import NameFormat
 from .rotation import Rotation
 from .topics import Topics
 
+if TYPE_CHECKING:
+    from ..pattern import Pattern
+
 __all__ = ["to_file"]
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
+def _pattern(text: str) -> Pattern:
+    from ..pattern import Pattern
+
+    return Pattern(text)
 
 
 @click.command(
@@ -152,7 +154,7 @@ Example:
 def to_file(
     *,
     topics: Sequence[str],
-    topic_pattern: re.Pattern[str] | None,
+    topic_pattern: Pattern | None,
     topic_refresh: float,
     channel: str,
     source: Source,

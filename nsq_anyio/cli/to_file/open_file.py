@@ -23,21 +23,22 @@ class OpenFile:
     sync, which makes them a member.
 
     :param exclusive: whether the file must be new; otherwise lines are appended to one that exists
+    :param shared: whether others may append to it at the same time; a new one is never shared
     :ivar size: bytes in it, those of this process before compression
     :raises FileExistsError: if it must be new and is not
     :raises OSError: if it cannot be opened otherwise
     """
 
-    def __init__(self, path: Path, encoding: Encoding | None, *, exclusive: bool) -> None:
+    def __init__(self, path: Path, encoding: Encoding | None, *, exclusive: bool, shared: bool) -> None:
         self.path = path
-        self.exclusive = exclusive
+        self._shared = shared and not exclusive
         self._encoding = encoding
         self._waiting: list[bytes] = []
         self._unsynced = False
         self._named = False
         self._descriptor = os.open(path, _FLAGS | (os.O_EXCL if exclusive else os.O_APPEND), _MODE)
         self.size: int = os.fstat(self._descriptor).st_size
-        self._synced_length = self.size
+        self._length = self._synced_length = self.size
         # A line that a killed process has left without its end would damage the first one of this process.
         self._lead = b"\n" if self.size and _last_byte(path) != b"\n" else b""
         self._is_open = True
@@ -86,21 +87,23 @@ class OpenFile:
     def abandon(self) -> bool:
         """End the file after an error, with what was synced: no half a line and no half a member.
 
-        :return: whether anything is left of it; if not, the file is gone
+        A file that is shared is left as it is; who appends to it next ends the line that was cut.
+
+        :return: whether a whole file is left; if not, it is gone, or its last line is not to be taken for one
         :raises OSError: if that fails
         """
         if not self._is_open:
             return True
         try:
-            # A file that may be shared is left alone; who appends to it next ends the line that was cut.
-            if self.exclusive:
-                os.ftruncate(self._descriptor, self._synced_length)
+            if self._shared or os.fstat(self._descriptor).st_size != self._length:
+                return False  # lines of others would be cut off as well
+            os.ftruncate(self._descriptor, self._synced_length)
         finally:
             self._close()
-        if self.exclusive and not self._synced_length:
+        if not self._synced_length:
             self.path.unlink()
             return False
-        return True
+        return self._encoding is not None or _last_byte(self.path) == b"\n"
 
     def _close(self) -> None:
         self._is_open = False
@@ -109,7 +112,9 @@ class OpenFile:
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+            written = os.write(self._descriptor, rest)
+            self._length += written
+            rest = rest[written:]
 
 
 def _last_byte(path: Path) -> bytes:

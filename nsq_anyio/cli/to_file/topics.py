@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 import ssl
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...checks import check_seconds
 from ...errors import InvalidOption
 from ...http import Cluster, ClusterReply
 from ...names import check_topic, is_valid_name
+
+if TYPE_CHECKING:
+    from ..pattern import Pattern
 
 __all__ = ["Topics"]
 
@@ -32,7 +35,7 @@ class Topics:
     """
 
     named: tuple[str, ...]
-    pattern: re.Pattern[str] | None
+    pattern: Pattern | None
     nsqlookupds: tuple[str, ...]
     refresh_interval: float
     timeout: float
@@ -82,4 +85,4 @@ class Topics:
         )
 
     def _matches(self, topic: str) -> bool:
-        return self.pattern is None or self.pattern.search(topic) is not None
+        return self.pattern is None or self.pattern.is_in(topic)

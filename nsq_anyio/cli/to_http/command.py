@@ -15,6 +15,7 @@ from ..forwarding import never_giving_up
 from ..go_flags import duration
 from ..header_flag import parse_header
 from ..http_tls_flags import http_tls_flags
+from ..kinds import Number
 from ..run import run_draining
 from .endpoint import Endpoint, get_endpoint, post_endpoint
 from .forward import MODES
@@ -72,7 +73,7 @@ _CONTENT_TYPE = "application/octet-stream"
 )
 @click.option(
     "--sample",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=1.0,
     show_default=True,
     help="The part of the messages to send; the others are finished.",

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import httpcore
+from anyio.abc import ByteStream
+from anyio.streams.tls import TLSAttribute
 
-__all__ = ["BROKEN", "Connections"]
+from ...address import Address
+from ...errors import DialFailed
+from ...transport.dial import dial
+from ...transport.tls import start_tls
+from .exchange import Exchange, NoAnswer
+from .http1 import HTTP1Connection
 
-_Connection: TypeAlias = httpcore.AsyncHTTP11Connection | httpcore.AsyncHTTP2Connection
+if TYPE_CHECKING:
+    from .http2 import HTTP2Connection
 
-_KEEP_ALIVE = 30.0
-"""Seconds: a firewall may forget an idle connection after a minute, and tell nobody."""
+__all__ = ["Connections"]
 
-BROKEN = (
-    httpcore.ConnectionNotAvailable,
-    httpcore.NetworkError,
-    httpcore.ProtocolError,
-    httpcore.TimeoutException,
-    # httpcore lets through the alert with which a server refuses a client's certificate.
-    OSError,
-)
-"""What `Connections.exchange` raises when no answer comes."""
+_Connection: TypeAlias = "HTTP1Connection | HTTP2Connection"
 
 
 class Connections:
     """Those to one server; any number of tasks may share them.
 
-    httpcore speaks HTTP, but its own pool looks at every connection for every request: with 100 of them that
-    takes far longer than the request.
+    httpcore has a pool, which looks at every connection for every request: with 100 of them that takes far
+    longer than the request.
 
     :param tls: for https; HTTP/2 is spoken if it offers that, and the server takes it
     :param connect_timeout: seconds to connect, with the handshake of TLS
@@ -42,26 +42,32 @@ class Connections:
         self, origin: httpcore.Origin, tls: ssl.SSLContext | None, *, connect_timeout: float
     ) -> None:
         self._origin = origin
+        self._address = Address(origin.host.decode("ascii"), origin.port)
         self._tls = tls
         self._connect_timeout = connect_timeout
-        self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
         self._idle: list[_Connection] = []
-        self._shared: httpcore.AsyncHTTP2Connection | None = None
+        self._shared: HTTP2Connection | None = None
 
-    async def exchange(self, request: httpcore.Request) -> httpcore.Response:
-        """Send a request; its answer, whose body has been read and left.
+    async def carry(self, exchange: Exchange, deadline: float) -> None:
+        """Send the request, and note its answer's status; then read the answer's body, which is left.
 
-        A server may close a connection while it is idle. What was sent there is sent once more.
+        A server may close a connection while it is idle. What was sent there, and was not answered with a
+        single byte, is sent once more.
 
-        :raises Exception: one of `BROKEN`
+        :param deadline: on AnyIO's clock; then the status is all that counts, if there is one
+        :raises NoAnswer: if the server could not be reached, or answered with no status
         """
-        kept = await self._kept()
-        if kept is not None:
-            try:
-                return await self._exchange_on(kept, request)
-            except BROKEN:
-                pass  # tried once more
-        return await self._exchange_on(await self._connect(), request)
+        with anyio.CancelScope(deadline=deadline):
+            kept = await self._kept()
+            if kept is not None:
+                try:
+                    await self._carry_on(kept, exchange)
+                except NoAnswer as error:
+                    if not error.unheard:
+                        raise
+                else:
+                    return
+            await self._carry_on(await self._connect(), exchange)
 
     async def aclose(self) -> None:
         """Close them all, when no request is under way."""
@@ -75,26 +81,22 @@ class Connections:
         """One of before that can be used."""
         shared = self._shared
         if shared is not None:
-            if shared.is_available() and not shared.has_expired():
+            if shared.can_carry_more():
                 return shared
-            self._shared = None  # requests may still be under way there: the last one closes it
+            self._shared = None
+            if shared.is_idle:
+                await shared.aclose()
+            # Otherwise requests are still under way there, and the last one closes it.
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_available() and not connection.has_expired():
+            if connection.can_carry_more():
                 return connection
             await connection.aclose()
         return None
 
-    async def _exchange_on(self, connection: _Connection, request: httpcore.Request) -> httpcore.Response:
+    async def _carry_on(self, connection: _Connection, exchange: Exchange) -> None:
         async with self._keeping(connection):
-            response = await connection.handle_async_request(request)
-            try:
-                # To its end: only then the connection can be used again.
-                async for _ in response.aiter_stream():
-                    pass
-            finally:
-                await response.aclose()
-            return response
+            await connection.carry(exchange)
 
     @asynccontextmanager
     async def _keeping(self, connection: _Connection) -> AsyncGenerator[None]:
@@ -102,37 +104,42 @@ class Connections:
         try:
             yield
         finally:
-            if connection is self._shared:
-                pass
-            elif isinstance(connection, httpcore.AsyncHTTP11Connection) and connection.is_idle():
-                self._idle.append(connection)
-            elif isinstance(connection, httpcore.AsyncHTTP11Connection) or connection.is_idle():
-                with anyio.CancelScope(shield=True):  # it waits for nobody
+            if isinstance(connection, HTTP1Connection):
+                if connection.is_idle:
+                    self._idle.append(connection)
+                else:
                     await connection.aclose()
+            elif connection is not self._shared and connection.is_idle:
+                await connection.aclose()
 
     async def _connect(self) -> _Connection:
         try:
             with anyio.fail_after(self._connect_timeout):
                 stream = await self._open()
         except TimeoutError:
-            raise OSError(f"no connection within {self._connect_timeout:g} s") from None
-        tls: ssl.SSLObject | None = stream.get_extra_info("ssl_object")
-        if tls is None or tls.selected_alpn_protocol() != "h2":
-            return httpcore.AsyncHTTP11Connection(self._origin, stream, keepalive_expiry=_KEEP_ALIVE)
-        connection = httpcore.AsyncHTTP2Connection(self._origin, stream, keepalive_expiry=_KEEP_ALIVE)
+            raise NoAnswer(f"no connection within {self._connect_timeout:g} s") from None
+        if stream.extra(TLSAttribute.alpn_protocol, None) != "h2":  # noqa: S610 - AnyIO's
+            return HTTP1Connection(stream)
+        from .http2 import HTTP2Connection
+
+        connection = HTTP2Connection(self._origin, stream)
         if self._shared is None:
             self._shared = connection
         return connection
 
-    async def _open(self) -> httpcore.AsyncNetworkStream:
-        host = self._origin.host.decode("ascii")
-        stream = await self._backend.connect_tcp(host, self._origin.port)
+    async def _open(self) -> ByteStream:
+        try:
+            stream = await dial(self._address, timeout=math.inf)
+        except DialFailed as error:
+            raise NoAnswer(error.reason) from error
         if self._tls is None:
             return stream
         try:
-            return await stream.start_tls(self._tls, host)
-        except BaseException:
-            # httpcore closes it after an error, and not when it is cancelled.
-            with anyio.CancelScope(shield=True):
-                await stream.aclose()
+            return await start_tls(stream, self._tls, server_hostname=self._address.host)
+        except BaseException as error:
+            await anyio.aclose_forcefully(stream)
+            if isinstance(error, ssl.SSLError):
+                raise NoAnswer(str(error)) from error
+            if isinstance(error, anyio.EndOfStream | anyio.BrokenResourceError):
+                raise NoAnswer("the server hung up during the handshake of TLS") from error
             raise

@@ -9,7 +9,8 @@ from urllib.parse import quote_plus, unquote
 import httpcore
 import httpx
 
-from ...errors import InvalidOption
+from ...address import Address
+from ...errors import InvalidAddress, InvalidOption
 
 __all__ = ["Endpoint", "get_endpoint", "post_endpoint"]
 
@@ -84,12 +85,15 @@ def _endpoint(method: str, text: str) -> Endpoint:
         path = url.raw_path.replace(_STAND_IN.encode(), _BODY)
         if url.scheme not in _PORTS or not url.host or (method == "GET" and _BODY not in path):
             raise ValueError
-    except (ValueError, httpx.InvalidURL):
+        origin = httpcore.Origin(
+            url.raw_scheme, url.raw_host, _PORTS[url.scheme] if url.port is None else url.port
+        )
+        Address(origin.host.decode("ascii"), origin.port)
+    except (ValueError, httpx.InvalidURL, InvalidAddress):
         # Not chained: the cause would quote the secrets in full.
         raise InvalidOption(
             f"{_shown(text)!r} is not an HTTP address: use 'http://host:port/path' or 'https://host/path'"
         ) from None
-    origin = httpcore.Origin(url.raw_scheme, url.raw_host, url.port or _PORTS[url.scheme])
     return Endpoint(method, origin, url.netloc.decode("ascii"), path, _shown(text), _basic(url.userinfo))
 
 

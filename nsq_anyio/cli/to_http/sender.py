@@ -8,18 +8,17 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
 
 import anyio
 import anyio.to_thread
-import httpcore
 import httpx
 
 from ...options import TLSOptions
 from ...transport.tls_context import client_context
 from ..timings import Timings
-from .connections import BROKEN, Connections
+from .connections import Connections
 from .endpoint import Endpoint
+from .exchange import Exchange, Headers, NoAnswer
 from .status_policy import retry_after
 
 __all__ = ["Answer", "Sender", "open_sender"]
@@ -68,12 +67,10 @@ class Sender:
     async def send(self, endpoint: Endpoint, body: bytes) -> Answer:
         """Send a message."""
         started_at = anyio.current_time()
-        answer = Answer(None, f"no answer within {self._request_timeout:g} s")
         endpoint.outstanding += 1
         endpoint.outstanding_bytes += len(body)
         try:
-            with anyio.move_on_after(self._request_timeout):
-                answer = await self._exchange(endpoint, body)
+            answer = await self._carry(endpoint, body, started_at + self._request_timeout)
         finally:
             endpoint.outstanding -= 1
             endpoint.outstanding_bytes -= len(body)
@@ -81,38 +78,19 @@ class Sender:
             self._timings.add(endpoint.shown, anyio.current_time() - started_at)
         return answer
 
-    async def _exchange(self, endpoint: Endpoint, body: bytes) -> Answer:
+    async def _carry(self, endpoint: Endpoint, body: bytes, deadline: float) -> Answer:
         headers = self._headers[endpoint]
         is_post = endpoint.method == "POST"
         if is_post:
             headers = [*headers, (b"Content-Length", b"%d" % len(body))]
-        origin = endpoint.origin
-        url = httpcore.URL(
-            scheme=origin.scheme, host=origin.host, port=origin.port, target=endpoint.target(body)
-        )
-        content = _Body(body) if is_post else None
-        request = httpcore.Request(endpoint.method, url, headers=headers, content=content)
+        exchange = Exchange(endpoint.method, endpoint.target(body), headers, body if is_post else b"")
         try:
-            return _answer(await self._connections[endpoint].exchange(request))
-        except BROKEN as error:
-            return Answer(None, str(error) or type(error).__name__)
-
-
-class _Body:
-    """What is sent. httpcore makes a generator of bytes, and leaves it unfinished when sending fails."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._left: list[bytes] = []
-
-    def __aiter__(self) -> Self:
-        self._left = [self._body]
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._left:
-            raise StopAsyncIteration
-        return self._left.pop()
+            await self._connections[endpoint].carry(exchange, deadline)
+        except NoAnswer as error:
+            return Answer(None, str(error))
+        if exchange.status is None:
+            return Answer(None, f"no answer within {self._request_timeout:g} s")
+        return _answer(exchange.status, exchange.answer_headers)
 
 
 def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> list[tuple[bytes, bytes]]:
@@ -124,11 +102,10 @@ def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> list[tuple[bytes, 
     return headers.raw
 
 
-def _answer(response: httpcore.Response) -> Answer:
-    status = response.status
+def _answer(status: int, raw_headers: Headers) -> Answer:
     # Not the server's own words: with HTTP/2 it has none.
     reason = f"{status} {httpx.codes.get_reason_phrase(status)}".rstrip()
-    headers = httpx.Headers(response.headers)
+    headers = httpx.Headers(raw_headers)
     if httpx.codes.is_redirect(status) and "Location" in headers:
         # Not followed: 301, 302 and 303 make a GET of a POST, which would lose the message.
         reason += f" (redirects are not followed: name the final address, {headers['Location']})"

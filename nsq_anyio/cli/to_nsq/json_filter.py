@@ -6,13 +6,13 @@ integers beyond 2**53 (nsq_to_nsq rounds those), ``1e400``, ``1.10``, bytes that
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from ...errors import InvalidOption
+from ...protocol.deep_json import DeepDecoder
 
 __all__ = ["JSONFilter", "NotJSON"]
 
@@ -33,7 +33,7 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant)
+_DECODER = DeepDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class JSONFilter:
         text = body.decode("utf-8", "surrogateescape")
         try:
             members = {name: (raw, value) for name, raw, value in _members(text)}
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise NotJSON(str(error)) from error
         if self.required_field and not self._is_required(members.get(self.required_field)):
             return None
@@ -103,7 +103,6 @@ def _members(text: str) -> Iterator[tuple[str, str, object]]:
     """The members of the object that ``text`` is: the name, how name and value stand there, and the value.
 
     :raises ValueError: if it is none
-    :raises RecursionError: if it is nested too deeply
     """
     place = _expect(text, 0, "{")
     if text.startswith("}", place):

@@ -26,7 +26,7 @@ def invoke(directory: Path, *arguments: str) -> tuple[int, str]:
     [
         ((NSQD,), "no topic: use --topic, or --topic-pattern"),
         ((NSQD, "--topic-pattern=x"), "--topic-pattern needs --lookupd-http-address"),
-        ((LOOKUPD, "--topic-pattern=["), r"'\[' is not a regular expression: unterminated"),
+        ((LOOKUPD, "--topic-pattern=["), r"'\[' is not a regular expression: missing \]"),
         ((LOOKUPD, "--topic-pattern=x", "--topic-refresh=0"), "topic_refresh=0.0 is not valid"),
         ((NSQD, "--topic=t", "--topic-pattern=x"), "no --topic matches --topic-pattern"),
         ((NSQD, "--topic=a b"), "topic 'a b' is not valid"),

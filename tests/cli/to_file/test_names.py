@@ -100,6 +100,7 @@ def test_every_directive_of_the_real_one() -> None:
         format_datetime(text, moment) == "February Feb 02 Saturday Sat 03 16 04 05 06 2024 24 PM CET +0100 %"
     )
     assert format_datetime(check_datetime_format("%F_%T %j"), moment) == "2024-02-03_16:05:06 034"
+    assert format_datetime(check_datetime_format("\udcff%Y%%Y"), moment) == "\udcff2024%Y"
 
 
 def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:

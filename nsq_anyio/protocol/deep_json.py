@@ -1,0 +1,120 @@
+"""JSON nested deeper than Python's own parser goes.
+
+That one calls itself for each level, and gives up with RecursionError at about a thousand. Go's goes on to
+10,000.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+__all__ = ["GO_MAX_DEPTH", "DeepDecoder"]
+
+GO_MAX_DEPTH = 10_000
+"""Levels that Go's encoding/json takes."""
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_ENDS = {"[": "]", "{": "}"}
+
+
+class DeepDecoder:
+    """Decodes as `json.JSONDecoder` does, whose parameters it takes.
+
+    :param max_depth: levels of arrays and objects; inf for no bound
+    """
+
+    def __init__(self, *, max_depth: float = math.inf, **parameters: Any) -> None:
+        self._max_depth = max_depth
+        self._shallow = json.JSONDecoder(**parameters)
+
+    def decode(self, text: str) -> Any:
+        """Return the value of a JSON document.
+
+        :raises ValueError: if it is none, or nested deeper than ``max_depth``
+        """
+        try:
+            return self._shallow.decode(text)
+        except RecursionError:
+            pass
+        value, end = self._deep(text, _skip_space(text, 0))
+        if _skip_space(text, end) != len(text):
+            raise ValueError(f"more text after the value, at {end}")
+        return value
+
+    def raw_decode(self, text: str, start: int) -> tuple[Any, int]:
+        """Return the value that begins at ``start``, and where it ends.
+
+        :raises ValueError: if there is none, or it is nested deeper than ``max_depth``
+        """
+        try:
+            return self._shallow.raw_decode(text, start)
+        except RecursionError:
+            return self._deep(text, start)
+
+    def _deep(self, text: str, place: int) -> tuple[Any, int]:
+        open_ones: list[_Container] = []
+        while True:
+            if (mark := text[place : place + 1]) in _ENDS:
+                if len(open_ones) >= self._max_depth:
+                    raise ValueError(f"nested deeper than {self._max_depth} levels")
+                container = _Container(mark)
+                place = _skip_space(text, place + 1)
+                if not text.startswith(container.end, place):
+                    open_ones.append(container)
+                    place = self._name(container, text, place)
+                    continue
+                value: Any = container.value
+                place += 1
+            else:
+                value, place = self._shallow.raw_decode(text, place)
+            # The value is whole; so may be those around it.
+            while open_ones:
+                container = open_ones[-1]
+                container.add(value)
+                place = _skip_space(text, place)
+                if text.startswith(",", place):
+                    place = self._name(container, text, _skip_space(text, place + 1))
+                    break
+                if not text.startswith(container.end, place):
+                    raise ValueError(f"',' or {container.end!r} expected at {place}")
+                place += 1
+                value = open_ones.pop().value
+            else:
+                return value, place
+
+    def _name(self, container: _Container, text: str, place: int) -> int:
+        """Read a member's name, in an object; where its value begins."""
+        if container.end == "]":
+            return place
+        if not text.startswith('"', place):
+            raise ValueError(f"a name expected at {place}")
+        container.name, place = self._shallow.raw_decode(text, place)
+        place = _skip_space(text, place)
+        if not text.startswith(":", place):
+            raise ValueError(f"':' expected at {place}")
+        return _skip_space(text, place + 1)
+
+
+class _Container:
+    """An array or object whose end has not come yet."""
+
+    __slots__ = ("end", "name", "value")
+
+    def __init__(self, mark: str) -> None:
+        self.end = _ENDS[mark]
+        self.name = ""
+        self.value: list[Any] | dict[str, Any] = [] if mark == "[" else {}
+
+    def add(self, value: Any) -> None:
+        if isinstance(self.value, list):
+            self.value.append(value)
+        else:
+            self.value[self.name] = value
+
+
+def _skip_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return match.end() if match else place

@@ -1,0 +1,80 @@
+"""Patterns mean what they mean in Go, and end."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import click
+import pytest
+
+from nsq_anyio.cli.pattern import Pattern
+
+NAMES = ["clicks", "app.login", "A", "a-b", "x_1", "..", "b" * 40 + "-", "orders#ephemeral"]
+
+MATCHES = {
+    "": NAMES,
+    "app": ["app.login"],
+    r"^app\.": ["app.login"],
+    "^[[:alpha:]]+$": ["clicks", "A"],
+    "^[[:^alpha:]]+$": [".."],
+    r"\pN": ["x_1"],
+    r"^\p{Lu}": ["A"],
+    r"s\z": ["clicks"],
+    r"\Q..\E": [".."],
+    r"^\x{61}-": ["a-b"],
+    "(?i)^a": ["app.login", "A", "a-b"],
+    "(?P<first>x)_": ["x_1"],
+    "(?<first>x)_": ["x_1"],
+    "(?U)^c.+s$": ["clicks"],
+    r"^([a-z]+\.?)+$": ["clicks", "app.login"],
+    r"\d": ["x_1"],
+    "#ephemeral$": ["orders#ephemeral"],
+    "^a{1,1000}-": ["a-b"],
+}
+"""By pattern, which of `NAMES` it is found in."""
+
+NO_PATTERNS = [
+    "[",
+    "(",
+    "a**",
+    "a|*",
+    r"\8",
+    r"(a)\1",
+    r"\C",
+    "(?=a)",
+    "(?<!a)",
+    "[[:foo:]]",
+    "a{1001}",
+    "a{99999999999}",
+    "a{1,99999999999}",
+    "a{" + "9" * 5000 + "}",
+    "a\udcff",
+    "\\",
+]
+
+
+@pytest.mark.parametrize("text", MATCHES)
+def test_what_matches(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pattern = Pattern(text)
+    assert [name for name in NAMES if pattern.is_in(name)] == MATCHES[text]
+
+
+@pytest.mark.parametrize("text", NO_PATTERNS, ids=lambda text: ascii(text)[:20])
+def test_what_is_no_pattern(text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        Pattern(text)
+    assert f"{text!r} is not a regular expression: " in caught.value.message
+    assert "b'" not in caught.value.message
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("text", [r"^([a-z]+\.?)+$", "^(a|a)*b", "(x+x+)+y", "(.*.*.*.*)*#"])
+def test_no_name_takes_long(text: str) -> None:
+    pattern = Pattern(text)
+    started = time.process_time()
+    for letter in "ax":
+        assert not pattern.is_in(letter * 60 + "-")
+    assert time.process_time() - started < 0.5
