@@ -42,8 +42,8 @@ def make_spool(directory: Path, uuid: str, topic: str, *chunks: Sequence[bytes])
             for place, body in enumerate(chunk)
         ]
         partition = spool.partition(1, number)
-        partition.make()
         partition.publish(0, pa.RecordBatch.from_pylist(rows, schema=arrow_schema()))
+        partition.end(1)
     return spool.path
 
 
@@ -100,7 +100,7 @@ def test_list_shows_what_is_there(directory: Path) -> None:
     first, second = (line for line in result.stdout.splitlines() if "/spark" in line)
     assert [cell.strip() for cell in first.split("│")[1:3]] == [FIRST[:8], "clicks/spark"]
     assert [cell.strip() for cell in second.split("│")[1:3]] == [SECOND[:8], "views/spark"]
-    assert first.split("│")[4].strip() == "5"
+    assert first.split("│")[5].strip() == "5"
 
 
 def test_list_as_json(directory: Path) -> None:
