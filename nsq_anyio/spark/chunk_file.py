@@ -52,6 +52,7 @@ class Record:
 
     @property
     def name(self) -> str:
+        """Of its file."""
         return f"{self.number:06d}-{self.rows}-{self.bytes}-{self.checksum:08x}"
 
     @classmethod

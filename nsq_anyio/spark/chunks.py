@@ -129,7 +129,7 @@ class Partition:
             noted[number] = self._load(number).record
         records = self._complete(noted, found)
         if ended and (not records or records[-1].rows):
-            raise self._missing(self._chunk(len(records)))
+            raise self._gone() or SpoolDamaged(self._chunk(len(records)), "is missing: it was the end")
         for record in records:
             if record.rows:
                 yield self._load(record.number, record).batch
@@ -145,7 +145,7 @@ class Partition:
         for number in range(max(numbers, default=-1) + 1):
             try:
                 if number not in found:
-                    raise self._missing(self._chunk(number))
+                    raise self._missing_chunk(number, noted)
                 yield self._load(number, noted.get(number))
             except SpoolError as error:
                 yield error
@@ -211,7 +211,7 @@ class Partition:
         """The records in order, after none is found missing."""
         for number in range(max(noted, default=-1) + 1):
             if number not in found:
-                raise self._missing(self._chunk(number))
+                raise self._missing_chunk(number, noted)
         records = [noted[number] for number in range(len(noted))]
         for record in records[:-1]:
             if not record.rows:
@@ -232,6 +232,12 @@ class Partition:
     def _missing(self, path: Path) -> SpoolError:
         """Why a file or directory is not there."""
         return self._gone() or SpoolDamaged(path, "is missing, and what was stored in it is lost")
+
+    def _missing_chunk(self, number: int, noted: dict[int, Record]) -> SpoolError:
+        how = "later ones are there"
+        if number in noted:
+            how = f"{self.record / noted[number].name} tells of {noted[number].rows} rows in it"
+        return self._gone() or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
 
     def _gone(self) -> SpoolError | None:
         """The outermost of the directories that is not there."""
