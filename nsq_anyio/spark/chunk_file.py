@@ -37,7 +37,7 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is noted of a chunk, as the name of an empty file, apart from the chunk itself.
+    """What is noted of a chunk, as a name, apart from the chunk itself.
 
     :ivar number: of the chunk in its partition
     :ivar rows: in it; none in the end

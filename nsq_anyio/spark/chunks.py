@@ -15,9 +15,10 @@ read the same rows) one wins each number, and a message is finished by the attem
 takes a number as well: were it a file of its own, an attempt could still publish a chunk behind it, and
 nobody would ever read that one.
 
-The record is apart from the chunks, so that a chunk that is gone is missed. It consists of names alone: an
-empty file costs no write and no sync of its own, and cannot be half written. It follows its chunk, so a
-chunk without one is the last that an attempt stored before it was killed; the next attempt adds it.
+The record is apart from the chunks, so that a chunk that is gone is missed. It consists of names alone, which
+cannot be half written, and need no sync of their own; whether there is something under a name does not
+matter. Here it is the chunk's own file: a second name costs next to nothing, a second file a lot. A chunk
+without one is the last that an attempt stored before it was killed; the next attempt adds it.
 """
 
 from __future__ import annotations
@@ -160,12 +161,11 @@ class Partition:
         record, content = encode(batch, self._place, number)
         target = self._chunk(number)
         with self._explained(target, is_new=True):
-            if not put(target, *content):
+            if not put(target, *content, record=self.record / record.name):
                 raise NumberTaken(
                     target,
                     "another attempt at this partition was first; what this one holds goes back to nsqd",
                 )
-            mark(self.record / record.name)
             # The last step, so that the journal of a local filesystem takes both names at once.
             fsync_directory(self.path)
 

@@ -37,12 +37,13 @@ _COMMITTED = "committed-"
 _CHECKSUM = "checksum"
 
 
-def put(target: Path, *content: bytes | memoryview) -> bool:
+def put(target: Path, *content: bytes | memoryview, record: Path | None = None) -> bool:
     """Write a file whole, and give it its name; return whether the name was free.
 
     Its content is on disk before it has the name; the name is when the directory is synced.
 
-    :raises OSError: if it cannot be written; no part of it stays
+    :param record: a second name, which it gets after the first one
+    :raises OSError: if it cannot be written; no part of it stays unless it is the record that fails
     """
     temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
     try:
@@ -50,12 +51,22 @@ def put(target: Path, *content: bytes | memoryview) -> bool:
             for part in content:
                 _write(file, part)
             os.fsync(file.fileno())
+        if not _link(temporary, target):
+            return False
+        if record is not None:
+            # A name costs a filesystem little, and one more file about as much as all the rest.
+            temporary.rename(record)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def _link(temporary: Path, target: Path) -> bool:
+    try:
         os.link(temporary, target)
     except FileExistsError:
         # A network filesystem may lose the answer, and find our own link when it asks again.
         return target.samefile(temporary)
-    finally:
-        temporary.unlink(missing_ok=True)
     return True
 
 

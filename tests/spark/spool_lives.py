@@ -213,17 +213,16 @@ def after_a_kill_before_the_record(query: Query, damage: Damage) -> None:
     start = reader.initialOffset()
     first = query.plan(reader, start)
 
-    def kill() -> None:
-        query.monkeypatch.setattr(chunks, "mark", die)
+    put = chunks.put
 
-    def die(_path: Path) -> None:
+    def put_and_die(target: Path, *content: bytes | memoryview, record: Path) -> bool:
+        put(target, *content)
         raise _Killed
 
-    mark = chunks.mark
-    query.before_chunk("1", 1, kill)
+    query.before_chunk("1", 1, lambda: query.monkeypatch.setattr(chunks, "put", put_and_die))
     with pytest.raises(_Killed):
         query.read(reader, start, first)
-    query.monkeypatch.setattr(chunks, "mark", mark)
+    query.monkeypatch.setattr(chunks, "put", put)
     # nsqd gives them to nobody until the spool has been looked at: each row comes once.
     held = [query.waiting.pop(0) for _ in range(CHUNK)]
     chunk = query.spool / "1" / "1" / "000001.arrow"

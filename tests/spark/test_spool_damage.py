@@ -133,8 +133,13 @@ def test_damage_is_never_silent(life: Life, harm: Callable[[Path], Path | None],
 
 
 def _is_named(harmed: Path, error: SpoolError) -> bool:
-    """Whether an error leads to what was harmed: by its path, by one inside, or by the directory around."""
+    """Whether an error leads to what was harmed: by its path, by one inside, or by the directory around.
+
+    What is noted of a chunk is a second name of the chunk's file.
+    """
     named = Path(error.path)
+    if harmed.parent.suffix == ".record":
+        harmed = harmed.parent.with_suffix("") / f"{harmed.name[:6]}.arrow"
     return named.is_relative_to(harmed) or harmed.is_relative_to(named) or str(harmed) in str(error)
 
 
