@@ -133,11 +133,11 @@ def _decode_format_1(content: bytes, path: Path, number: int) -> Chunk:
         with pa.ipc.open_file(pa.py_buffer(content)) as reader:
             batch = reader.get_batch(0)
         batch.validate(full=True)
+        if not batch.schema.equals(arrow_schema()):
+            raise ValueError("it has other columns")
     except Exception as error:
         # It has no checksum, and Arrow raises whatever it stumbles over, down to SystemError.
         raise SpoolDamaged(path, f"is not a chunk of a spool: {error}") from error
-    if not batch.schema.equals(arrow_schema()):
-        raise SpoolDamaged(path, f"is not a chunk of a spool: it has the columns {batch.schema.names}")
     return Chunk(path, Record(number, batch.num_rows, _body_bytes(batch), zlib.crc32(content)), batch)
 
 

@@ -136,9 +136,16 @@ class Partition:
                 yield self._load(record.number, record).batch
 
     def salvage(self) -> Iterator[Chunk | SpoolError]:
-        """Each chunk that is sound, and for each that is not what is wrong with it."""
+        """Each chunk that is sound, and for each that is not what is wrong with it; also without a record."""
+        noted: dict[int, Record] = {}
+        found: set[int] = set()
         try:
-            noted, found = self._listed()
+            if os.path.lexists(self.record):
+                noted = self._noted()
+        except SpoolError as error:
+            yield error
+        try:
+            found = self._found()
         except SpoolError as error:
             yield error
             return
@@ -197,15 +204,21 @@ class Partition:
     def _listed(self) -> tuple[dict[int, Record], set[int]]:
         """What is noted, and the numbers of the chunks that are there."""
         # In this order: a chunk that is stored meanwhile is not missed.
+        return self._noted(), self._found()
+
+    def _noted(self) -> dict[int, Record]:
         with self._explained(self.record):
             records = [record for name in os.listdir(self.record) if (record := Record.of(name))]  # noqa: PTH208 - names will do
-        with self._explained(self.path):
-            numbers = {_number(name) for name in os.listdir(self.path)}  # noqa: PTH208 - names will do
         noted: dict[int, Record] = {}
         for record in records:
             if noted.setdefault(record.number, record) != record:
                 raise SpoolDamaged(self.record, f"tells of two chunks of number {record.number}")
-        return noted, {number for number in numbers if number is not None}
+        return noted
+
+    def _found(self) -> set[int]:
+        with self._explained(self.path):
+            numbers = {_number(name) for name in os.listdir(self.path)}  # noqa: PTH208 - names will do
+        return {number for number in numbers if number is not None}
 
     def _complete(self, noted: dict[int, Record], found: set[int]) -> list[Record]:
         """The records in order, after none is found missing."""

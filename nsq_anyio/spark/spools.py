@@ -213,8 +213,7 @@ def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
             yield found
     try:
         for partition in spool.expected(epoch):
-            if partition not in partitions:
-                yield SpoolDamaged(partition.path, "is missing, and what was stored in it is lost")
+            partition.check()
     except SpoolError as error:
         # The plan is made last, so that one of an epoch in which there is nothing may be about to be.
         if is_used or os.path.lexists(spool.path / str(epoch) / PLAN):

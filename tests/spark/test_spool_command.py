@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -282,6 +283,17 @@ def test_a_damaged_spool_hinders_no_other(directory: Path, portal: BlockingPorta
     assert names(directory) == {FIRST, "lost+found"}
     assert spool("delete", str(directory), FIRST, "--yes").exit_code == 0
     assert names(directory) == {"lost+found"}
+
+
+def test_rows_of_a_partition_without_its_record_are_put_back(
+    directory: Path, portal: BlockingPortal, nsqd: str
+) -> None:
+    shutil.rmtree(Spool(directory / FIRST).partition(1, 1).record)
+    (listed, _) = json.loads(spool("list", str(directory), "--json").stdout)
+    assert (listed["state"], listed["rows"]) == ("damaged", 5)
+    result = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes")
+    assert result.exit_code == 0, result.output
+    assert take(portal, nsqd, "clicks", 5).total() == 5
 
 
 @pytest.mark.parametrize("harm", [b"", b"\xff", b'{"format": 1}', None])
