@@ -25,7 +25,7 @@ from nsq_anyio.spark.spool_errors import PartitionLost, SpoolError
 
 from .nsqds import Kind, Topic, running_nsqd, wait_until
 from .reading import new_partition, options_of, returned, soon
-from .rows import ids, spooled
+from .rows import ids, rows_of, spooled
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
@@ -161,6 +161,23 @@ async def test_two_racing_attempts_lose_nothing(topic: Topic, tmp_path: Path) ->
     assert len(set(stored)) + topic.state().depth == 600
     await fill(options_of(topic), topic.nsqd.tcp_address, 600, rest := new_partition(tmp_path, 2))
     assert {*stored, *spooled(rest)} == numbers(0, 600)
+
+
+async def test_another_attempt_stores_a_chunk_and_dies(
+    real_topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This one gives back what it holds, waits for a while, and goes on behind what the other has stored."""
+    real_topic.publish_numbers(200)
+    partition = new_partition(tmp_path)
+    publish = Partition.publish
+    before_chunk(monkeypatch, 1, lambda: publish(partition, 1, rows_of([b"other"])))
+    monkeypatch.setattr("nsq_anyio.spark.fill._SILENCE", 0.3)
+    await fill(options_of(real_topic), real_topic.nsqd.tcp_address, 201, partition)
+    assert partition.stored().ended
+    found = spooled(partition)
+    assert len(found) == len(set(found))
+    assert {b"other", *numbers(0, 200)} == set(found)
+    assert real_topic.state().left == 0
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
