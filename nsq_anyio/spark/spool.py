@@ -170,9 +170,9 @@ class Spool:
         :raises SpoolError: if it cannot be written, or has another plan
         """
         directory = self._epoch(epoch)
-        if epoch <= committed(self.path):
-            raise SpoolError(directory, f"was committed before, so {_OLDER}")
         with naming(directory):
+            if epoch <= committed(self.path):
+                raise SpoolError(directory, f"was committed before, so {_OLDER}")
             directory.mkdir(exist_ok=True)
         for number in range(len(plan)):
             self.partition(epoch, number).make()

@@ -24,6 +24,8 @@ from nsq_anyio.spark import chunks, fill, stream_reader
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.options import ReadOptions, read_options
 from nsq_anyio.spark.plan import Depth
+from nsq_anyio.spark.replay import replay
+from nsq_anyio.spark.spool_files import put
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .rows import bodies, rows_of
@@ -106,7 +108,6 @@ class Query:
 
     def before_replay(self, action: Callable[[], object]) -> None:
         """Do something when a partition has ended, and nothing of it is read yet; once."""
-        replay = stream_reader.replay
         pending = [action]
 
         def act_and_replay(partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -212,8 +213,6 @@ def after_a_kill_before_the_record(query: Query, damage: Damage) -> None:
     reader = query.reader()
     start = reader.initialOffset()
     first = query.plan(reader, start)
-
-    put = chunks.put
 
     def put_and_die(target: Path, *content: bytes | memoryview, record: Path) -> bool:
         put(target, *content)
