@@ -1,34 +1,47 @@
-"""The chunks of one partition: who publishes which, and when there are no more.
+"""The chunks of one partition: who publishes which, what is noted of them, and when there are no more.
 
 ::
 
-    <spoolDir>/<query uuid>/<epoch>/<partition>/000000.arrow
+    <spoolDir>/<query uuid>/<epoch>/<partition>/000000.arrow       see `chunk_file`
                                                 000001.arrow
-                                                000002.arrow   no rows: the end
+                                                000002.arrow       no rows: the end
+                                    <partition>.record/000000-1250-125000-8f3a01c2
+                                                       000001-400-40000-11d0be97
+                                                       000002-0-0-30c6a4e1
 
 Every chunk is a file that takes the next number, and taking a number is exclusive. Of several attempts at a
-partition (Spark's retry beside an executor that was only believed to be dead, or speculation) one wins each
-number, and a message is finished by the attempt that stored it. The end takes a number as well: were it a
-file of its own, an attempt could still publish a chunk behind it, and nobody would ever read that one.
+partition (Spark's retry beside an executor that was only believed to be dead, speculation, or two tasks that
+read the same rows) one wins each number, and a message is finished by the attempt that stored it. The end
+takes a number as well: were it a file of its own, an attempt could still publish a chunk behind it, and
+nobody would ever read that one.
+
+The record is apart from the chunks, so that a chunk that is gone is missed. It consists of names alone, which
+cannot be half written, and need no sync of their own; whether there is something under a name does not
+matter. Here it is the chunk's own file: a second name costs next to nothing, a second file a lot. A chunk
+without one is the last that an attempt stored before it was killed; the next attempt adds it.
 """
 
 from __future__ import annotations
 
-import io
+import errno
 import os
-import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import pyarrow as pa
 
-from .spool_errors import PartitionLost, SpoolError, naming
+from .chunk_file import Chunk, Record, decode, encode
+from .schema import arrow_schema
+from .spool_errors import NumberTaken, PartitionLost, SpoolDamaged, SpoolError, naming
+from .spool_files import committed, fsync_directory, mark, put
 
-__all__ = ["Partition", "Stored", "fsync_directory", "publish"]
+__all__ = ["Partition", "Stored"]
 
 _SUFFIX = ".arrow"
+_DIGITS = 6
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,144 +62,221 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The directory of one partition of one epoch."""
+    """One partition of one epoch.
+
+    :ivar path: the directory of its chunks
+    """
 
     path: Path
 
+    @property
+    def record(self) -> Path:
+        """The directory of what is noted of its chunks."""
+        return self.path.with_name(f"{self.path.name}.record")
+
     def make(self) -> None:
-        """Make the directory, unless it is there.
+        """Make its directories. The driver does it, before Spark logs the batch; nobody does it later.
 
-        Never the epoch's: a late attempt at a batch that Spark has committed would start a second life of it,
-        and finish messages that nobody reads.
+        So their absence is always a fault; and a late attempt at a batch that Spark has committed cannot
+        start a second life of it, and finish messages that nobody reads.
 
-        :raises PartitionLost: if Spark has committed the batch
-        :raises SpoolError: if the directory cannot be made
+        :raises SpoolError: if they cannot be made
         """
-        with naming(self.path):
-            try:
-                self.path.mkdir()
-            except FileExistsError:
-                return
-            except FileNotFoundError:
-                self._check_not_committed()
-                raise
-            fsync_directory(self.path.parent)
+        for path in (self.path, self.record):
+            with naming(path):
+                path.mkdir(exist_ok=True)
 
-    def _check_not_committed(self) -> None:
-        epoch = self.path.parent
-        if epoch.parent.is_dir() and not epoch.exists():
-            raise PartitionLost(
-                self.path, "Spark has committed this batch: another attempt has done the work of this one"
-            ) from None
+    def check(self) -> None:
+        """Look whether its directories are there.
+
+        :raises SpoolDamaged: if not
+        """
+        for path in (self.path, self.record):
+            if not path.is_dir():
+                raise self._missing(path)
 
     def stored(self) -> Stored:
-        """Look at what is there.
+        """Look at what is there; what an attempt that was killed has stored last is noted now.
 
-        :raises SpoolError: if the directory is missing, or a file in it is no chunk
+        :raises PartitionLost: if Spark has committed the batch
+        :raises SpoolDamaged: if something of it is missing, or is no chunk
+        :raises SpoolError: if it cannot be read
         """
-        chunks = rows = size = 0
-        for batch in self._numbered():
-            if not batch.num_rows:
-                return Stored(chunks, rows, size, ended=True)
-            chunks += 1
-            rows += batch.num_rows
-            size += cast("pa.BinaryArray", batch.column("body")).total_values_length
-        return Stored(chunks, rows, size, ended=False)
+        noted, found = self._listed()
+        for number in sorted(found - noted.keys()):
+            record = self._load(number).record
+            with self._explained(self.record, is_new=True):
+                mark(self.record / record.name)
+            noted[number] = record
+        records = self._complete(noted, found)
+        ended = bool(records) and not records[-1].rows
+        return Stored(
+            len(records) - ended,
+            sum(record.rows for record in records),
+            sum(record.bytes for record in records),
+            ended=ended,
+        )
 
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Each chunk's rows, in order; the files may be deleted once they are open.
+    def read(self, *, ended: bool = False) -> Iterator[pa.RecordBatch]:
+        """Each chunk's rows, in order.
 
-        :raises SpoolError: if the directory is missing, or a file in it is no chunk
+        :param ended: whether the end must be there
+        :raises PartitionLost: if Spark has committed the batch
+        :raises SpoolDamaged: if something of it is missing, or is not what was stored
+        :raises SpoolError: if it cannot be read
         """
-        for batch in self._numbered():
-            if not batch.num_rows:
-                return
-            yield batch
+        noted, found = self._listed()
+        for number in found - noted.keys():
+            noted[number] = self._load(number).record
+        records = self._complete(noted, found)
+        if ended and (not records or records[-1].rows):
+            raise self._gone() or SpoolDamaged(self._chunk(len(records)), "is missing: it was the end")
+        for record in records:
+            if record.rows:
+                yield self._load(record.number, record).batch
+
+    def salvage(self) -> Iterator[Chunk | SpoolError]:
+        """Each chunk that is sound, and for each that is not what is wrong with it; also without a record."""
+        noted: dict[int, Record] = {}
+        found: set[int] = set()
+        try:
+            if os.path.lexists(self.record):
+                noted = self._noted()
+        except SpoolError as error:
+            yield error
+        try:
+            found = self._found()
+        except SpoolError as error:
+            yield error
+            return
+        numbers = found | noted.keys()
+        for number in range(max(numbers, default=-1) + 1):
+            try:
+                if number not in found:
+                    raise self._missing_chunk(number, noted)
+                yield self._load(number, noted.get(number))
+            except SpoolError as error:
+                yield error
 
     def publish(self, number: int, batch: pa.RecordBatch) -> None:
         """Store a chunk for good, in one step.
 
-        :raises PartitionLost: if another attempt has taken the number, or Spark has committed the batch
+        :raises NumberTaken: if another attempt has taken the number
+        :raises PartitionLost: if Spark has committed the batch
         :raises SpoolError: if it cannot be written; nothing of it stays
         """
+        record, content = encode(batch, self._place, number)
         target = self._chunk(number)
-        try:
-            is_first = publish(target, _file_of(batch))
-        except SpoolError:
-            self._check_not_committed()
-            raise
-        if not is_first:
-            raise PartitionLost(
-                target, "another attempt at this partition was first; what this one holds goes back to nsqd"
-            )
+        with self._explained(target, is_new=True):
+            if not put(target, *content, record=self.record / record.name):
+                raise NumberTaken(
+                    target,
+                    "another attempt at this partition was first; what this one holds goes back to nsqd",
+                )
+            # The last step, so that the journal of a local filesystem takes both names at once.
+            fsync_directory(self.path)
 
-    def end(self, number: int, schema: pa.Schema) -> None:
+    def end(self, number: int) -> None:
         """Let no chunk follow: from now on the partition has the same rows for ever.
 
-        :raises PartitionLost: if another attempt has taken the number, or Spark has committed the batch
+        :raises NumberTaken: if another attempt has taken the number
+        :raises PartitionLost: if Spark has committed the batch
         :raises SpoolError: if it cannot be written
         """
-        self.publish(number, pa.RecordBatch.from_pylist([], schema=schema))
+        self.publish(number, pa.RecordBatch.from_pylist([], schema=arrow_schema()))
+
+    @property
+    def _place(self) -> str:
+        return "/".join(self.path.parts[-3:])
 
     def _chunk(self, number: int) -> Path:
-        return self.path / f"{number:06d}{_SUFFIX}"
+        return self.path / f"{number:0{_DIGITS}d}{_SUFFIX}"
 
-    def _numbered(self) -> Iterator[pa.RecordBatch]:
-        with naming(self.path):
-            count = sum(name.endswith(_SUFFIX) for name in os.listdir(self.path))  # noqa: PTH208 - names will do
-        for number in range(count):
-            yield _load(self._chunk(number))
+    def _load(self, number: int, noted: Record | None = None) -> Chunk:
+        path = self._chunk(number)
+        with self._explained(path):
+            content = path.read_bytes()
+        chunk = decode(content, path, self._place, number)
+        if noted is not None and chunk.record != noted:
+            raise SpoolDamaged(path, f"is not the chunk that {self.record / noted.name} tells of")
+        return chunk
 
+    def _listed(self) -> tuple[dict[int, Record], set[int]]:
+        """What is noted, and the numbers of the chunks that are there."""
+        # In this order: a chunk that is stored meanwhile is not missed.
+        return self._noted(), self._found()
 
-def _load(path: Path) -> pa.RecordBatch:
-    with naming(path):
+    def _noted(self) -> dict[int, Record]:
+        with self._explained(self.record):
+            records = [record for name in os.listdir(self.record) if (record := Record.of(name))]  # noqa: PTH208 - names will do
+        noted: dict[int, Record] = {}
+        for record in records:
+            if noted.setdefault(record.number, record) != record:
+                raise SpoolDamaged(self.record, f"tells of two chunks of number {record.number}")
+        return noted
+
+    def _found(self) -> set[int]:
+        with self._explained(self.path):
+            numbers = {_number(name) for name in os.listdir(self.path)}  # noqa: PTH208 - names will do
+        return {number for number in numbers if number is not None}
+
+    def _complete(self, noted: dict[int, Record], found: set[int]) -> list[Record]:
+        """The records in order, after none is found missing."""
+        for number in range(max(noted, default=-1) + 1):
+            if number not in found:
+                raise self._missing_chunk(number, noted)
+        records = [noted[number] for number in range(len(noted))]
+        for record in records[:-1]:
+            if not record.rows:
+                raise SpoolDamaged(self._chunk(record.number), "is the end of a partition, but more follow")
+        return records
+
+    @contextmanager
+    def _explained(self, path: Path, *, is_new: bool = False) -> Generator[None]:
         try:
-            with pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as reader:
-                return reader.get_batch(0)
-        except pa.ArrowInvalid as error:
-            raise SpoolError(path, f"is not a chunk of a spool: {error}") from error
+            with naming(path):
+                yield
+        except SpoolError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE:
+                gone = self._gone() if is_new else self._missing(path)
+                raise (gone or error) from error.__cause__
+            raise
+
+    def _missing(self, path: Path) -> SpoolError:
+        """Why a file or directory is not there."""
+        return self._gone() or SpoolDamaged(path, "is missing, and what was stored in it is lost")
+
+    def _missing_chunk(self, number: int, noted: dict[int, Record]) -> SpoolError:
+        how = "later ones are there"
+        if number in noted:
+            how = f"{self.record / noted[number].name} tells of {noted[number].rows} rows in it"
+        return self._gone() or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
+
+    def _gone(self) -> SpoolError | None:
+        """The outermost of the directories that is not there."""
+        epoch = self.path.parent
+        spool = epoch.parent
+        if not spool.is_dir():
+            return SpoolError(
+                spool,
+                "is missing: spoolDir must be a path that the driver and all executors share, and "
+                "must outlive the query",
+            )
+        with naming(spool):
+            is_committed = epoch.name.isdecimal() and int(epoch.name) <= committed(spool)
+        if is_committed:
+            return PartitionLost(
+                self.path, "Spark has committed this batch: another attempt has done the work of this one"
+            )
+        for outer in (epoch, self.path, self.record):
+            if not outer.is_dir():
+                what = "is not a directory" if outer.exists() else "is missing"
+                return SpoolDamaged(outer, f"{what}, and what was stored in it is lost")
+        return None
 
 
-def publish(target: Path, content: bytes | memoryview) -> bool:
-    """Write a file and give it its name, on disk before this returns; whether the name was free.
-
-    :raises SpoolError: if it cannot be written; no part of it stays
-    """
-    temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
-    with naming(target):
-        try:
-            with temporary.open("xb", buffering=0) as file:
-                _write(file, content)
-                os.fsync(file.fileno())
-            os.link(temporary, target)
-        except FileExistsError:
-            # A network filesystem may lose the answer, and find our own link when it asks again.
-            if not target.samefile(temporary):
-                return False
-        finally:
-            temporary.unlink(missing_ok=True)
-        fsync_directory(target.parent)
-    return True
-
-
-def _file_of(batch: pa.RecordBatch) -> memoryview:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)  # pyright: ignore[reportUnknownMemberType] - stubs lack its return type
-    return memoryview(sink.getvalue())
-
-
-def _write(file: io.FileIO, content: bytes | memoryview) -> None:
-    """All of it: on a disk that gets full, a write may do a part only, and the next one tells why."""
-    left = memoryview(content)
-    while left:
-        left = left[file.write(left) :]
-
-
-def fsync_directory(path: Path) -> None:
-    """Have the names in a directory survive a power failure."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+def _number(name: str) -> int | None:
+    """The number of a chunk; None for a name that is no chunk's."""
+    digits = name.removesuffix(_SUFFIX)
+    is_number = digits.isascii() and digits.isdecimal() and name == f"{int(digits):0{_DIGITS}d}{_SUFFIX}"
+    return int(digits) if is_number else None

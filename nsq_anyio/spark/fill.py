@@ -9,11 +9,17 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from ..consumer import Message
 from .backlog import Backlog, backlog
-from .chunks import Partition
+from .chunks import Partition, Stored
 from .options import ReadOptions
-from .schema import arrow_schema, record_batch
+from .schema import record_batch
+from .spool_errors import NumberTaken
 
 __all__ = ["fill"]
+
+_LOOK_EVERY = 0.1
+
+_SILENCE = 10.0
+"""Seconds, beyond ``maxWait``, without a new chunk after which another attempt is believed to be dead."""
 
 
 async def fill(
@@ -22,20 +28,38 @@ async def fill(
     """Fill a partition from one nsqd, until it has its rows or nothing waits any more; then it is ended.
 
     What an earlier attempt has stored counts, and a partition that has ended stays as it is. A message is
-    finished when its chunk is on disk; whatever ends this early hands back what is not.
+    finished when its chunk is on disk; whatever ends this early hands back what is not. While another attempt
+    fills the same partition, this one hands back what it holds, and waits for the other's end.
 
     :param nsqd: its address, as ``host:port``
     :param rows: at most, 1 or more
     :param max_bytes: of bodies at most, but for the last message
-    :raises SpoolError: if the spool cannot be written
-    :raises PartitionLost: if another attempt goes on with the partition
+    :raises SpoolError: if the spool cannot be written, or is damaged
+    :raises PartitionLost: if Spark has committed the batch
     :raises ConnectionFailed: if nsqd cannot be reached
     :raises PermanentRefusal: if nsqd refuses for good
     """
-    await anyio.to_thread.run_sync(partition.make)
-    stored = await anyio.to_thread.run_sync(partition.stored)
-    if stored.ended:
-        return
+    while True:
+        stored = await anyio.to_thread.run_sync(partition.stored)
+        if stored.ended:
+            return
+        try:
+            await _go_on(options, nsqd, rows, partition, stored, max_bytes)
+        except NumberTaken:
+            await _wait_for_other(partition, options.max_wait + _SILENCE)
+        else:
+            return
+
+
+async def _go_on(
+    options: ReadOptions, nsqd: str, rows: int, partition: Partition, stored: Stored, max_bytes: int | None
+) -> None:
+    """Fill a partition behind what is stored of it, and end it.
+
+    :raises NumberTaken: if another attempt fills it as well
+    """
+    # Before more is taken from nsqd: a partition that is damaged does not get whole by it.
+    await anyio.to_thread.run_sync(_read_through, partition)
     number = stored.chunks
     rows -= stored.rows
     if max_bytes is not None:
@@ -43,7 +67,24 @@ async def fill(
     if rows > 0 and (max_bytes is None or max_bytes > 0):
         async with backlog(options, nsqd, rows, max_bytes=max_bytes) as waiting:
             number = await _store_all(waiting, partition, number)
-    await anyio.to_thread.run_sync(partition.end, number, arrow_schema())
+    await anyio.to_thread.run_sync(partition.end, number)
+
+
+def _read_through(partition: Partition) -> None:
+    for _ in partition.read():
+        pass
+
+
+async def _wait_for_other(partition: Partition, patience: float) -> None:
+    """Return when the other attempt has ended the partition, or has stored nothing for ``patience``."""
+    before = await anyio.to_thread.run_sync(partition.stored)
+    give_up_at = anyio.current_time() + patience
+    while not before.ended and anyio.current_time() < give_up_at:
+        await anyio.sleep(_LOOK_EVERY)
+        now = await anyio.to_thread.run_sync(partition.stored)
+        if now != before:
+            before = now
+            give_up_at = anyio.current_time() + patience
 
 
 async def _store_all(waiting: Backlog, partition: Partition, number: int) -> int:

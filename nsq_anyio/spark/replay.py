@@ -16,11 +16,11 @@ _ROWS = 10_000
 def replay(partition: Partition) -> Iterator[pa.RecordBatch]:
     """The rows of a partition that has ended, the same at each call, in batches of a size that suits Spark.
 
-    :raises SpoolError: if they cannot be read
+    :raises SpoolError: if one of them is missing or damaged, or cannot be read
     """
     waiting: list[pa.RecordBatch] = []
     rows = 0
-    for batch in partition.read():
+    for batch in partition.read(ended=True):
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _ROWS:

@@ -2,41 +2,54 @@
 
 ::
 
-    <spoolDir>/<query uuid>/query.json                          whose it is
-                            <epoch>/plan.json                   what the batch reads
-                                    <partition>/NNNNNN.arrow    see `chunks`
+    <spoolDir>/<query uuid>/query.json               whose it is
+                            committed-<epoch>        the last batch that Spark has committed
+                            lease-...                see `lease`
+                            <epoch>/plan.json        what the batch reads
+                                    <partition>      see `chunks`
+                                    <partition>.record
 
 A query finds its spool by the uuid in its offsets, so that it never replays another one's. The driver makes
-an epoch's directory when it plans the batch, and deletes it once the sink has the batch.
+an epoch with all of its directories before Spark logs the batch, so that whatever is missing later was lost,
+and deletes it once the sink has the batch.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
+from .chunk_file import FORMAT
+from .chunks import Partition
+from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, naming
+from .spool_files import (
+    committed,
+    fsync_directory,
+    is_temporary,
+    load_document,
+    mark_committed,
+    numbered_directories,
+    put_document,
+)
 
-from .chunks import Partition, fsync_directory, publish
-from .spool_errors import SpoolError, naming
-
-__all__ = ["Plan", "Spool", "SpoolInfo", "delete", "read_messages", "spools"]
+__all__ = ["FORMAT", "PLAN", "QUERY", "Plan", "Spool"]
 
 Plan = Sequence[tuple[str, int]]
 """For each partition its nsqd, as ``host:port``, and the rows to read at most."""
 
-_FORMAT = 1
-_QUERY = "query.json"
-_PLAN = "plan.json"
+QUERY = "query.json"
+PLAN = "plan.json"
+
+_FORMATS = (1, FORMAT)
 _DELETED = ".deleted-"
+_OLDER = f"the checkpoint is older than the spool: {BEGIN_ANEW}"
 
 _log = logging.getLogger("nsq_anyio.spark")
 
@@ -54,16 +67,17 @@ class Spool:
         :raises SpoolError: if it cannot be written, or is there and another query's
         """
         path = Path(spool_dir, query)
+        with naming(path):
+            path.mkdir(parents=True, exist_ok=True)
+            fsync_directory(path.parent)
         content = {
-            "format": _FORMAT,
+            "format": FORMAT,
+            "spool": query,
             "topic": topic,
             "channel": channel,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        with naming(path):
-            path.mkdir(parents=True, exist_ok=True)
-            fsync_directory(path.parent)
-        publish(path / _QUERY, json.dumps(content).encode())
+        put_document(path / QUERY, content)
         return cls.open(spool_dir, query, topic, channel)
 
     @classmethod
@@ -75,44 +89,130 @@ class Spool:
     def open(cls, spool_dir: str, query: str, topic: str, channel: str) -> Spool:
         """Open the spool that a checkpoint names.
 
-        :raises SpoolError: if it is missing, or another query's
+        :raises SpoolError: if it is missing, damaged, or another query's
         """
-        path = Path(spool_dir, query)
-        if not (path / _QUERY).exists():
+        spool = cls(Path(spool_dir, query))
+        if not spool.path.is_dir():
             raise SpoolError(
-                path,
+                spool.path,
                 "is missing, but the checkpoint goes on from it: mount or restore it, or give the spoolDir "
-                "that the query had; if it was deleted, what was not in the sink is lost, and a new "
-                "checkpointLocation begins anew",
+                "that the query had; if it was deleted, what was not in the sink is lost: begin with a new "
+                "checkpointLocation, and with a new path for a sink that knows batches by their number "
+                "(files, Delta)",
             )
-        found = _description(path)
+        found = spool.description()
         if (found["topic"], found["channel"]) != (topic, channel):
             raise SpoolError(
-                path,
+                spool.path,
                 f"is of {found['topic']}/{found['channel']}, and this query reads {topic}/{channel}: give "
                 "each topic and channel a checkpointLocation of its own",
             )
-        return cls(path)
+        return spool
+
+    def description(self) -> dict[str, str]:
+        """Whose it is: ``topic``, ``channel`` and ``created``.
+
+        :raises SpoolError: if it cannot be read, or is damaged, or of a format that is not known
+        """
+        path = self.path / QUERY
+        found = _fields(path)
+        if found.get("spool", self.path.name) != self.path.name:
+            raise SpoolDamaged(path, f"is of the spool {found['spool']}")
+        names = ("topic", "channel", "created")
+        if not all(isinstance(found.get(name), str) for name in names):
+            raise SpoolDamaged(path, f"is damaged: it lacks one of {', '.join(names)}")
+        return {name: found[name] for name in names}
 
     def begin(self, epoch: int, plan: Plan) -> None:
-        """Make an epoch's directory; at a restart it is there already, with the same plan.
+        """Make an epoch with all of its directories, before Spark logs it.
 
-        :raises SpoolError: if it cannot be written, or holds what another plan has read
+        One of the same number that Spark has never logged, because the driver was killed or its checkpoint
+        could not be written, is replaced: nobody has read anything into it.
+
+        :raises SpoolError: if it cannot be written, or Spark has had this batch
         """
         directory = self._epoch(epoch)
         with naming(directory):
+            if epoch <= committed(self.path):
+                raise SpoolError(directory, f"was committed before, so {_OLDER}")
+            if os.path.lexists(directory):
+                self._discard_unused(epoch)
             directory.mkdir(exist_ok=True)
+        for number in range(len(plan)):
+            self.partition(epoch, number).make()
+        # The last one: with it the epoch is whole.
+        self._put_plan(epoch, plan)
+        with naming(directory):
             fsync_directory(self.path)
-        content = json.dumps([list(part) for part in plan]).encode()
-        if not publish(directory / _PLAN, content):
+
+    def check(self, epoch: int, plan: Plan) -> None:
+        """Look whether all is there that `begin` has made, for the plan that Spark has logged.
+
+        :raises SpoolError: if not
+        """
+        directory = self._epoch(epoch)
+        if not directory.is_dir():
             with naming(directory):
-                if (directory / _PLAN).read_bytes() != content:
-                    raise SpoolError(
-                        directory,
-                        "holds rows that another plan has read: the checkpoint is older than the spool; put "
-                        "the rows back with `nsq-anyio spool put-back`, and begin with a new "
-                        "checkpointLocation",
-                    )
+                if epoch <= committed(self.path):
+                    raise SpoolError(directory, f"was committed before, so {_OLDER}")
+            what = "is not a directory" if directory.exists() else "is missing"
+            raise SpoolDamaged(directory, f"{what}, and what was stored in it is lost")
+        if self.plan(epoch) != [(nsqd, rows) for nsqd, rows in plan]:
+            raise SpoolError(directory, f"has another plan than Spark has logged, so {_OLDER}")
+        for number in range(len(plan)):
+            self.partition(epoch, number).check()
+
+    def begin_format_1(self, epoch: int, plan: Plan) -> None:
+        """Make of an epoch what is not there, for a plan that an earlier version has logged.
+
+        That version made its directories later, so that what is missing cannot be told from what never was.
+
+        :raises SpoolError: if it cannot be written, or has another plan
+        """
+        directory = self._epoch(epoch)
+        with naming(directory):
+            if epoch <= committed(self.path):
+                raise SpoolError(directory, f"was committed before, so {_OLDER}")
+            directory.mkdir(exist_ok=True)
+        for number in range(len(plan)):
+            self.partition(epoch, number).make()
+        if not (directory / PLAN).exists():
+            self._put_plan(epoch, plan)
+        self.check(epoch, plan)
+
+    def plan(self, epoch: int) -> Plan:
+        """What an epoch reads.
+
+        :raises SpoolError: if it cannot be read, or is damaged
+        """
+        return self._load_plan(epoch)[0]
+
+    def expected(self, epoch: int) -> list[Partition]:
+        """The partitions that an epoch must have; an earlier version has made them later, so none of its.
+
+        :raises SpoolError: if its plan cannot be read, or is damaged
+        """
+        plan, is_format_1 = self._load_plan(epoch)
+        return [] if is_format_1 else [self.partition(epoch, number) for number in range(len(plan))]
+
+    def _put_plan(self, epoch: int, plan: Plan) -> None:
+        parts = [list(part) for part in plan]
+        content = {"format": FORMAT, "spool": self.path.name, "epoch": epoch, "plan": parts}
+        put_document(self._epoch(epoch) / PLAN, content)
+
+    def _load_plan(self, epoch: int) -> tuple[Plan, bool]:
+        path = self._epoch(epoch) / PLAN
+        found = load_document(path)
+        is_format_1 = isinstance(found, list)
+        if not is_format_1:
+            fields = _fields(path)
+            if (fields.get("spool"), fields.get("epoch")) != (self.path.name, epoch):
+                raise SpoolDamaged(path, f"is of epoch {fields.get('epoch')} of {fields.get('spool')}")
+            found = fields.get("plan")
+        try:
+            return [(str(nsqd), int(rows)) for nsqd, rows in found], is_format_1
+        except (TypeError, ValueError):
+            raise SpoolDamaged(path, "is damaged: it is not a plan") from None
 
     def partition(self, epoch: int, number: int) -> Partition:
         """Where one partition's chunks are."""
@@ -125,12 +225,43 @@ class Spool:
         """
         if not self.path.exists():
             return
+        with naming(self.path):
+            if epoch > committed(self.path):
+                mark_committed(self.path, epoch)
         for number in self.epochs():
             if number <= epoch:
-                # One step, so that no late attempt finds half an epoch to go on with.
-                directory = self._epoch(number)
-                with naming(directory):
-                    directory.rename(self.path / f"{_DELETED}{number}-{uuid.uuid4().hex}")
+                self._take_out(number)
+        self._sweep()
+
+    def epochs(self) -> list[int]:
+        """The epochs that are there, in order."""
+        return numbered_directories(self.path)
+
+    def partitions(self, epoch: int) -> list[Partition]:
+        """An epoch's partitions, in order."""
+        return [self.partition(epoch, number) for number in numbered_directories(self._epoch(epoch))]
+
+    def _epoch(self, epoch: int) -> Path:
+        return self.path / str(epoch)
+
+    def _discard_unused(self, epoch: int) -> None:
+        directory = self._epoch(epoch)
+        if not directory.is_dir():
+            raise SpoolError(directory, "is not a directory of the spool: move it away")
+        for partition in self.partitions(epoch):
+            for path in (partition.path, partition.record):
+                if path.is_dir() and not all(map(is_temporary, os.listdir(path))):  # noqa: PTH208 - names will do
+                    raise SpoolError(directory, f"holds rows, and Spark has not logged it, so {_OLDER}")
+        self._take_out(epoch)
+        self._sweep()
+
+    def _take_out(self, epoch: int) -> None:
+        """In one step, so that no late attempt finds half an epoch to go on with."""
+        directory = self._epoch(epoch)
+        with naming(directory):
+            directory.rename(self.path / f"{_DELETED}{epoch}-{uuid.uuid4().hex}")
+
+    def _sweep(self) -> None:
         with naming(self.path):
             deleted = [path for path in self.path.iterdir() if path.name.startswith(_DELETED)]
         for path in deleted:
@@ -140,111 +271,15 @@ class Spool:
                 # Nobody reads it any more, so the query may go on; the next commit tries again.
                 _log.warning("cannot delete %s of the spool, which is not needed any more: %s", path, error)
 
-    def epochs(self) -> list[int]:
-        """The epochs that are there, in order."""
-        with naming(self.path):
-            return sorted(int(name) for name in os.listdir(self.path) if name.isdecimal())  # noqa: PTH208 - names will do
 
-    def partitions(self, epoch: int) -> list[Partition]:
-        """An epoch's partitions of which something is there, in order."""
-        directory = self._epoch(epoch)
-        with naming(directory):
-            numbers = sorted(int(name) for name in os.listdir(directory) if name.isdecimal())  # noqa: PTH208 - names will do
-        return [self.partition(epoch, number) for number in numbers]
-
-    def _epoch(self, epoch: int) -> Path:
-        return self.path / str(epoch)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolInfo:
-    """What a spool holds, for people.
-
-    :ivar path: the spool's directory
-    :ivar uuid: its name, which the query's offsets carry
-    :ivar topic: that the query reads
-    :ivar channel: likewise
-    :ivar created: when the query began, UTC
-    :ivar epochs: batches of which the spool does not know yet that the sink has them
-    :ivar rows: in them
-    :ivar bytes: of their files
-    :ivar last_written: when a chunk was added, UTC; None when there is none
-    """
-
-    path: Path
-    uuid: str
-    topic: str
-    channel: str
-    created: datetime
-    epochs: int
-    rows: int
-    bytes: int
-    last_written: datetime | None
-
-
-def spools(directory: str | os.PathLike[str]) -> list[SpoolInfo]:
-    """The spools in a ``spoolDir``, the oldest first.
-
-    :raises SpoolError: if it cannot be read, or one of them is of a version that is not known
-    """
-    with naming(directory):
-        paths = [path for path in Path(directory).iterdir() if (path / _QUERY).exists()]
-    return sorted((_info(path) for path in paths), key=lambda info: (info.created, info.uuid))
-
-
-def read_messages(spool: SpoolInfo) -> Iterator[pa.RecordBatch]:
-    """The rows of a spool, a chunk at a time, batch after batch; the column ``body`` has the messages.
-
-    :raises SpoolError: if it cannot be read
-    """
-    opened = Spool(spool.path)
-    for epoch in opened.epochs():
-        for partition in opened.partitions(epoch):
-            yield from partition.read()
-
-
-def delete(spool: SpoolInfo) -> None:
-    """Delete a spool with all that it holds.
-
-    :raises SpoolError: if it cannot be deleted, or not whole
-    """
-    opened = Spool(spool.path)
-    epochs = opened.epochs()
-    if epochs:
-        opened.commit(epochs[-1])
-    with naming(spool.path):
-        shutil.rmtree(spool.path)
-
-
-def _info(path: Path) -> SpoolInfo:
-    spool = Spool(path)
-    found = _description(path)
-    epochs = spool.epochs()
-    partitions = [partition for epoch in epochs for partition in spool.partitions(epoch)]
-    with naming(path):
-        files = [file.stat() for partition in partitions for file in partition.path.glob("*.arrow")]
-    return SpoolInfo(
-        path=path,
-        uuid=path.name,
-        topic=found["topic"],
-        channel=found["channel"],
-        created=datetime.fromisoformat(found["created"]),
-        epochs=len(epochs),
-        rows=sum(partition.stored().rows for partition in partitions),
-        bytes=sum(file.st_size for file in files),
-        last_written=datetime.fromtimestamp(max(file.st_mtime for file in files), UTC) if files else None,
-    )
-
-
-def _description(path: Path) -> dict[str, Any]:
-    with naming(path):
-        text = (path / _QUERY).read_text(encoding="utf-8")
-    try:
-        found = json.loads(text)
-    except ValueError:
-        raise SpoolError(path / _QUERY, "is not JSON: this is not a spool") from None
-    if not isinstance(found, dict) or cast("dict[str, Any]", found).get("format") != _FORMAT:
+def _fields(path: Path) -> dict[str, Any]:
+    found = load_document(path)
+    if not isinstance(found, dict):
+        raise SpoolDamaged(path, "is damaged: it is not an object of JSON")
+    fields = cast("dict[str, Any]", found)
+    if fields.get("format") not in _FORMATS:
         raise SpoolError(
-            path / _QUERY, f"is not of format {_FORMAT}, the one that this version reads and writes"
+            path,
+            f"is of format {fields.get('format')}, and this version knows 1 and {FORMAT}",
         )
-    return cast("dict[str, Any]", found)
+    return fields

@@ -9,7 +9,13 @@ from contextlib import contextmanager
 
 from ..errors import NSQError
 
-__all__ = ["PartitionLost", "SpoolError", "naming"]
+__all__ = ["BEGIN_ANEW", "NumberTaken", "PartitionLost", "SpoolDamaged", "SpoolError", "naming"]
+
+BEGIN_ANEW = (
+    "put back what is sound with `nsq-anyio spool put-back`, and begin with a new checkpointLocation; a sink "
+    "that knows batches by their number (files, Delta) needs a new path as well, since it skips those it has"
+)
+"""How a query goes on that cannot go on from its checkpoint."""
 
 _NO_SPACE = "free some space; what was not stored stays in NSQ"
 _NOT_ALLOWED = "let the user that runs the driver and the executors write there"
@@ -42,8 +48,23 @@ class SpoolError(NSQError):
         self.reason: str = reason
 
 
+class SpoolDamaged(SpoolError):
+    """What a spool should hold is missing, or is not what was stored.
+
+    :ivar damage: what is wrong, without the remedy
+    """
+
+    def __init__(self, path: str | os.PathLike[str], damage: str) -> None:
+        super().__init__(path, f"{damage}: restore it from a backup, or {BEGIN_ANEW}")
+        self.damage: str = damage
+
+
 class PartitionLost(SpoolError):
-    """Another attempt at the same partition goes on with it; what this one holds goes back to nsqd."""
+    """The partition needs this attempt no more: what it holds goes back to nsqd."""
+
+
+class NumberTaken(PartitionLost):
+    """Another attempt at the same partition has stored the chunk of this number."""
 
 
 @contextmanager

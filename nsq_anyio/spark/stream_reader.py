@@ -1,8 +1,9 @@
 """A streaming read: what Spark calls, in the order in which it calls.
 
-``latestOffset`` plans a batch, and Spark logs what it returns. ``partitions`` follows from that log alone, so
-that a restarted query has the same partitions; ``read`` fills each one's part of the spool and replays it, on
-an executor; ``commit`` deletes a batch that the sink has, when the next one is planned.
+``latestOffset`` plans a batch and makes its place in the spool, and Spark logs what it returns.
+``partitions`` follows from that log alone, so that a restarted query has the same partitions, and looks
+whether the spool still has what was made for them; ``read`` fills each one's part of the spool and replays
+it, on an executor; ``commit`` deletes a batch that the sink has, when the next one is planned.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from pyspark.sql.streaming.datasource import (
 from ..errors import InvalidOption
 from .depth import depths
 from .fill import fill
+from .lease import Lease
 from .options import ReadOptions
 from .plan import Depth, plan
 from .replay import replay
-from .spool import Plan, Spool
+from .spool import FORMAT, Plan, Spool
 
 __all__ = ["NsqStreamReader", "SpooledPartition", "read_spooled"]
 
@@ -42,18 +44,22 @@ class _Offset:
     :ivar spool: the query's spool
     :ivar epoch: which batch, from 1 on; 0 before the first
     :ivar plan: of that batch
+    :ivar format: of the batch in the spool; 1 for one that an earlier version has planned
     """
 
     spool: str
     epoch: int
     plan: Plan
+    format: int = FORMAT
 
     @classmethod
     def of(cls, offset: dict[str, Any]) -> _Offset:
-        return cls(offset["spool"], offset["epoch"], [(nsqd, rows) for nsqd, rows in offset["plan"]])
+        plan = [(nsqd, rows) for nsqd, rows in offset["plan"]]
+        return cls(offset["spool"], offset["epoch"], plan, offset.get("format", 1))
 
     def as_dict(self) -> dict[str, Any]:
-        return {"spool": self.spool, "epoch": self.epoch, "plan": [list(part) for part in self.plan]}
+        plan = [list(part) for part in self.plan]
+        return {"format": self.format, "spool": self.spool, "epoch": self.epoch, "plan": plan}
 
 
 class SpooledPartition(InputPartition):
@@ -100,6 +106,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._spool_dir = options.spool_dir
         self._new = str(uuid.uuid4())
+        self._lease = Lease()
         self._left: dict[str, int] | None = None
         self._latest: list[Depth] = []
 
@@ -112,10 +119,10 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_rows_per_batch)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Plan the next batch by what waits now; ``start`` itself when nothing does.
+        """Plan the next batch by what waits now, and make its place; ``start`` itself when nothing waits.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
-        :raises SpoolError: if the spool of the query is missing or another's, or cannot be made
+        :raises SpoolError: if the spool of the query is missing or another's, or cannot be written
         :raises InvalidOption: for a limit that NSQ cannot keep
         """
         begin = _Offset.of(start)
@@ -133,6 +140,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if not begin.epoch:
             Spool.create(self._spool_dir, begin.spool, self._options.topic, self._options.channel)
+        self._open(begin.spool).begin(begin.epoch + 1, parts)
         if self._left is not None:
             for nsqd, rows in parts:
                 self._left[nsqd] -= rows
@@ -150,14 +158,18 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._left = {depth.nsqd: depth.rows for depth in depths(self._options)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The partitions of the batch that ends at ``end``; their place in the spool is made.
+        """The partitions of the batch that ends at ``end``.
 
-        :raises SpoolError: if the spool of the query is missing or another's, or cannot be written
+        :raises SpoolError: if their place in the spool is missing, or another's
         """
         if start == end:
             return []
         batch = _Offset.of(end)
-        self._open(batch.spool).begin(batch.epoch, batch.plan)
+        spool = self._open(batch.spool)
+        if batch.format == 1:
+            spool.begin_format_1(batch.epoch, batch.plan)
+        else:
+            spool.check(batch.epoch, batch.plan)
         max_bytes = self._options.max_bytes_per_batch
         return [
             SpooledPartition(
@@ -188,10 +200,13 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spool.at(self._spool_dir, offset.spool).commit(offset.epoch)
 
     def stop(self) -> None:
-        """Nothing is held between calls."""
+        """Nobody uses the spool any more."""
+        self._lease.release()
 
     def _open(self, spool: str) -> Spool:
-        return Spool.open(self._spool_dir, spool, self._options.topic, self._options.channel)
+        opened = Spool.open(self._spool_dir, spool, self._options.topic, self._options.channel)
+        self._lease.hold(opened.path)
+        return opened
 
     def _within_the_rest(self, waiting: list[Depth]) -> list[Depth]:
         """What of it was there when an AvailableNow query began."""

@@ -18,7 +18,7 @@ from nsq_anyio.http import ClusterFailed
 from nsq_anyio.spark.batch_reader import NsqBatchReader, WaitingPartition
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.source import NsqDataSource
-from nsq_anyio.spark.spool import read_messages, spools
+from nsq_anyio.spark.spools import sound_chunks, spools
 from nsq_anyio.spark.stream_reader import SpooledPartition
 
 from .conftest import new_name
@@ -147,7 +147,7 @@ def test_spool_of_its_own_is_kept(topic: Topic, tmp_path: Path) -> None:
     assert topic.state().left == 0
     (spool,) = spools(tmp_path)
     assert (spool.topic, spool.channel, spool.rows) == (topic.name, topic.channel, 250)
-    assert sorted(ids(read_messages(spool))) == sorted(ids(batches))
+    assert sorted(ids(chunk.batch for chunk in sound_chunks(spool))) == sorted(ids(batches))
     # A task that Spark runs again reads the same rows.
     assert ids(read(reader, partitions)) == ids(batches)
 

@@ -18,11 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsq_anyio.spark import chunks
-from nsq_anyio.spark.chunks import Partition, Stored, publish
+from nsq_anyio.spark import spool_files
+from nsq_anyio.spark.chunks import Partition, Stored
 from nsq_anyio.spark.replay import replay
 from nsq_anyio.spark.schema import arrow_schema
-from nsq_anyio.spark.spool_errors import PartitionLost, SpoolError
+from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.spool_errors import PartitionLost, SpoolDamaged, SpoolError
+from nsq_anyio.spark.spool_files import put
 
 from .rows import bodies, ids, rows_of, spooled
 
@@ -59,11 +61,12 @@ def largest_file(size: int) -> Generator[None]:
 @given(st.lists(st.lists(st.binary(max_size=50), min_size=1, max_size=20), max_size=8), st.booleans())
 def test_what_is_published_is_read(chunks: list[list[bytes]], ended: bool) -> None:
     with TemporaryDirectory() as directory:
-        partition = Partition(Path(directory))
+        partition = Partition(Path(directory, "0"))
+        partition.make()
         for number, chunk in enumerate(chunks):
             partition.publish(number, rows_of(chunk))
         if ended:
-            partition.end(len(chunks), arrow_schema())
+            partition.end(len(chunks))
         everything = [body for chunk in chunks for body in chunk]
         assert spooled(partition) == everything
         assert partition.stored() == Stored(
@@ -76,10 +79,11 @@ def test_what_is_published_is_read(chunks: list[list[bytes]], ended: bool) -> No
 @given(st.lists(st.sampled_from([1, 100, 4_000, 9_999, 10_000, 12_000]), max_size=6))
 def test_replay_joins_chunks_and_repeats_itself(sizes: list[int]) -> None:
     with TemporaryDirectory() as directory:
-        partition = Partition(Path(directory))
+        partition = Partition(Path(directory, "0"))
+        partition.make()
         for number, size in enumerate(sizes):
             partition.publish(number, rows_of([b"x"] * size))
-        partition.end(len(sizes), arrow_schema())
+        partition.end(len(sizes))
         first, second = list(replay(partition)), list(replay(partition))
     assert ids(first) == ids(second)
     assert sum(batch.num_rows for batch in first) == sum(sizes)
@@ -122,12 +126,12 @@ def test_of_racing_attempts_one_takes_each_number(partition: Partition) -> None:
 
 def test_nothing_follows_the_end(partition: Partition) -> None:
     partition.publish(0, rows_of([b"a"]))
-    partition.end(1, arrow_schema())
+    partition.end(1)
     with pytest.raises(PartitionLost) as caught:
         partition.publish(1, rows_of([b"b"]))
     assert caught.value.path == str(partition.path / "000001.arrow")
     with pytest.raises(PartitionLost):
-        partition.end(1, arrow_schema())
+        partition.end(1)
     assert spooled(partition) == [b"a"]
 
 
@@ -172,7 +176,7 @@ def test_failed_write_is_explained(
         file.write(content[:100])
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(chunks, "_write", write_a_part)
+    monkeypatch.setattr(spool_files, "_write", write_a_part)
     with pytest.raises(SpoolError) as caught:
         partition.publish(0, rows_of([b"a"]))
     assert str(partition.path / "000000.arrow") in str(caught.value)
@@ -203,7 +207,7 @@ def test_partial_writes_are_continued(partition: Partition, monkeypatch: pytest.
         return Reluctant(path, mode)
 
     monkeypatch.setattr(Path, "open", open_reluctantly)
-    assert publish(partition.path / "file", b"0123456789" * 5)
+    assert put(partition.path / "file", b"0123456789", b"0123456789" * 4)
     monkeypatch.undo()
     assert (partition.path / "file").read_bytes() == b"0123456789" * 5
 
@@ -223,8 +227,9 @@ def test_cut_chunk_is_named(partition: Partition) -> None:
     partition.publish(0, LARGE)
     path = partition.path / "000000.arrow"
     path.write_bytes(path.read_bytes()[:50_000])
-    with pytest.raises(SpoolError, match="is not a chunk of a spool"):
-        partition.stored()
+    with pytest.raises(SpoolDamaged, match="is damaged: its checksum is wrong") as caught:
+        spooled(partition)
+    assert caught.value.path == str(path)
 
 
 def test_missing_number_is_named(partition: Partition) -> None:
@@ -243,22 +248,28 @@ def test_what_a_killed_writer_left_is_no_chunk(partition: Partition) -> None:
 
 def test_attempt_after_the_commit_is_lost(partition: Partition) -> None:
     epoch = partition.path.parent
-    partition.make()  # it is there: nothing happens
-    epoch.rename(epoch.with_name(".deleted-1"))
-    with pytest.raises(PartitionLost, match="Spark has committed this batch"):
-        partition.make()
-    with pytest.raises(PartitionLost, match="Spark has committed this batch"):
-        partition.publish(0, rows_of([b"a"]))
+    Spool(epoch.parent).commit(1)
+    for action in (
+        partition.stored,
+        lambda: spooled(partition),
+        lambda: partition.publish(0, rows_of([b"a"])),
+    ):
+        with pytest.raises(PartitionLost, match="Spark has committed this batch"):
+            action()
     assert not epoch.exists()
 
 
 def test_vanished_spool_is_not_taken_for_a_commit(partition: Partition) -> None:
     query = partition.path.parent.parent
     query.rename(query.with_name("elsewhere"))
-    for action in (partition.make, lambda: partition.publish(0, rows_of([b"a"])), partition.stored):
+    for action in (
+        lambda: spooled(partition),
+        lambda: partition.publish(0, rows_of([b"a"])),
+        partition.stored,
+    ):
         with pytest.raises(
             SpoolError, match="must be a path that the driver and all executors share"
         ) as caught:
             action()
         assert not isinstance(caught.value, PartitionLost)
-        assert str(partition.path) in str(caught.value)
+        assert caught.value.path == str(query)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsq_anyio.spark.chunks import Partition
-from nsq_anyio.spark.schema import arrow_schema
-from nsq_anyio.spark.spool import Spool, delete, read_messages, spools
+from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
+from nsq_anyio.spark.spool_files import _document
+from nsq_anyio.spark.spools import delete, sound_chunks, spools
 
 from .rows import bodies, rows_of, spooled
 
@@ -37,10 +39,9 @@ def spool(tmp_path: Path) -> Spool:
 def fill(spool: Spool, epoch: int, number: int, *chunks: list[bytes]) -> Partition:
     """Store chunks, and end the partition."""
     partition = spool.partition(epoch, number)
-    partition.make()
     for place, chunk in enumerate(chunks):
         partition.publish(place, rows_of(chunk))
-    partition.end(len(chunks), arrow_schema())
+    partition.end(len(chunks))
     return partition
 
 
@@ -83,35 +84,88 @@ def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("{", "is not JSON"), ("[]", "is not of format 1"), ('{"format": 2}', "is not of format 1")],
+    [
+        (b"{", "it is not JSON"),
+        (b"\xff", "it is not JSON"),
+        (b"", "it is not JSON"),
+        (b"[]", "it is not an object"),
+        (b"{}", "its checksum is wrong"),
+        (b'{"format": 1}', "it lacks one of topic, channel, created"),
+        (b'{"format": 1, "topic": "clicks", "channel": 1, "created": ""}', "it lacks one of topic, channel"),
+        (_document({"format": 3}), "is of format 3, and this version knows 1 and 2"),
+    ],
 )
-def test_what_is_not_of_this_version_is_left_alone(
-    spool: Spool, tmp_path: Path, text: str, reason: str
-) -> None:
-    (spool.path / "query.json").write_text(text)
-    for look in (
-        lambda: Spool.open(str(tmp_path), QUERY, "clicks", "spark"),
-        lambda: spools(tmp_path),
-    ):
-        with pytest.raises(SpoolError, match=reason) as caught:
-            look()
-        assert caught.value.path == str(spool.path / "query.json")
+def test_a_damaged_description_is_named(spool: Spool, tmp_path: Path, text: bytes, reason: str) -> None:
+    path = spool.path / "query.json"
+    path.write_bytes(text)
+    with pytest.raises(SpoolError, match=reason) as caught:
+        Spool.open(str(tmp_path), QUERY, "clicks", "spark")
+    assert caught.value.path == str(path)
+    (info,) = spools(tmp_path)
+    assert (info.state, info.topic, info.channel, info.created) == ("damaged", None, None, None)
+    assert [error.path for error in info.damage] == [str(path)]
 
 
 def test_an_epoch_that_is_begun_again_is_the_same(spool: Spool) -> None:
     plan = [(NSQD, 10), (NSQD, 9)]
     spool.begin(1, plan)
-    partition = fill(spool, 1, 0, [b"a"])
-    spool.begin(1, plan)
-    assert spooled(partition) == [b"a"]
-    assert json.loads((spool.path / "1" / "plan.json").read_text()) == [[NSQD, 10], [NSQD, 9]]
+    for _ in range(2):
+        spool.check(1, plan)
+    assert names(spool.path / "1") == ["0", "0.record", "1", "1.record", "plan.json"]
+    assert spool.plan(1) == plan
+
+
+def test_an_epoch_that_spark_has_not_logged_is_planned_again(spool: Spool) -> None:
+    """The driver was killed before it logged the batch, or could not write its checkpoint."""
+    spool.begin(1, [(NSQD, 10), (NSQD, 10)])
+    (spool.partition(1, 0).path / ".000000.arrow-0f").write_bytes(b"left over")
+    spool.begin(1, [(NSQD, 11)])
+    spool.check(1, [(NSQD, 11)])
+    assert names(spool.path / "1") == ["0", "0.record", "plan.json"]
+    assert names(spool.path) == ["1", "query.json"]
+
+
+@pytest.mark.parametrize("made", range(6))
+def test_an_epoch_that_was_half_made_is_made(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, made: int
+) -> None:
+    mkdir = Path.mkdir
+    count = 0
+
+    def die(self: Path, *arguments: Any, **options: Any) -> None:
+        nonlocal count
+        if count == made:
+            raise KeyboardInterrupt
+        count += 1
+        mkdir(self, *arguments, **options)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(Path, "mkdir", die)
+        spool.begin(1, [(NSQD, 10), (NSQD, 10)])
+    spool.begin(1, [(NSQD, 9)])
+    spool.check(1, [(NSQD, 9)])
 
 
 def test_an_epoch_of_another_plan_is_refused(spool: Spool) -> None:
     spool.begin(1, [(NSQD, 10)])
     with pytest.raises(SpoolError, match="the checkpoint is older than the spool") as caught:
-        spool.begin(1, [(NSQD, 11)])
+        spool.check(1, [(NSQD, 11)])
     assert caught.value.path == str(spool.path / "1")
+    assert "a sink that knows batches by their number (files, Delta) needs a new path" in str(caught.value)
+
+
+def test_a_checkpoint_from_a_backup_is_found_out(spool: Spool) -> None:
+    """It plans a batch again: a sink that knows the number already would skip other rows."""
+    spool.begin(1, [(NSQD, 10)])
+    fill(spool, 1, 0, [b"a"])
+    for is_committed in (False, True):
+        if is_committed:
+            spool.commit(1)
+        with pytest.raises(SpoolError, match="the checkpoint is older than the spool") as caught:
+            spool.begin(1, [(NSQD, 10)])
+        assert caught.value.path == str(spool.path / "1")
+    with pytest.raises(SpoolError, match="the checkpoint is older than the spool"):
+        spool.check(1, [(NSQD, 10)])
 
 
 @settings(max_examples=25)
@@ -125,7 +179,8 @@ def test_a_commit_deletes_up_to_its_epoch(
     for _ in range(2):
         spool.commit(committed)
         assert spool.epochs() == sorted(epoch for epoch in epochs if epoch > committed)
-        assert names(spool.path) == sorted([*map(str, spool.epochs()), "query.json"])
+        marks = [f"committed-{committed}"] if committed else []
+        assert names(spool.path) == sorted([*map(str, spool.epochs()), *marks, "query.json"])
 
 
 def test_a_commit_leaves_later_rows_as_they_are(spool: Spool) -> None:
@@ -153,9 +208,9 @@ def test_a_commit_that_was_killed_is_made_good(spool: Spool, monkeypatch: pytest
         patch.setattr(shutil, "rmtree", die)
         spool.commit(1)
     assert spool.epochs() == []
-    assert len(names(spool.path)) == 2
+    assert len(names(spool.path)) == 3
     spool.commit(1)
-    assert names(spool.path) == ["query.json"]
+    assert names(spool.path) == ["committed-1", "query.json"]
 
 
 def test_what_cannot_be_deleted_does_not_stop_the_query(
@@ -189,8 +244,8 @@ def test_spools_are_listed_with_what_they_hold(spool: Spool, tmp_path: Path) -> 
     assert first.last_written is not None
     assert abs((first.last_written - before).total_seconds()) < 30
     assert (second.epochs, second.rows, second.bytes, second.last_written) == (0, 0, 0, None)
-    assert bodies(read_messages(first)) == [b"a", b"b", b"c", b"d", b"e"]
-    assert bodies(read_messages(second)) == []
+    assert bodies(chunk.batch for chunk in sound_chunks(first)) == [b"a", b"b", b"c", b"d", b"e"]
+    assert bodies(chunk.batch for chunk in sound_chunks(second)) == []
 
 
 def test_a_spool_is_deleted_with_all_it_holds(spool: Spool, tmp_path: Path) -> None:

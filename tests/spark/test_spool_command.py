@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,8 +21,14 @@ from click.testing import CliRunner, Result
 
 import nsq_anyio as nsq
 from nsq_anyio.cli.main import cli
+from nsq_anyio.spark import spools as spools_module
+from nsq_anyio.spark.chunk_file import Record
+from nsq_anyio.spark.lease import Lease
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.spools import SpoolInfo, clear
+
+from .rows import rows_of, spooled
 
 FIRST = "1f0c0000-0000-4000-8000-000000000001"
 SECOND = "2b1d0000-0000-4000-8000-000000000002"
@@ -42,8 +52,8 @@ def make_spool(directory: Path, uuid: str, topic: str, *chunks: Sequence[bytes])
             for place, body in enumerate(chunk)
         ]
         partition = spool.partition(1, number)
-        partition.make()
         partition.publish(0, pa.RecordBatch.from_pylist(rows, schema=arrow_schema()))
+        partition.end(1)
     return spool.path
 
 
@@ -100,7 +110,7 @@ def test_list_shows_what_is_there(directory: Path) -> None:
     first, second = (line for line in result.stdout.splitlines() if "/spark" in line)
     assert [cell.strip() for cell in first.split("│")[1:3]] == [FIRST[:8], "clicks/spark"]
     assert [cell.strip() for cell in second.split("│")[1:3]] == [SECOND[:8], "views/spark"]
-    assert first.split("│")[4].strip() == "5"
+    assert first.split("│")[5].strip() == "5"
 
 
 def test_list_as_json(directory: Path) -> None:
@@ -195,3 +205,134 @@ def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     result = spool("list", str(tmp_path / "nothing-here"))
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: spool {tmp_path / 'nothing-here'}: No such file")
+
+
+def test_a_spool_in_use_is_left_alone(directory: Path, portal: BlockingPortal, nsqd: str) -> None:
+    lease = Lease()
+    lease.hold(directory / FIRST)
+    try:
+        (used, other) = json.loads(spool("list", str(directory), "--json").stdout)
+        assert (used["state"], other["state"]) == ("in use", "sound")
+        for command in (("put-back", "--nsqd", nsqd), ("delete",)):
+            name, *options = command
+            refused = spool(name, str(directory), FIRST, "--yes", *options)
+            assert refused.exit_code == 1
+            assert f"spool {FIRST} is in use by a query on " in refused.stderr
+            assert "--force" in refused.stderr
+        result = spool("put-back", str(directory), "--all", "--nsqd", nsqd, "--yes")
+        assert result.exit_code == 0, result.output
+        assert "left alone" in result.stderr
+        assert names(directory) == {FIRST}
+        assert spool("delete", str(directory), FIRST, "--yes", "--force").exit_code == 0
+        assert names(directory) == set()
+    finally:
+        lease.release()
+
+
+def test_a_task_that_writes_uses_its_spool_until_it_is_silent(directory: Path, nsqd: str) -> None:
+    partition = Spool(directory / FIRST).partition(1, 1)
+    (partition.path / "000001.arrow").unlink()
+    (record,) = partition.record.glob("000001-*")
+    record.unlink()
+    refused = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes")
+    assert refused.exit_code == 1
+    assert "is in use by a task, which wrote 0 s ago" in refused.stderr
+    for path in directory.rglob("*.arrow"):
+        os.utime(path, (0, 0))
+    assert spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes").exit_code == 0
+    assert names(directory) == {SECOND}
+
+
+def test_what_comes_while_rows_are_put_back_stays(
+    directory: Path, portal: BlockingPortal, nsqd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a query that runs, since it was forced: only what is published is deleted."""
+    late = Spool(directory / FIRST)
+
+    def clear_later(info: SpoolInfo, chunks: Sequence[tuple[Path, Record]]) -> list[Path]:
+        late.begin(2, [("127.0.0.1:4150", 1)])
+        late.partition(2, 0).publish(0, rows_of([b"late"]))
+        return clear(info, chunks)
+
+    monkeypatch.setattr(spools_module, "clear", clear_later)
+    result = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes", "--force")
+    assert result.exit_code == 1
+    assert result.stdout == f"put back 5 rows of clicks/spark, spool {FIRST}\n"
+    assert str(late.partition(2, 0).path / "000000.arrow") in result.stderr
+    assert spooled(late.partition(2, 0)) == [b"late"]
+    assert take(portal, nsqd, "clicks", 5).total() == 5
+
+
+def test_a_damaged_spool_hinders_no_other(directory: Path, portal: BlockingPortal, nsqd: str) -> None:
+    chunk = directory / FIRST / "1" / "0" / "000000.arrow"
+    chunk.write_bytes(b"nothing of a spool")
+    (directory / FIRST / "99").write_bytes(b"nothing of a spool")
+    (directory / "lost+found").mkdir()
+    result = spool("list", str(directory))
+    assert result.exit_code == 0, result.output
+    first, second = (line for line in result.stdout.splitlines() if "/spark" in line)
+    assert [cell.strip() for cell in first.split("│")[1:4]] == [FIRST[:8], "clicks/spark", "damaged"]
+    assert [cell.strip() for cell in second.split("│")[1:4]] == [SECOND[:8], "views/spark", "sound"]
+    assert f"{chunk}: is not a chunk of a spool" in result.stderr
+    result = spool("put-back", str(directory), "--all", "--nsqd", nsqd, "--yes")
+    assert result.exit_code == 1
+    assert f"put back 2 rows of clicks/spark, spool {FIRST}\n" in result.stdout
+    assert f"put back 1 rows of views/spark, spool {SECOND}\n" in result.stdout
+    assert f"{chunk} stays" in result.stderr
+    assert take(portal, nsqd, "clicks", 2) == Counter([b"4", b"\xff"])
+    assert names(directory) == {FIRST, "lost+found"}
+    assert spool("delete", str(directory), FIRST, "--yes").exit_code == 0
+    assert names(directory) == {"lost+found"}
+
+
+def test_rows_of_a_partition_without_its_record_are_put_back(
+    directory: Path, portal: BlockingPortal, nsqd: str
+) -> None:
+    shutil.rmtree(Spool(directory / FIRST).partition(1, 1).record)
+    (listed, _) = json.loads(spool("list", str(directory), "--json").stdout)
+    assert (listed["state"], listed["rows"]) == ("damaged", 5)
+    result = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes")
+    assert result.exit_code == 0, result.output
+    assert take(portal, nsqd, "clicks", 5).total() == 5
+
+
+@pytest.mark.parametrize("harm", [b"", b"\xff", b'{"format": 1}', None])
+def test_rows_of_a_spool_without_a_description_are_put_back(
+    directory: Path, portal: BlockingPortal, nsqd: str, harm: bytes | None
+) -> None:
+    path = directory / FIRST / "query.json"
+    path.unlink()
+    if harm is not None:
+        path.write_bytes(harm)
+    (listed, _) = json.loads(spool("list", str(directory), "--json").stdout)
+    assert (listed["state"], listed["topic"], listed["rows"]) == ("damaged", None, 5)
+    result = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes")
+    assert result.exit_code == 0, result.output
+    assert names(directory) == {SECOND}
+    assert take(portal, nsqd, "clicks", 5).total() == 5
+
+
+def test_listing_beside_a_running_query_never_fails(directory: Path) -> None:
+    """Chunks and batches come and go between a look and the next one."""
+    running = Spool(directory / FIRST)
+    ended = threading.Event()
+
+    def run() -> None:
+        epoch = 2
+        while not ended.is_set():
+            running.begin(epoch, [("127.0.0.1:4150", 2)] * 2)
+            for number in range(2):
+                running.partition(epoch, number).publish(0, rows_of([b"a", b"b"]))
+                running.partition(epoch, number).end(1)
+            running.commit(epoch)
+            epoch += 1
+
+    with ThreadPoolExecutor(1) as pool:
+        query = pool.submit(run)
+        try:
+            for _ in range(200):
+                first, second = spools_module.spools(directory)
+                assert [*first.damage, *second.damage] == []
+        finally:
+            ended.set()
+        query.result()

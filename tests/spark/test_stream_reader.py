@@ -20,8 +20,8 @@ from pyspark.sql.streaming.datasource import (
 
 from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.http import ClusterFailed
-from nsq_anyio.spark.spool import spools
 from nsq_anyio.spark.spool_errors import PartitionLost, SpoolError
+from nsq_anyio.spark.spools import spools
 from nsq_anyio.spark.stream_reader import NsqStreamReader, SpooledPartition
 
 from .nsqds import Nsqd, Topic
@@ -321,9 +321,10 @@ def test_task_names_the_nsqd_that_it_cannot_reach(
     reader = reader_of(real_topic, tmp_path, connectTimeout=0.3)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
-    end["plan"] = [[unreachable, 10]]
+    (partition,) = cast("Sequence[SpooledPartition]", reader.partitions(start, end))
+    partition.nsqd = unreachable
     with pytest.raises(ConnectionFailed, match=unreachable):
-        read(reader, reader.partitions(start, end))
+        read(reader, [partition])
 
 
 @pytest.mark.parametrize(

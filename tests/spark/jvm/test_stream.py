@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -149,6 +151,24 @@ def test_missing_spool_of_an_unfinished_batch_is_named(
     with pytest.raises(StreamingQueryException) as caught:
         query.run(spark)
     assert str(query.spool) in str(caught.value)
+
+
+def test_two_tasks_that_read_one_partition_get_the_same_rows(
+    spark: SparkSession, real_topic: Topic, tmp_path: Path
+) -> None:
+    """Two threads of a sink run the same job at once."""
+    real_topic.publish_numbers(1_000)
+    query = Query.of(real_topic, tmp_path, minPartitions=1)
+
+    def store(rows: DataFrame, batch: int) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            tables = list(pool.map(lambda _: rows.toArrow(), range(2)))
+        first, second = (Counter(table["id"].to_pylist()) for table in tables)
+        assert first == second
+        LedgerSink(str(tmp_path / "sink")).store(tables[0], batch)
+
+    query.run(spark, sink=store)
+    query.run_out(spark).check(range(1_000))
 
 
 def test_several_nsqds_are_found_and_read_at_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,220 @@
+"""The spools of a directory, as people see and clear them: one that is damaged hinders no other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from .chunk_file import Chunk, Record
+from .chunks import Partition
+from .lease import VALID, holder
+from .spool import PLAN, QUERY, Spool
+from .spool_errors import SpoolDamaged, SpoolError, naming
+from .spool_files import is_empty_of_rows
+
+__all__ = ["SpoolInfo", "clear", "delete", "sound_chunks", "spools"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolInfo:
+    """What a spool holds, for people.
+
+    :ivar path: the spool's directory
+    :ivar uuid: its name, which the query's offsets carry
+    :ivar topic: that the query reads; None if its description is damaged
+    :ivar channel: likewise
+    :ivar created: when the query began, UTC; likewise
+    :ivar epochs: batches of which the spool does not know yet that the sink has them
+    :ivar rows: in them, as far as they are sound
+    :ivar bytes: of their files
+    :ivar last_written: when a chunk was added, UTC; None when there is none
+    :ivar user: who uses it; None for nobody
+    :ivar damage: what of it is missing or altered
+    """
+
+    path: Path
+    uuid: str
+    topic: str | None
+    channel: str | None
+    created: datetime | None
+    epochs: int
+    rows: int
+    bytes: int
+    last_written: datetime | None
+    user: str | None
+    damage: tuple[SpoolError, ...]
+
+    @property
+    def state(self) -> str:
+        """``damaged``, ``in use`` or ``sound``."""
+        return "damaged" if self.damage else "in use" if self.user else "sound"
+
+
+def spools(directory: str | os.PathLike[str], now: float | None = None) -> list[SpoolInfo]:
+    """The spools in a ``spoolDir``, the oldest first; those that are damaged as well.
+
+    :param now: by the clock of its file system; by this machine's if it is not given
+    :raises SpoolError: if it cannot be listed
+    """
+    with naming(directory):
+        paths = [path for path in Path(directory).iterdir() if _is_spool(path)]
+    infos = [info for path in paths if (info := _info(path, time.time() if now is None else now)) is not None]
+    return sorted(infos, key=lambda info: (info.created or datetime.min.replace(tzinfo=UTC), info.uuid))
+
+
+def sound_chunks(info: SpoolInfo) -> Iterator[Chunk]:
+    """The chunks of a spool that are what was stored, with those that are the ends of partitions."""
+    for found in _survey(Spool(info.path)):
+        if isinstance(found, Chunk):
+            yield found
+
+
+def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
+    """Delete chunks, by their paths and records, and of the spool what is empty then; return what stays.
+
+    Each is deleted by its name, so that what came meanwhile stays.
+
+    :raises SpoolError: if something cannot be deleted
+    """
+    spool = Spool(info.path)
+    with naming(info.path):
+        for path, record in chunks:
+            path.unlink(missing_ok=True)
+            (Partition(path.parent).record / record.name).unlink(missing_ok=True)
+        for epoch in spool.epochs():
+            for partition in spool.partitions(epoch):
+                for path in (partition.record, partition.path):
+                    _remove(path, ())
+            _remove(info.path / str(epoch), (PLAN,))
+        _remove(info.path, (QUERY,))
+        # The innermost ones say what keeps the others.
+        return [path for path in sorted(info.path.rglob("*")) if not path.is_dir()]
+
+
+def delete(info: SpoolInfo) -> None:
+    """Delete a spool with all that it holds, sound or not.
+
+    :raises SpoolError: if it cannot be deleted, or not whole
+    """
+    # In one step first, so that nobody finds half of it.
+    deleted = info.path.with_name(f".deleted-{info.uuid}-{uuid.uuid4().hex}")
+    with naming(info.path):
+        info.path.rename(deleted)
+        shutil.rmtree(deleted)
+
+
+def _remove(directory: Path, own: tuple[str, ...]) -> None:
+    """Remove a directory in which there is nothing but what is named, and what the spool needs no more."""
+    with suppress(FileNotFoundError):
+        names = os.listdir(directory)  # noqa: PTH208 - names will do
+        if all(name in own or is_empty_of_rows(name) for name in names) and not any(
+            (directory / name).is_dir() for name in names
+        ):
+            for name in names:
+                (directory / name).unlink(missing_ok=True)
+            with suppress(OSError):  # something has come meanwhile: it stays
+                directory.rmdir()
+
+
+def _is_spool(path: Path) -> bool:
+    """Whether a path is a spool, if perhaps a damaged one."""
+    if path.name.startswith(".") or not path.is_dir():
+        return False
+    try:
+        if os.path.lexists(path / QUERY):
+            return True
+        uuid.UUID(path.name)
+        return any(path.iterdir())  # an empty one is about to be a spool, or to be deleted
+    except (ValueError, FileNotFoundError):
+        return False
+
+
+def _info(path: Path, now: float) -> SpoolInfo | None:
+    """What a spool holds; None if it was deleted meanwhile."""
+    spool = Spool(path)
+    damage: list[SpoolError] = []
+    description: dict[str, str] = {}
+    created: datetime | None = None
+    epochs: list[int] = []
+    user: str | None = None
+    try:
+        description = spool.description()
+        created = datetime.fromisoformat(description["created"])
+    except SpoolError as error:
+        damage.append(error)
+    except ValueError:
+        damage.append(SpoolDamaged(path / QUERY, "is damaged: created is no time"))
+    rows = size = 0
+    last_written = 0.0
+    unended: set[Path] = set()
+    try:
+        epochs = spool.epochs()
+        with naming(path):
+            user = holder(path, now)
+        for found in _survey(spool):
+            if isinstance(found, SpoolError):
+                damage.append(found)
+                continue
+            rows += found.record.rows
+            with suppress(FileNotFoundError):  # committed meanwhile
+                file = found.path.stat()
+                size += file.st_size
+                last_written = max(last_written, file.st_mtime)
+            unended.add(found.path.parent)
+            if not found.record.rows:
+                unended.discard(found.path.parent)
+    except SpoolError as error:
+        damage.append(error)
+    if not path.exists():
+        return None
+    if user is None and unended and now - last_written < VALID:
+        user = f"a task, which wrote {max(0, now - last_written):.0f} s ago"
+    return SpoolInfo(
+        path=path,
+        uuid=path.name,
+        topic=description.get("topic"),
+        channel=description.get("channel"),
+        created=created,
+        epochs=len(epochs),
+        rows=rows,
+        bytes=size,
+        last_written=datetime.fromtimestamp(last_written, UTC) if last_written else None,
+        user=user,
+        damage=tuple(damage),
+    )
+
+
+def _survey(spool: Spool) -> Iterator[Chunk | SpoolError]:
+    """Each chunk that is sound, and what is wrong with the others."""
+    for epoch in spool.epochs():
+        for found in _survey_epoch(spool, epoch):
+            # Spark commits batches while this looks at them.
+            if isinstance(found, Chunk) or (spool.path / str(epoch)).exists():
+                yield found
+
+
+def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
+    try:
+        partitions = spool.partitions(epoch)
+    except SpoolError as error:
+        yield error
+        return
+    is_used = False
+    for partition in partitions:
+        for found in partition.salvage():
+            is_used = True
+            yield found
+    try:
+        for partition in spool.expected(epoch):
+            partition.check()
+    except SpoolError as error:
+        # The plan is made last, so that one of an epoch in which there is nothing may be about to be.
+        if is_used or os.path.lexists(spool.path / str(epoch) / PLAN):
+            yield error
