@@ -40,14 +40,15 @@ class Background:
     ) -> None:
         self._run = run
         self._shutdown = shutdown
-        self._block = anyio.CancelScope()
+        self._block: anyio.CancelScope | None = None  # made in the event loop: `produce` is called outside
         self._failure: Exception | None = None
 
     def fail(self, error: Exception) -> None:
         """End the block with ``error``: the tasks cannot do their work."""
         if self._failure is None:
             self._failure = error
-            self._block.cancel()
+            if self._block is not None:
+                self._block.cancel()
 
     @asynccontextmanager
     async def around_block(self) -> AsyncGenerator[None]:
@@ -58,6 +59,7 @@ class Background:
         """
         entered_by = anyio.get_current_task().id
         tasks = anyio.CancelScope(shield=True)
+        self._block = anyio.CancelScope()
         over = anyio.Event()
         single: BaseException | None = None
         try:
@@ -146,6 +148,6 @@ def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
     the group would become its context.
     """
     # Ctrl-C that was pressed twice, and has ended two tasks, is Ctrl-C.
-    if len(group.exceptions) == 1 or all(isinstance(each, KeyboardInterrupt) for each in group.exceptions):
+    if len(group.exceptions) == 1 or group.split(KeyboardInterrupt)[1] is None:
         return group.exceptions[0]
     return group

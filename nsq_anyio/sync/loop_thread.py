@@ -21,6 +21,7 @@ from threading import Lock, Thread, current_thread
 from typing import Generic, Literal, TypeVar
 
 import anyio
+from anyio import run as run_event_loop
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
 from anyio.lowlevel import checkpoint
@@ -156,7 +157,7 @@ class LoopThread(Generic[BlockT]):
 
     def _run(self) -> None:
         try:
-            anyio.run(self._hold_open, backend=self._backend)
+            run_event_loop(self._hold_open, backend=self._backend)
         except BaseException as error:  # noqa: BLE001 - told to those who use the thread
             self._fail(error)
         finally:

@@ -126,8 +126,10 @@ def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
     """Run all cells, one after the other."""
     single = kind in {"interrupt", "main returns"}
     for name, phase, temper in product(BLOCKS_STRUCK, Phase, (Temper.ANSWERING, Temper.SILENT)):
+        in_flight: list[set[bytes]] = []
         try:
             with the_peers.peer(temper) as peer:
+                in_flight = peer.in_flight
                 cell = Cell(peer, phase)
                 if kind == "main returns":
                     wrong = as_main_returns(loop, BLOCKS[name], cell)
@@ -135,8 +137,8 @@ def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
                     wrong = under_signals(loop, kind, BLOCKS[name], cell)
         except TimeoutError:
             wrong = "a connection is still open"
-        if wrong is None and single and temper is Temper.ANSWERING and any(peer.in_flight):
-            wrong = f"left in flight: {peer.in_flight}"
+        if wrong is None and single and temper is Temper.ANSWERING and any(in_flight):
+            wrong = f"left in flight: {in_flight}"
         tell(f"{name}, {phase.value}, {temper.value}", wrong or AS_EXPECTED)
 
 
