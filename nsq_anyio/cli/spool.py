@@ -239,7 +239,8 @@ async def _put_back(
 async def _publish(producer: Producer, chunk: Chunk, topic: str | None, access: WriteOptions) -> None:
     for batch in _batches(chunk, access):
         # A spool whose description is damaged still has the topic in each row.
-        await producer.publish_many(topic or chunk.batch.column("topic")[0].as_py(), batch)
+        named = topic or cast("list[str]", chunk.batch.column("topic").to_pylist())[0]
+        await producer.publish_many(named, batch)
 
 
 def _batches(chunk: Chunk, access: WriteOptions) -> Iterator[list[bytes]]:

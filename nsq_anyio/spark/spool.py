@@ -210,7 +210,8 @@ class Spool:
                 raise SpoolDamaged(path, f"is of epoch {fields.get('epoch')} of {fields.get('spool')}")
             found = fields.get("plan")
         try:
-            return [(str(nsqd), int(rows)) for nsqd, rows in found], is_format_1
+            parts = cast("list[tuple[Any, Any]]", found)
+            return [(str(nsqd), int(rows)) for nsqd, rows in parts], is_format_1
         except (TypeError, ValueError):
             raise SpoolDamaged(path, "is damaged: it is not a plan") from None
 

@@ -66,8 +66,8 @@ class Query:
         )
         self.monkeypatch = monkeypatch
         # The disk is believed to keep what it was given: power does not fail here.
-        monkeypatch.setattr(os, "fsync", lambda _file: None)
-        monkeypatch.setattr(stream_reader, "depths", lambda _options: [Depth(NSQD, len(self.waiting))])
+        monkeypatch.setattr(os, "fsync", _believe)
+        monkeypatch.setattr(stream_reader, "depths", self._depths)
         monkeypatch.setattr(fill, "backlog", self._backlog)
         monkeypatch.setattr(fill, "record_batch", _record_batch)
 
@@ -117,6 +117,9 @@ class Query:
 
         self.monkeypatch.setattr(stream_reader, "replay", act_and_replay)
 
+    def _depths(self, _options: ReadOptions) -> list[Depth]:
+        return [Depth(NSQD, len(self.waiting))]
+
     @asynccontextmanager
     async def _backlog(
         self, _options: ReadOptions, _nsqd: str, rows: int, *, max_bytes: int | None = None
@@ -146,6 +149,10 @@ class _Backlog:
     def finish(self, chunk: list[bytes]) -> None:
         for body in chunk:
             self.in_flight.remove(body)
+
+
+def _believe(_file: int) -> None:
+    pass
 
 
 def _record_batch(chunk: Sequence[bytes]) -> pa.RecordBatch:

@@ -162,7 +162,8 @@ def test_two_tasks_that_read_one_partition_get_the_same_rows(
 
     def store(rows: DataFrame, batch: int) -> None:
         with ThreadPoolExecutor(2) as pool:
-            tables = list(pool.map(lambda _: rows.toArrow(), range(2)))
+            jobs = [pool.submit(rows.toArrow) for _ in range(2)]
+            tables = [job.result() for job in jobs]
         first, second = (Counter(table["id"].to_pylist()) for table in tables)
         assert first == second
         LedgerSink(str(tmp_path / "sink")).store(tables[0], batch)
