@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NoReturn
@@ -14,13 +15,15 @@ import anyio.to_thread
 
 from ..address import nsqd_addresses
 from ..connection import NoMessages, open_connection, prepared
+from ..connection.background import background_tasks
 from ..consumer import Consumer, Message, consume
 from ..consumer.message import finish_all
 from ..errors import ConnectionFailed
 from ..options import ConnectionOptions
 from .options import ReadOptions
+from .schema import warm_up
 
-__all__ = ["Backlog", "backlog", "fitting"]
+__all__ = ["Backlog", "backlog", "fitting", "touch_all"]
 
 _CHUNK_BYTES = 16 * 1024 * 1024
 """Of bodies in a chunk, from which on a larger one is not worth the memory: the disk is at full speed."""
@@ -59,17 +62,20 @@ class Backlog:
         self._bytes_left = max_bytes
         self._max_wait = max_wait
         self._pending: list[Message] = []
+        self._held: list[list[Message]] = []
+        self._taken = self._taken_bytes = 0
         connections = consumer.statistics().per_connection
         if not connections:
             raise ConnectionFailed(nsqd, "the connection was lost at once")
         identity = connections[0].identity
         # The second half comes while the first is stored.
         self._size = max(1, min(max_in_flight, identity.max_rdy_count) // 2)
+        self._msg_timeout = identity.msg_timeout
         self._patience = identity.msg_timeout * _PART_OF_MSG_TIMEOUT
         self._linger = min(_HELD_BACK, max_wait, self._patience)
         self._batches = consumer.batches(self._size, self._linger)
         self._since_full = 0
-        self._full_at = anyio.current_time()
+        self._waited = 0.0
 
     async def take(self) -> list[Message]:
         """The next chunk, oldest first; empty once there are no more.
@@ -77,20 +83,47 @@ class Backlog:
         :raises ConnectionFailed: if the connection was lost, and is not back after ``maxWait``
         """
         if not self._pending and self._rows_left and not self._trickles():
+            asked_at = anyio.current_time()
             self._pending = (await self._next_batch())[: self._rows_left]
+            self._waited += anyio.current_time() - asked_at
             self._since_full += len(self._pending)
         chunk = self._within_bounds()
         self._pending = self._pending[len(chunk) :]
         self._rows_left -= len(chunk)
+        if chunk:
+            self._held.append(chunk)
+            self._bound_in_flight()
         return chunk
 
     def finish(self, chunk: list[Message]) -> None:
         """Tell nsqd that these are stored."""
         self._unfinished -= len(chunk)
+        self._held = [held for held in self._held if held is not chunk]
         # Lowered before the FINs make room for more than was planned.
-        if self._unfinished < self._max_in_flight:
-            self._consumer.max_in_flight = self._unfinished
+        self._bound_in_flight()
         finish_all(chunk)
+
+    async def keep_alive(self) -> None:
+        """TOUCH what is in flight while it is held, as long as nsqd allows; until cancelled.
+
+        A slow disk holds chunks: the second ages while the first is stored.
+        """
+        while True:
+            await anyio.sleep(self._patience)
+            # With what has not been taken yet: it comes after the chunks that are held.
+            subscriptions = {message.delivery.subscription for held in self._held for message in held[:1]}
+            for subscription in subscriptions:
+                touch_all(list(subscription.in_flight.values()), self._msg_timeout - self._patience)
+
+    def _bound_in_flight(self) -> None:
+        """Let nsqd push no more than is left of the plan, and about as many bytes."""
+        most = min(self._max_in_flight, self._unfinished)
+        if self._bytes_left is not None and self._taken_bytes:
+            held = sum(map(len, self._held)) + len(self._pending)
+            more = max(0, math.ceil(self._bytes_left * self._taken / self._taken_bytes))
+            most = min(most, held + more)
+        if most != self._consumer.max_in_flight:
+            self._consumer.max_in_flight = most
 
     async def _next_batch(self) -> list[Message]:
         # A message that comes within maxWait, as nsqd sees it, has time to become a batch.
@@ -104,11 +137,11 @@ class Backlog:
 
     def _trickles(self) -> bool:
         """Whether messages come so slowly that they are no backlog: they would keep the batch open."""
-        now = anyio.current_time()
         if self._since_full >= self._size:
             self._since_full = 0
-            self._full_at = now
-        return now - self._full_at > self._patience
+            self._waited = 0.0
+        # Waiting for the disk does not count: that says nothing of the messages.
+        return self._waited > self._patience
 
     def _within_bounds(self) -> list[Message]:
         if self._bytes_left is not None and self._bytes_left <= 0:
@@ -116,9 +149,21 @@ class Backlog:
         bound = _CHUNK_BYTES if self._bytes_left is None else min(_CHUNK_BYTES, self._bytes_left)
         sizes = [len(message.body) for message in self._pending]
         count = fitting(sizes, bound)
+        size = sum(sizes[:count])
+        self._taken += count
+        self._taken_bytes += size
         if self._bytes_left is not None:
-            self._bytes_left -= sum(sizes[:count])
+            self._bytes_left -= size
         return self._pending[:count]
+
+
+def touch_all(messages: Iterable[Message], soon: float) -> None:
+    """TOUCH the messages that would time out within ``soon`` seconds, as long as nsqd allows it."""
+    soon_is = anyio.current_time() + soon
+    for message in messages:
+        delivery = message.delivery
+        if delivery.deadline < min(soon_is, delivery.hard_deadline) and not message.responded:
+            message.touch()
 
 
 def fitting(sizes: Sequence[int], bound: int) -> int:
@@ -145,6 +190,7 @@ async def backlog(
     :raises InvalidOption: if a file of the options cannot be used
     :raises PermanentRefusal: if nsqd refuses for good
     """
+    await anyio.to_thread.run_sync(warm_up)
     connection = await anyio.to_thread.run_sync(options.consumer_connection)
     max_in_flight = min(options.max_in_flight, rows)
     async with consume(
@@ -159,7 +205,7 @@ async def backlog(
             await consumer.ready()
         if limit.cancelled_caught:
             await _tell_why(nsqd, connection, options.connect_timeout)
-        yield Backlog(
+        waiting = Backlog(
             consumer,
             nsqd,
             max_in_flight=max_in_flight,
@@ -167,6 +213,9 @@ async def backlog(
             max_bytes=max_bytes,
             max_wait=options.max_wait,
         )
+        async with background_tasks() as tasks:
+            tasks.start_soon(waiting.keep_alive)
+            yield waiting
 
 
 async def _tell_why(nsqd: str, options: ConnectionOptions, connect_timeout: float) -> NoReturn:

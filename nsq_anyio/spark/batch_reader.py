@@ -1,30 +1,30 @@
 """A batch read: what waits in the channel when the job is planned, once.
 
-How sure it is depends on the options. ``peek`` gives every message back. With ``spoolDir`` a message is
-finished when its row is on disk, and the spool is kept, since nobody tells when the job has ended. With
-neither it is finished when Spark has taken its row: what the job then does with the row is not waited for.
+How sure it is, an option says. ``peek`` gives every message back. With ``spoolDir`` a message is finished
+when its row is on disk, and the spool is kept, since nobody tells when the job has ended. With ``drain`` it
+is finished when Spark has taken its row. Spark reads far ahead of what it uses, and tells no source in Python
+of a LIMIT: it is not known what the job does with the row, or whether it does anything.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 
 import anyio
 import pyarrow as pa
 from anyio.from_thread import start_blocking_portal
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ..consumer import Message
 from ..errors import InvalidOption
 from .backlog import backlog
 from .depth import depths
 from .options import ReadOptions
+from .peek import peek
 from .plan import plan
 from .schema import record_batch
 from .spool import Plan, Spool
-from .stream_reader import SpooledPartition, read_spooled
+from .spooled import SpooledPartition, read_spooled
 
 __all__ = ["NsqBatchReader", "WaitingPartition"]
 
@@ -91,8 +91,6 @@ class NsqBatchReader(DataSourceReader):
 
 
 def _check_peek(options: ReadOptions) -> None:
-    if options.spool_dir is not None:
-        raise InvalidOption("peek=true keeps nothing: leave spoolDir out")
     for name, value in (
         ("minPartitions", options.min_partitions),
         ("maxRowsPerPartition", options.max_rows_per_partition),
@@ -107,14 +105,14 @@ def _spooled(options: ReadOptions, spool_dir: str, parts: Plan) -> list[InputPar
         return []
     name = str(uuid.uuid4())
     Spool.create(spool_dir, name, options.topic, options.channel).begin(_EPOCH, parts)
-    return [
-        SpooledPartition(name, _EPOCH, number, nsqd, rows, max_bytes=None)
-        for number, (nsqd, rows) in enumerate(parts)
-    ]
+    return [SpooledPartition(name, _EPOCH, number, nsqd, rows) for number, (nsqd, rows) in enumerate(parts)]
 
 
 def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
-    """Return rows, and finish those of a batch when the next one is asked for."""
+    """Return rows, and finish those of a batch when the next one is asked for.
+
+    Spark asks for many batches ahead: what it then does not use, as with LIMIT, is finished too.
+    """
     # The loop runs in a thread of its own: it answers heartbeats while Spark works on the rows.
     with (
         start_blocking_portal() as portal,
@@ -124,32 +122,11 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
             try:
                 yield record_batch(chunk)
             except GeneratorExit:
-                return  # Spark has enough, as with LIMIT: these and what is in flight go back
+                return  # nobody asks for more: these and what is in flight go back
             portal.call(waiting.finish, chunk)
 
 
 def _look(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
     """Return rows whose messages are back in nsqd already."""
-    for chunk in anyio.run(_peek, options, partition.nsqd, partition.rows):
+    for chunk in anyio.run(peek, options, partition.nsqd, partition.rows):
         yield record_batch(chunk)
-
-
-async def _peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]]:
-    """Hold all that is looked at, so that none comes twice; then give it back."""
-    chunks: list[list[Message]] = []
-    async with AsyncExitStack() as connections:
-        while rows:
-            # Each connection holds what nsqd has in flight to it at most.
-            some = min(rows, options.max_in_flight)
-            waiting = await connections.enter_async_context(backlog(options, nsqd, some))
-            taken = 0
-            while chunk := await waiting.take():
-                chunks.append(chunk)
-                taken += len(chunk)
-            if not taken:
-                break  # others have taken the rest
-            rows -= taken
-        for chunk in chunks:
-            for message in chunk:
-                message.requeue(0, backoff=False)
-    return chunks

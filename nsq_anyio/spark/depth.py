@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import TypeVar
-
-import anyio
+from typing import Self, TypeVar
 
 from ..errors import HTTPStatusError, InvalidAddress
 from ..http import Authorization, ClusterFailed, Lookup, Nsqd, Nsqlookupd
@@ -17,7 +16,7 @@ from .access import Access
 from .options import ReadOptions
 from .plan import Depth
 
-__all__ = ["Depth", "depths", "nsqlookupd_clients"]
+__all__ = ["Depth", "Depths", "depths", "nsqlookupd_clients"]
 
 T = TypeVar("T")
 
@@ -27,87 +26,146 @@ _TOPIC_NOT_FOUND = "TOPIC_NOT_FOUND"
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-def depths(options: ReadOptions) -> list[Depth]:
-    """Ask how many messages wait in the channel, at each nsqd.
+class Depths:
+    """Asks how many messages wait in a channel, again and again; connections stay open in between.
 
-    A channel that does not exist is created, so that it gets all that is published from then on; what the
-    topic has kept until then counts. A paused channel delivers nothing, so it counts as empty. An nsqd that
-    does not answer is logged and counts as empty, unless none answers.
-
-    It runs an event loop of its own, so it cannot be called from a coroutine.
-
-    :raises InvalidOption: if a file of the options cannot be used
-    :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers; it names them
+    It runs an event loop of its own, so it cannot be asked from a coroutine. It is pickled without its
+    connections.
     """
-    return anyio.run(_depths, options)
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._silent: set[str] = set()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        self._nsqlookupds: list[Nsqlookupd] | None = None
+        self._nsqds: dict[str, Nsqd] = {}  # by their URLs
+
+    def __reduce__(self) -> tuple[type[Depths], tuple[ReadOptions]]:
+        return Depths, (self._options,)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self) -> list[Depth]:
+        """Ask for the depth of the channel at each nsqd.
+
+        A channel that does not exist is created, so that it gets all that is published from then on; what the
+        topic has kept until then counts. A paused channel delivers nothing, so it counts as empty. An nsqd
+        that does not answer is logged and counts as empty, unless none answers.
+
+        :raises InvalidOption: if a file of the options cannot be used
+        :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers; it names them
+        """
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self._ask())
+
+    def close(self) -> None:
+        """Close the connections; the next question opens new ones."""
+        if self._runner is not None:
+            self._runner.run(self._close())
+            self._runner.close()
+        self._forget()
+
+    async def _close(self) -> None:
+        for client in (*self._nsqds.values(), *(self._nsqlookupds or ())):
+            await client.__aexit__(None, None, None)
+
+    async def _ask(self) -> list[Depth]:
+        options = self._options
+        if options.nsqds:
+            urls = dict(zip(options.nsqds, options.nsqd_http, strict=True))
+            context = options.ssl_context() if options.https_urls and not self._nsqds else None
+        else:
+            # Anybody can register at an nsqlookupd, so certificates do not go where it sends us.
+            urls, context = await self._found(), None
+        for url in self._nsqds.keys() - urls.values():
+            await self._nsqds.pop(url).__aexit__(None, None, None)
+        for url in urls.values():
+            if url not in self._nsqds:
+                client = Nsqd(url, timeout=options.http_timeout, ssl_context=context)
+                self._nsqds[url] = await client.__aenter__()
+        clients = {nsqd: self._nsqds[url] for nsqd, url in urls.items()}
+        fan_out = FanOut(options.http_timeout, _CONCURRENCY)
+        calls = {client.url: partial(_depth, nsqd, client, options) for nsqd, client in clients.items()}
+        answers = await fan_out.ask(calls)
+        self._check(answers, "nsqd")
+        return [answers.values.get(client.url, Depth(nsqd, 0)) for nsqd, client in clients.items()]
+
+    async def _found(self) -> dict[str, str]:
+        """The URLs of the nsqds that have the topic, by their TCP addresses, as nsqlookupds tell them."""
+        options = self._options
+        if self._nsqlookupds is None:
+            self._nsqlookupds = [await client.__aenter__() for client in nsqlookupd_clients(options)]
+        fan_out = FanOut(options.http_timeout, _CONCURRENCY)
+        answers = await fan_out.ask(
+            {client.url: partial(_look_up, client, options) for client in self._nsqlookupds}
+        )
+        self._check(answers, "nsqlookupd")
+        found: dict[str, str] = {}
+        for url, lookup in answers.values.items():
+            for producer in lookup.producers:
+                try:
+                    found[str(producer.address)] = producer.http_url
+                except InvalidAddress as error:
+                    _log.warning("nsqlookupd %s names an nsqd that cannot be asked: %s", url, error)
+        return dict(sorted(found.items()))
+
+    def _check(self, answers: Answers[T], kind: str) -> None:
+        """Log who does not answer any more; that one is down must not stop the others' messages."""
+        failures: Mapping[str, Exception] = answers.failures
+        if failures and not answers.values:
+            raise ClusterFailed(tuple(failures), f"no {kind} answered", tuple(answers.failures.values()))
+        self._silent -= answers.values.keys()
+        for url in failures.keys() - self._silent:
+            _log.warning("%s counts as empty until it answers: %s", kind, failures[url])
+        self._silent |= failures.keys()
 
 
-async def _depths(options: ReadOptions) -> list[Depth]:
-    context = options.ssl_context() if options.https_urls else None
-    timeout = options.http_timeout
-    if options.nsqds:
-        clients = {
-            nsqd: Nsqd(url, timeout=timeout, ssl_context=context)
-            for nsqd, url in zip(options.nsqds, options.nsqd_http, strict=True)
-        }
-    else:
-        # Anybody can register at an nsqlookupd, so certificates do not go where it sends us.
-        clients = {nsqd: Nsqd(url, timeout=timeout) for nsqd, url in (await _found(options)).items()}
-    fan_out = FanOut(timeout, _CONCURRENCY)
-    answers = await fan_out.ask({client.url: partial(_rows, client, options) for client in clients.values()})
-    _check(answers, "nsqd")
-    return [Depth(nsqd, answers.values.get(client.url, 0)) for nsqd, client in clients.items()]
+def depths(options: ReadOptions) -> list[Depth]:
+    """Ask once, as `Depths.ask` does."""
+    with Depths(options) as asked:
+        return asked.ask()
 
 
-async def _rows(nsqd: Nsqd, options: ReadOptions) -> int:
-    """How many messages wait at one nsqd."""
+async def _depth(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
+    """What waits at one nsqd."""
     topic, channel = options.topic, options.channel
-    async with nsqd:
-        stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
-        of_topic = next((row for row in stats.topics if row.topic_name == topic), None)
-        if of_topic is None:
-            if not options.nsqds:
-                return 0  # nsqlookupd has not heard yet that the topic is gone there
-            await nsqd.create_topic(topic)
-            await nsqd.create_channel(topic, channel)
-            return 0
-        for row in of_topic.channels:
-            if row.channel_name == channel:
-                return 0 if row.paused else row.depth
+    stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
+    of_topic = next((row for row in stats.topics if row.topic_name == topic), None)
+    if of_topic is None:
+        if not options.nsqds:
+            return Depth(address, 0)  # nsqlookupd has not heard yet that the topic is gone there
+        await nsqd.create_topic(topic)
         await nsqd.create_channel(topic, channel)
-        return 0 if of_topic.paused else of_topic.depth
-
-
-async def _found(options: ReadOptions) -> dict[str, str]:
-    """The URLs of the nsqds that have the topic, by their TCP addresses, as nsqlookupds tell them."""
-    clients = nsqlookupd_clients(options)
-    fan_out = FanOut(options.http_timeout, _CONCURRENCY)
-    answers = await fan_out.ask({client.url: partial(_look_up, client, options) for client in clients})
-    _check(answers, "nsqlookupd")
-    found: dict[str, str] = {}
-    for url, lookup in answers.values.items():
-        for producer in lookup.producers:
-            try:
-                found[str(producer.address)] = producer.http_url
-            except InvalidAddress as error:
-                _log.warning("nsqlookupd %s names an nsqd that cannot be asked: %s", url, error)
-    return dict(sorted(found.items()))
+        return Depth(address, 0)
+    size = of_topic.message_bytes / of_topic.message_count if of_topic.message_count else None
+    for row in of_topic.channels:
+        if row.channel_name == channel:
+            return Depth(address, 0 if row.paused else row.depth, size)
+    await nsqd.create_channel(topic, channel)
+    return Depth(address, 0 if of_topic.paused else of_topic.depth, size)
 
 
 async def _look_up(nsqlookupd: Nsqlookupd, options: ReadOptions) -> Lookup:
     topic, channel = options.topic, options.channel
-    async with nsqlookupd:
-        try:
-            lookup = await nsqlookupd.lookup(topic)
-        except HTTPStatusError as error:
-            if error.code != _TOPIC_NOT_FOUND:
-                raise
-            lookup = Lookup(channels=(), producers=())
-        if channel not in lookup.channels and not is_ephemeral(channel):
-            # An nsqd that gets the topic later asks for its channels, and creates them before the first
-            # message is in it; ephemeral ones it leaves out.
-            await nsqlookupd.create_channel(topic, channel)
-        return lookup
+    try:
+        lookup = await nsqlookupd.lookup(topic)
+    except HTTPStatusError as error:
+        if error.code != _TOPIC_NOT_FOUND:
+            raise
+        lookup = Lookup(channels=(), producers=())
+    if channel not in lookup.channels and not is_ephemeral(channel):
+        # An nsqd that gets the topic later asks for its channels, and creates them before the first message
+        # is in it; ephemeral ones it leaves out.
+        await nsqlookupd.create_channel(topic, channel)
+    return lookup
 
 
 def nsqlookupd_clients(access: Access) -> list[Nsqlookupd]:
@@ -131,12 +189,3 @@ def nsqlookupd_clients(access: Access) -> list[Nsqlookupd]:
 def _bearer(secret: str) -> Authorization:
     # A function, so that no error and no repr of the client can show it.
     return lambda: f"Bearer {secret}"
-
-
-def _check(answers: Answers[T], kind: str) -> None:
-    """Log who did not answer; that one of several is down must not stop the others' messages."""
-    failures: Mapping[str, Exception] = answers.failures
-    if failures and not answers.values:
-        raise ClusterFailed(tuple(failures), f"no {kind} answered", tuple(answers.failures.values()))
-    for error in failures.values():
-        _log.warning("%s counts as empty: it did not answer: %s", kind, error)

@@ -36,7 +36,11 @@ class ReadOptions(Access):
         --max-rdy-count; default 2500
     :ivar max_wait: seconds without a message after which a partition ends; default 1
     :ivar msg_timeout: seconds after which nsqd requeues an unanswered message; None takes nsqd's
+    :ivar poll_interval: seconds between two questions of an idle stream for what waits; default 1
+    :ivar share_channel: whether several streams of one application may read the channel, each a part; default
+        False
     :ivar peek: whether a batch read puts everything back; default False
+    :ivar drain: whether a batch read without a spool may finish what nobody may get; default False
     :ivar max_rows: of a batch read; None for all that waits when it begins
     """
 
@@ -51,7 +55,10 @@ class ReadOptions(Access):
     max_in_flight: int = 2_500
     max_wait: float = 1.0
     msg_timeout: float | None = None
+    poll_interval: float = 1.0
+    share_channel: bool = False
     peek: bool = False
+    drain: bool = False
     max_rows: int | None = None
 
     @property
@@ -126,7 +133,10 @@ _READ_OPTIONS = (
     Option("maxInFlight", "max_in_flight", integer(1)),
     Option("maxWait", "max_wait", seconds(0.01)),
     Option("msgTimeout", "msg_timeout", seconds(1)),
+    Option("pollInterval", "poll_interval", seconds(0.001)),
+    Option("shareChannel", "share_channel", flag),
     Option("peek", "peek", flag),
+    Option("drain", "drain", flag),
     Option("maxRows", "max_rows", integer(1)),
 )
 
@@ -144,7 +154,12 @@ _WRITE_OPTIONS = (
     Option("maxDefer", "max_defer", seconds(0)),
 )
 
-_OF_STREAMS = ("maxRowsPerBatch", "maxBytesPerBatch")
+_OF_STREAMS = {
+    "maxRowsPerBatch": "bound a batch read with maxRows",
+    "maxBytesPerBatch": "bound a batch read with maxRows",
+    "pollInterval": "leave it out",
+    "shareChannel": "leave it out",
+}
 
 # What Spark itself is told by the options of a query's sink.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
@@ -184,10 +199,27 @@ def batch_read_options(given: Mapping[str, str]) -> ReadOptions:
     :raises InvalidOption: as `read_options`, and for an option that only a stream has
     """
     keys = {key.lower() for key in given}
-    for name in _OF_STREAMS:
+    for name, remedy in _OF_STREAMS.items():
         if name.lower() in keys:
-            raise InvalidOption(f"{name} is for streams: bound a batch read with maxRows")
-    return read_options(given)
+            raise InvalidOption(f"{name} is for streams: {remedy}")
+    options = read_options(given)
+    chosen = {
+        "peek": options.peek,
+        "spoolDir": options.spool_dir is not None,
+        "drain": options.drain,
+    }
+    names = [name for name, is_chosen in chosen.items() if is_chosen]
+    if not names:
+        raise InvalidOption(
+            "none of peek, spoolDir and drain: NSQ forgets a message once it is finished, so say what "
+            "becomes of what is read. peek=true gives everything back to nsqd. spoolDir, an absolute path "
+            "that the driver and all executors share, stores rows before they are finished, and keeps them "
+            "until you delete them. drain=true finishes messages when their rows are handed to Spark, which "
+            "takes many more than limit(), first() or a failed job needs: these are gone"
+        )
+    if len(names) > 1:
+        raise InvalidOption(f"{' and '.join(names)} exclude each other: choose one")
+    return options
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:

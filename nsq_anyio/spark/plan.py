@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-__all__ = ["Depth", "plan"]
+__all__ = ["Depth", "plan", "within_bytes"]
+
+_MAX_MSG_SIZE = 1024 * 1024.0
+"""nsqd's --max-msg-size by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +19,12 @@ class Depth:
 
     :ivar nsqd: its address as consumers connect to it
     :ivar rows: messages that wait; those in flight and deferred ones are not counted
+    :ivar size: bytes of the topic's messages on the average; None while nsqd does not know
     """
 
     nsqd: str
     rows: int
+    size: float | None = field(default=None, compare=False)
 
 
 def plan(
@@ -55,6 +60,19 @@ def plan(
         for (nsqd, rows), count in zip(shares, counts, strict=True)
         for number in range(count)
     ]
+
+
+def within_bytes(
+    parts: Sequence[tuple[str, int]], max_bytes: int, sizes: Mapping[str, float]
+) -> list[tuple[str, int]]:
+    """Lower the rows of each partition to what its part of ``max_bytes`` holds, but not below one.
+
+    What nsqd pushes beyond the bound has moved in vain, and its ``attempts`` have grown.
+
+    :param sizes: bytes of a message on the average, by nsqd; for others it may be as large as nsqd allows
+    """
+    share = max_bytes // len(parts) if parts else 0
+    return [(nsqd, min(rows, max(1, int(share / sizes.get(nsqd, _MAX_MSG_SIZE))))) for nsqd, rows in parts]
 
 
 def _shares(depths: Sequence[Depth], max_rows: int | None) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ..errors import InvalidAddress
+from ..events import Connected, ConnectFailed, Event
 from ..http import ClusterFailed, Nsqlookupd
 from ..http.fan_out import FanOut
 from ..producer import Producer, produce
@@ -25,6 +26,9 @@ __all__ = ["publish_rows"]
 
 _MAX_AT_ONCE = 64
 
+_FIRST_CONNECTION = 1.0
+"""Seconds to wait for the nsqd that a task begins with; then it begins with any other."""
+
 _log = logging.getLogger("nsq_anyio.spark")
 
 
@@ -34,7 +38,8 @@ def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, parti
     The rows of one of ``batches`` are checked before any of them is published. Without rows nobody is
     connected to.
 
-    :param partition: of the task, for errors
+    :param partition: of the task, for errors; where there are several nsqds, it begins with the one of that
+        number, so that tasks of a few rows do not all publish to the first
     :raises InvalidOption: for a row that cannot be published, naming it, or a file that cannot be used
     :raises ClusterFailed: if no nsqlookupd answers, or they know no nsqd
     :raises PublishError: if rows may not be stored
@@ -59,14 +64,26 @@ async def _publish(
     batch: pa.RecordBatch, others: Iterator[pa.RecordBatch], options: WriteOptions, partition: int
 ) -> int:
     rows = 0
+    nsqds = options.nsqds or await _nsqds(options)
+    first = partition % len(nsqds)
+    tried = anyio.Event()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Connected | ConnectFailed) and event.nsqd == nsqds[first]:
+            tried.set()
+
     connecting = produce(
-        options.nsqds or await _nsqds(options),
+        [*nsqds[first:], *nsqds[:first]],
+        on_event=watch,
         options=options.producer_options(),
         connection=options.connection_options(),
     )
     async with connecting as producer, anyio.create_task_group() as tasks:
         send, receive = anyio.create_memory_object_stream[Outgoing](0)
         async with send, receive:
+            # Whichever nsqd is connected first would get all rows of a short task.
+            with anyio.move_on_after(_FIRST_CONNECTION):
+                await tried.wait()
             for _ in range(min(_MAX_AT_ONCE, math.ceil(options.max_in_flight / options.batch_rows))):
                 tasks.start_soon(_send_each, receive.clone(), producer)
             rows = await _check_each(batch, others, options, partition, send)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..consumer import Message
 
-__all__ = ["SCHEMA", "arrow_schema", "record_batch"]
+__all__ = ["SCHEMA", "arrow_schema", "record_batch", "warm_up"]
 
 SCHEMA = (
     "body BINARY, id STRING, timestamp TIMESTAMP, attempts INT, topic STRING, channel STRING, nsqd STRING"
@@ -34,6 +34,15 @@ _ARROW_SCHEMA = pa.schema(_FIELDS)
 def arrow_schema() -> pa.Schema:
     """Return the same columns as Arrow has them."""
     return _ARROW_SCHEMA
+
+
+def warm_up() -> None:
+    """Let Arrow load what it needs to make rows, before a connection has to be served.
+
+    It looks for pandas when it first turns a value of Python into one of its own, and that import takes
+    seconds on a busy machine.
+    """
+    pa.repeat("", 1)
 
 
 def record_batch(messages: Sequence[Message]) -> pa.RecordBatch:

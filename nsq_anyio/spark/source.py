@@ -67,14 +67,15 @@ class NsqDataSource(DataSource):
         return NsqBatchReader(batch_read_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a streaming query.
+        """Return the reader of a streaming query; one that refuses all, for a bad option or schema."""
+        from .refused import RefusedStreamReader  # noqa: PLC0415 - writing needs none of it
+        from .stream_reader import NsqStreamReader  # noqa: PLC0415 - likewise
 
-        :raises InvalidOption: for a bad option, or a schema other than `SCHEMA`
-        """
-        from .stream_reader import NsqStreamReader  # noqa: PLC0415 - writing needs none of it
-
-        _check_schema(schema)
-        return NsqStreamReader(read_options(self.options))
+        try:
+            _check_schema(schema)
+            return NsqStreamReader(read_options(self.options))
+        except InvalidOption as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return the writer of a batch job.

@@ -8,13 +8,13 @@ it, on an executor; ``commit`` deletes a batch that the sink has, when the next 
 
 from __future__ import annotations
 
+import logging
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import anyio
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -25,16 +25,19 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ..errors import InvalidOption
-from .depth import depths
-from .fill import fill
+from ..errors import HTTPError, InvalidOption
+from .claim import Claim
+from .depth import Depths
 from .lease import Lease
 from .options import ReadOptions
-from .plan import Depth, plan
-from .replay import replay
+from .outcome import Tally
+from .plan import Depth, plan, within_bytes
 from .spool import FORMAT, Plan, Spool
+from .spooled import SpooledPartition, read_spooled
 
-__all__ = ["NsqStreamReader", "SpooledPartition", "read_spooled"]
+__all__ = ["NsqStreamReader"]
+
+_log = logging.getLogger("nsq_anyio.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +65,6 @@ class _Offset:
         return {"format": self.format, "spool": self.spool, "epoch": self.epoch, "plan": plan}
 
 
-class SpooledPartition(InputPartition):
-    """What one task reads.
-
-    :ivar spool: the spool's name in ``spoolDir``
-    :ivar epoch: the batch
-    :ivar number: of the partition within it
-    :ivar nsqd: to read, as ``host:port``
-    :ivar rows: to read at most
-    :ivar max_bytes: of bodies to read at most, but for the last message; None for no bound
-    """
-
-    def __init__(
-        self, spool: str, epoch: int, number: int, nsqd: str, rows: int, max_bytes: int | None
-    ) -> None:
-        self.spool = spool
-        self.epoch = epoch
-        self.number = number
-        self.nsqd = nsqd
-        self.rows = rows
-        self.max_bytes = max_bytes
-
-
 class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a channel as a stream. It is pickled for each task, so it holds no connection.
 
@@ -99,6 +80,10 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if options.peek:
             raise InvalidOption("peek=true is for batch reads: use spark.read, or leave it out")
+        if options.drain:
+            raise InvalidOption(
+                "drain=true is for batch reads: a stream finishes what its spool has, so leave it out"
+            )
         if options.max_rows is not None:
             raise InvalidOption(
                 f"maxRows={options.max_rows} is for batch reads: use maxRowsPerBatch for a stream"
@@ -106,9 +91,12 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._spool_dir = options.spool_dir
         self._new = str(uuid.uuid4())
+        self._claim = Claim(options.topic, options.channel)
+        self._asked = Depths(options)
+        self._tally = Tally()
         self._lease = Lease()
-        self._left: dict[str, int] | None = None
         self._latest: list[Depth] = []
+        self._nothing_at: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as the next ones
         """Where a new query begins: a spool of its own."""
@@ -121,41 +109,54 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Plan the next batch by what waits now, and make its place; ``start`` itself when nothing waits.
 
+        When nothing waited the last time either, it asks no sooner than ``pollInterval`` after that.
+
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
         :raises SpoolError: if the spool of the query is missing or another's, or cannot be written
         :raises InvalidOption: for a limit that NSQ cannot keep
         """
         begin = _Offset.of(start)
         if begin.epoch:
-            self._open(begin.spool)
-        self._latest = depths(self._options)
-        waiting = self._within_the_rest(self._latest)
+            self._tally.look_back(self._open(begin.spool), begin.epoch)
+        self._wait_if_idle()
+        self._latest = self._ask()
+        waiting = self._tally.within_the_rest(self._latest)
         parts = plan(
             waiting,
             max_rows=self._max_rows(limit, waiting),
             min_partitions=self._options.min_partitions,
             max_rows_per_partition=self._options.max_rows_per_partition,
         )
+        if self._options.max_bytes_per_batch is not None:
+            parts = within_bytes(parts, self._options.max_bytes_per_batch, self._tally.sizes(waiting))
+        self._nothing_at = None if parts else time.monotonic()
         if not parts:
             return start
         if not begin.epoch:
             Spool.create(self._spool_dir, begin.spool, self._options.topic, self._options.channel)
         self._open(begin.spool).begin(begin.epoch + 1, parts)
-        if self._left is not None:
-            for nsqd, rows in parts:
-                self._left[nsqd] -= rows
+        self._tally.planned(begin.epoch + 1)
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """What waited at each nsqd when the last batch was planned, for the query's progress."""
-        return {"depth": {depth.nsqd: depth.rows for depth in self._latest}} if self._latest else None
+        """For the query's progress, what was known when the last batch was planned.
+
+        ``depth``: what waited at each nsqd. ``away``: how many partitions of this run have ended without the
+        nsqd, where there are such.
+        """
+        if not self._latest:
+            return None
+        told: dict[str, Any] = {"depth": {depth.nsqd: depth.rows for depth in self._latest}}
+        if self._tally.away:
+            told["away"] = dict(self._tally.away)
+        return told
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read as much as waits now, and then end, however much is published meanwhile.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
         """
-        self._left = {depth.nsqd: depth.rows for depth in depths(self._options)}
+        self._tally.end_with(self._ask())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch that ends at ``end``.
@@ -170,7 +171,9 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             spool.begin_format_1(batch.epoch, batch.plan)
         else:
             spool.check(batch.epoch, batch.plan)
+        self._tally.begun(batch.epoch, batch.plan)
         max_bytes = self._options.max_bytes_per_batch
+        others = self._nsqds(batch.plan)
         return [
             SpooledPartition(
                 batch.spool,
@@ -179,6 +182,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 nsqd,
                 rows,
                 max_bytes=None if max_bytes is None else max(1, max_bytes // len(batch.plan)),
+                others=others,
             )
             for number, (nsqd, rows) in enumerate(batch.plan)
         ]
@@ -197,10 +201,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         :raises SpoolError: if it cannot be taken out
         """
         offset = _Offset.of(end)
-        Spool.at(self._spool_dir, offset.spool).commit(offset.epoch)
+        spool = Spool.at(self._spool_dir, offset.spool)
+        self._tally.look_back(spool, offset.epoch)
+        spool.commit(offset.epoch)
 
     def stop(self) -> None:
-        """Nobody uses the spool any more."""
+        """Close the connections; nobody uses the spool or reads the channel any more."""
+        self._asked.close()
+        self._claim.release()
         self._lease.release()
 
     def _open(self, spool: str) -> Spool:
@@ -208,12 +216,28 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lease.hold(opened.path)
         return opened
 
-    def _within_the_rest(self, waiting: list[Depth]) -> list[Depth]:
-        """What of it was there when an AvailableNow query began."""
-        left = self._left
-        if left is None:
-            return waiting
-        return [Depth(depth.nsqd, min(depth.rows, left.get(depth.nsqd, 0))) for depth in waiting]
+    def _ask(self) -> list[Depth]:
+        found = self._asked.ask()
+        if not self._options.share_channel:
+            self._claim.take(depth.nsqd for depth in found)
+        return found
+
+    def _wait_if_idle(self) -> None:
+        """Spark asks an idle query that has no trigger again after some milliseconds."""
+        if self._nothing_at is not None and not self._tally.ends:
+            time.sleep(max(0.0, self._nothing_at + self._options.poll_interval - time.monotonic()))
+
+    def _nsqds(self, batch: Plan) -> tuple[str, ...]:
+        """All that the query reads, as far as they are known."""
+        known = self._options.nsqds
+        if not known and not self._latest:
+            # A batch that was planned before the query started again; its nsqds may have moved.
+            try:
+                self._latest = self._ask()
+            except HTTPError as error:
+                _log.warning("it is not known which nsqds there are: %s", error)
+        found = [*(nsqd for nsqd, _ in batch), *known, *(depth.nsqd for depth in self._latest)]
+        return tuple(dict.fromkeys(found))
 
     def _max_rows(self, limit: ReadLimit, waiting: list[Depth]) -> int | None:
         match limit:
@@ -222,19 +246,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case ReadAllAvailable():
                 return None
             case ReadMinRows(min_rows=rows):
-                enough = self._left is not None or sum(depth.rows for depth in waiting) >= rows
+                enough = self._tally.ends or sum(depth.rows for depth in waiting) >= rows
                 return self._options.max_rows_per_batch if enough else 0
             case _:
                 raise InvalidOption(f"read limit {limit!r} is not valid: NSQ counts rows, so use ReadMaxRows")
-
-
-def read_spooled(
-    options: ReadOptions, spool_dir: str, partition: SpooledPartition
-) -> Iterator[pa.RecordBatch]:
-    """Fill a partition in the spool, or what is missing of it, and return its rows.
-
-    :raises NSQError: as `fill` and `replay`
-    """
-    place = Spool.at(spool_dir, partition.spool).partition(partition.epoch, partition.number)
-    anyio.run(partial(fill, max_bytes=partition.max_bytes), options, partition.nsqd, partition.rows, place)
-    yield from replay(place)

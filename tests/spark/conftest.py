@@ -29,6 +29,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True)
+def own_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let readers of this process be those of an application: other test processes have the same parent."""
+    monkeypatch.setattr(os, "getppid", os.getpid)
+
+
 @pytest.fixture(scope="session")
 def java() -> str:
     """The Java that Spark runs on; without one the test fails, and the error says what to install."""

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio.to_thread
+import pyarrow as pa
+import pytest
 
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.options import ReadOptions, read_options
@@ -15,7 +17,7 @@ from nsq_anyio.spark.spool import Spool
 
 from .nsqds import Topic, wait_until
 
-__all__ = ["new_partition", "options_of", "returned", "soon"]
+__all__ = ["before_chunk", "new_partition", "options_of", "returned", "soon"]
 
 T = TypeVar("T")
 
@@ -44,3 +46,16 @@ async def returned(topic: Topic, count: int) -> None:
     await soon(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
     state = await anyio.to_thread.run_sync(topic.state)
     assert state.depth == count
+
+
+def before_chunk(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
+    """Do something in the worker thread that is about to publish a chunk, the first time."""
+    publish = Partition.publish
+    pending = [action]
+
+    def act_and_publish(self: Partition, place: int, batch: pa.RecordBatch) -> None:
+        if place == number and pending:
+            pending.pop()()
+        publish(self, place, batch)
+
+    monkeypatch.setattr(Partition, "publish", act_and_publish)

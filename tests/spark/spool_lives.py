@@ -20,8 +20,9 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from nsq_anyio.spark import chunks, fill, stream_reader
+from nsq_anyio.spark import chunks, fill, spooled
 from nsq_anyio.spark.chunks import Partition
+from nsq_anyio.spark.depth import Depths
 from nsq_anyio.spark.options import ReadOptions, read_options
 from nsq_anyio.spark.plan import Depth
 from nsq_anyio.spark.replay import replay
@@ -67,7 +68,7 @@ class Query:
         self.monkeypatch = monkeypatch
         # The disk is believed to keep what it was given: power does not fail here.
         monkeypatch.setattr(os, "fsync", _believe)
-        monkeypatch.setattr(stream_reader, "depths", self._depths)
+        monkeypatch.setattr(Depths, "ask", self._ask)
         monkeypatch.setattr(fill, "backlog", self._backlog)
         monkeypatch.setattr(fill, "record_batch", _record_batch)
 
@@ -115,9 +116,9 @@ class Query:
                 pending.pop()()
             return replay(partition)
 
-        self.monkeypatch.setattr(stream_reader, "replay", act_and_replay)
+        self.monkeypatch.setattr(spooled, "replay", act_and_replay)
 
-    def _depths(self, _options: ReadOptions) -> list[Depth]:
+    def _ask(self) -> list[Depth]:
         return [Depth(NSQD, len(self.waiting))]
 
     @asynccontextmanager

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.http import ClusterFailed
+from nsq_anyio.spark.backlog import Backlog, backlog
 from nsq_anyio.spark.batch_reader import NsqBatchReader, WaitingPartition
+from nsq_anyio.spark.options import ReadOptions
+from nsq_anyio.spark.peek import PeekTooLong
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.source import NsqDataSource
+from nsq_anyio.spark.spooled import SpooledPartition
 from nsq_anyio.spark.spools import sound_chunks, spools
-from nsq_anyio.spark.stream_reader import SpooledPartition
 
 from .conftest import new_name
-from .nsqds import Nsqd, Topic, wait_until
+from .nsqds import Kind, Nsqd, Topic, running_nsqd, wait_until
 from .reading import options_of
 from .rows import bodies, ids
 
@@ -30,7 +36,8 @@ pytestmark = pytest.mark.timeout(30)
 
 
 def reader_of(topic: Topic, **options: str | float | bool | Path) -> NsqBatchReader:
-    return NsqBatchReader(options_of(topic, **options))
+    chosen = {} if {"peek", "spoolDir"} & options.keys() else {"drain": True}
+    return NsqBatchReader(options_of(topic, **chosen, **options))
 
 
 def task(reader: NsqBatchReader, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -205,7 +212,6 @@ def test_unreachable_nsqd_is_named_by_a_task_and_is_not_empty(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"spoolDir": "/spool"}, "peek=true keeps nothing: leave spoolDir out"),
         ({"minPartitions": 2}, "leave minPartitions=2 out"),
         ({"maxRowsPerPartition": 10}, "leave maxRowsPerPartition=10 out"),
     ],
@@ -219,11 +225,78 @@ def test_options_that_mean_nothing_with_peek_are_refused(
 
 def test_source_makes_it_and_refuses_what_only_a_stream_has(topic: Topic) -> None:
     schema: StructType = from_arrow_schema(arrow_schema())
-    source = NsqDataSource(topic.options)
+    source = NsqDataSource({**topic.options, "drain": "true"})
     assert isinstance(source.reader(schema), NsqBatchReader)
     with pytest.raises(InvalidOption, match="bound a batch read with maxRows"):
         NsqDataSource(topic.options | {"maxRowsPerBatch": "5"}).reader(schema)
     with pytest.raises(InvalidOption, match=r"schema .* is not valid: leave it out"):
         source.reader(StructType([*schema.fields[1:]]))
-    with pytest.raises(InvalidOption, match=r"schema .* is not valid: leave it out"):
-        source.streamReader(StructType([*schema.fields[1:]]))
+
+
+def test_read_says_what_becomes_of_the_messages(topic: Topic) -> None:
+    """Spark buffers many batches ahead, so a read that finishes them has to be asked for."""
+    schema: StructType = from_arrow_schema(arrow_schema())
+    with pytest.raises(
+        InvalidOption, match=r"none of peek, spoolDir and drain: .*peek=true .*spoolDir, .*drain=true"
+    ):
+        NsqDataSource(topic.options).reader(schema)
+    for chosen in ({"peek": "true"}, {"spoolDir": "/spool"}, {"drain": "true"}):
+        assert isinstance(NsqDataSource({**topic.options, **chosen}).reader(schema), NsqBatchReader)
+    with pytest.raises(InvalidOption, match="peek and spoolDir exclude each other"):
+        NsqDataSource({**topic.options, "peek": "true", "spoolDir": "/spool"}).reader(schema)
+
+
+@pytest.fixture
+def slow_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each connection of a peek take 0.3 s more."""
+
+    @asynccontextmanager
+    async def slow(options: ReadOptions, nsqd: str, rows: int) -> AsyncGenerator[Backlog]:
+        await anyio.sleep(0.3)
+        async with backlog(options, nsqd, rows) as waiting:
+            yield waiting
+
+    monkeypatch.setattr("nsq_anyio.spark.peek.backlog", slow)
+
+
+@pytest.mark.usefixtures("slow_connections")
+def test_peek_that_lasts_longer_than_the_timeout_sees_each_message_once(topic: Topic) -> None:
+    topic.publish_numbers(700)
+    reader = reader_of(topic, peek=True, msgTimeout=1)
+    seen = bodies(read(reader, reader.partitions()))
+    assert sorted(map(int, seen)) == list(range(700))
+    returned(topic, 700)
+
+
+@pytest.mark.usefixtures("slow_connections")
+@pytest.mark.parametrize("kind", ["real", "embedded"])
+def test_peek_that_lasts_longer_than_nsqd_allows_fails(kind: Kind) -> None:
+    flags = ["--msg-timeout=500ms", "--max-msg-timeout=1s"]
+    with running_nsqd(kind, flags) as nsqd:
+        topic = nsqd.topic("peeked")
+        topic.publish_numbers(700)
+        reader = reader_of(topic, peek=True)
+        with pytest.raises(PeekTooLong, match=r"--max-msg-timeout.*lower maxRows, or read into a spoolDir"):
+            read(reader, reader.partitions())
+        wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
+        assert topic.state().left == 700
+
+
+@pytest.mark.parametrize("drop", [0, 1])
+def test_stream_that_is_refused_says_so_when_spark_asks(topic: Topic, drop: int) -> None:
+    """Not before: PySpark 4.3.0 would tell of a reader that it does not have."""
+    schema: StructType = from_arrow_schema(arrow_schema())
+    expected = r"schema .* is not valid: leave it out" if drop else "no spoolDir: "
+    reader: Any = NsqDataSource(topic.options).streamReader(StructType([*schema.fields[drop:]]))
+    asked: list[Callable[[], object]] = [
+        reader.initialOffset,
+        reader.getDefaultReadLimit,
+        lambda: reader.latestOffset({}, ReadAllAvailable()),
+        reader.prepareForTriggerAvailableNow,
+        lambda: reader.partitions({}, {}),
+        lambda: reader.read(InputPartition(None)),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidOption, match=expected):
+            ask()
+    reader.stop()

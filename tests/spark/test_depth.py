@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import anyio
 import pytest
@@ -12,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 
 from nsq_anyio.http import ClusterFailed
 from nsq_anyio.spark.backlog import backlog
-from nsq_anyio.spark.depth import Depth, depths
+from nsq_anyio.spark.depth import Depth, Depths, depths
 from nsq_anyio.spark.options import ReadOptions, read_options
 
 from ..real_servers import real_nsqlookupd
@@ -154,3 +156,46 @@ def test_nsqd_that_nsqlookupd_lists_wrongly_is_left_out(caplog: pytest.LogCaptur
         with caplog.at_level(logging.WARNING, LOGGER):
             assert depths(options) == []
         assert any("no such host" in record.getMessage() for record in caplog.records)
+
+
+def test_connections_are_kept_between_questions(real_nsqd: Nsqd, embedded_nsqd: Nsqd) -> None:
+    """An idle query asks for as long as it runs."""
+    topic = new_name()
+    for nsqd in (real_nsqd, embedded_nsqd):
+        nsqd.topic(topic)
+    before = sockets()
+    with Depths(reading(real_nsqd, embedded_nsqd, topic=topic)) as asked:
+        asked.ask()
+        first = sockets()
+        assert first > before
+        for _ in range(3):
+            assert [depth.rows for depth in asked.ask()] == [0, 0]
+        assert sockets() == first
+        copy = pickle.loads(pickle.dumps(asked))
+        assert copy.ask() == asked.ask()
+        copy.close()
+    assert sockets() == before, "closed at the end"
+
+
+def test_nsqd_that_goes_and_comes_back_is_told_once_each_time(
+    real_nsqd: Nsqd, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = real_nsqd.topic(new_name()).name
+    caplog.set_level(logging.WARNING, LOGGER)
+    with running_nsqd("real") as other:
+        other.topic(topic)
+        asked = Depths(reading(real_nsqd, other, topic=topic))
+        asked.ask()
+    for _ in range(3):
+        asked.ask()
+    asked.close()
+    assert caplog.text.count("counts as empty until it answers") == 1
+
+
+def sockets() -> set[str]:
+    """The sockets of this process."""
+    found: set[str] = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.add(str(link.readlink()))
+    return {target for target in found if target.startswith("socket:")}

@@ -7,13 +7,12 @@ import io
 import os
 import shutil
 import threading
-from collections.abc import Callable
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import pyarrow as pa
 import pytest
 
 from nsq_anyio.errors import ConnectionFailed
@@ -24,7 +23,7 @@ from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import PartitionLost, SpoolError
 
 from .nsqds import Kind, Topic, running_nsqd, wait_until
-from .reading import new_partition, options_of, returned, soon
+from .reading import before_chunk, new_partition, options_of, returned, soon
 from .rows import ids, rows_of, spooled
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
@@ -36,19 +35,6 @@ def numbers(first: int, end: int) -> set[bytes]:
 
 def temporaries(partition: Partition) -> list[str]:
     return [path.name for path in partition.path.iterdir() if path.name.startswith(".")]
-
-
-def before_chunk(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
-    """Do something in the worker thread that is about to publish a chunk, the first time."""
-    publish = Partition.publish
-    pending = [action]
-
-    def act_and_publish(self: Partition, place: int, batch: pa.RecordBatch) -> None:
-        if place == number and pending:
-            pending.pop()()
-        publish(self, place, batch)
-
-    monkeypatch.setattr(Partition, "publish", act_and_publish)
 
 
 async def test_each_message_is_stored_once_and_finished(topic: Topic, tmp_path: Path) -> None:
@@ -253,17 +239,45 @@ async def test_large_message_comes_alone(topic: Topic, tmp_path: Path) -> None:
     assert partition.stored().ended
 
 
-async def test_storing_takes_longer_than_msg_timeout(
+async def test_slow_disk_and_short_timeout(
     topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What times out meanwhile comes again: stored twice with the same id, and not lost."""
-    topic.publish_numbers(60)
+    """The second chunk ages while the first is stored, and would time out while it is stored itself."""
+    sync = os.fsync
+
+    def slow_sync(file: int) -> None:
+        time.sleep(0.6)
+        sync(file)
+
+    topic.publish_numbers(250)
     partition = new_partition(tmp_path)
+    options = options_of(topic, msgTimeout=2)
     # nsqd looks at a new channel's timeouts within 5 s (its QueueScanRefreshInterval).
-    before_chunk(monkeypatch, 0, lambda: wait_until(lambda: topic.state().timed_out, "a timeout"))
-    await fill(options_of(topic, msgTimeout=1), topic.nsqd.tcp_address, 60, partition)
-    await fill(options_of(topic), topic.nsqd.tcp_address, 200, rest := new_partition(tmp_path, 2))
-    assert topic.state().left == 0
+    await anyio.sleep(5.2)
+    monkeypatch.setattr(os, "fsync", slow_sync)
+    await fill(options, topic.nsqd.tcp_address, 250, partition)
+    found = spooled(partition)
+    assert len(found) == len(set(found)) == 250, "the disk's time says nothing of the messages"
+    state = topic.state()
+    assert (state.left, state.timed_out) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["real", "embedded"])
+async def test_storing_takes_longer_than_nsqd_allows(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What times out meanwhile comes again: stored twice with the same id, and not lost."""
+    with ExitStack() as running:
+        flags = ["--msg-timeout=1s", "--max-msg-timeout=1s"]
+        nsqd = await anyio.to_thread.run_sync(running.enter_context, running_nsqd(kind, flags))
+        topic = nsqd.topic("slow")
+        topic.publish_numbers(60)
+        partition = new_partition(tmp_path)
+        # nsqd looks at a new channel's timeouts within 5 s (its QueueScanRefreshInterval).
+        before_chunk(monkeypatch, 0, lambda: wait_until(lambda: topic.state().timed_out, "a timeout"))
+        await fill(options_of(topic), topic.nsqd.tcp_address, 60, partition)
+        await fill(options_of(topic), topic.nsqd.tcp_address, 200, rest := new_partition(tmp_path, 2))
+        assert topic.state().left == 0
     assert {*spooled(partition), *spooled(rest)} == numbers(0, 60)
     found = set(zip(ids(partition.read()), spooled(partition), strict=True))
     found |= set(zip(ids(rest.read()), spooled(rest), strict=True))

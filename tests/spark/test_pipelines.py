@@ -247,6 +247,20 @@ def test_the_cause_is_looked_for_in_all_causes() -> None:
     assert str(failed(error)).startswith("DialFailed: ")
 
 
+def test_what_pyspark_raises_over_the_cause_is_not_the_cause() -> None:
+    """Its process for a stream's reader, in 4.3.0, when the reader cannot be made."""
+    text = (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source: Traceback (most recent call last):\n"
+        '  File "/x/source.py", line 77, in streamReader\n    return reader\n'
+        "nsq_anyio.errors.InvalidOption: maxRows=5 is for batch reads\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "/x/python_streaming_source_runner.py", line 295, in main\n    reader.stop()\n'
+        "UnboundLocalError: cannot access local variable 'reader' where it is not associated with a value\n"
+    )
+    assert str(failed(RuntimeError(text))) == "InvalidOption: maxRows=5 is for batch reads"
+
+
 def test_an_error_without_a_message_keeps_its_name() -> None:
     assert str(failed(RuntimeError("Traceback (most recent call last):\n  File x\nKeyError"))) == "KeyError"
     assert str(failed(RuntimeError())) == "RuntimeError"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.spark.plan import Depth, plan
+from nsq_anyio.spark.plan import Depth, plan, within_bytes
 
 depths = st.lists(st.integers(0, 10_000), max_size=8).map(
     lambda rows: [Depth(f"nsqd-{number}:4150", some) for number, some in enumerate(rows)]
@@ -92,3 +92,24 @@ def test_examples(
     waiting = [Depth(nsqd, some) for nsqd, some in zip("abc", rows, strict=False)]
     parts = plan(waiting, max_rows=max_rows, min_partitions=min_partitions, max_rows_per_partition=most)
     assert parts == expected
+
+
+@given(depths, st.integers(1, 100_000), st.integers(1, 50), st.integers(1, 5_000))
+def test_bytes_bound_the_plan_but_for_one_message_each(
+    waiting: list[Depth], max_bytes: int, min_partitions: int, size: int
+) -> None:
+    parts = plan(waiting, max_rows=None, min_partitions=min_partitions)
+    bounded = within_bytes(parts, max_bytes, dict.fromkeys((depth.nsqd for depth in waiting), size))
+    assert [nsqd for nsqd, _ in bounded] == [nsqd for nsqd, _ in parts]
+    share = max_bytes // len(parts) if parts else 0
+    for (_, before), (_, rows) in zip(parts, bounded, strict=True):
+        assert 1 <= rows <= before
+        assert rows == 1 or rows * size <= share
+        assert rows == before or (rows + 1) * size > share
+
+
+def test_messages_of_unknown_size_may_be_as_large_as_nsqd_allows() -> None:
+    assert within_bytes([("a:1", 500), ("b:1", 500)], 20 * 1024 * 1024, {"a:1": 100.0}) == [
+        ("a:1", 500),
+        ("b:1", 10),
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,18 +21,32 @@ from pyspark.sql.streaming.datasource import (
 from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.http import ClusterFailed
 from nsq_anyio.spark.spool_errors import PartitionLost, SpoolError
+from nsq_anyio.spark.spooled import SpooledPartition
 from nsq_anyio.spark.spools import spools
-from nsq_anyio.spark.stream_reader import NsqStreamReader, SpooledPartition
+from nsq_anyio.spark.stream_reader import NsqStreamReader
 
-from .nsqds import Nsqd, Topic
+from .nsqds import Nsqd, Topic, running_nsqd
 from .reading import options_of
 from .rows import bodies, ids
 
 Offset = dict[str, Any]
 
 
+_readers: list[NsqStreamReader] = []
+
+
+@pytest.fixture(autouse=True)
+def readers_stop() -> Iterator[None]:
+    """Stop what a test has made, as Spark does."""
+    yield
+    while _readers:
+        _readers.pop().stop()
+
+
 def reader_of(topic: Topic, directory: Path, **options: str | float | bool) -> NsqStreamReader:
-    return NsqStreamReader(options_of(topic, spoolDir=directory, **options))
+    reader = NsqStreamReader(options_of(topic, spoolDir=directory, **options))
+    _readers.append(reader)
+    return reader
 
 
 def logged(offset: Offset) -> Offset:
@@ -186,6 +200,75 @@ def test_bytes_divide_over_partitions(topic: Topic, tmp_path: Path) -> None:
     assert topic.state().requeued <= 40
 
 
+def test_available_now_reads_all_within_the_bound_of_bytes(topic: Topic, tmp_path: Path) -> None:
+    topic.publish([b"x" * 100] * 100)
+    reader = reader_of(topic, tmp_path, maxBytesPerBatch=3_000, minPartitions=2)
+    reader.prepareForTriggerAvailableNow()
+    start = logged(reader.initialOffset())
+    counts: list[int] = []
+    while (end := logged(reader.latestOffset(start, ReadMaxRows(1_000)))) != start:
+        counts.append(len(read(reader, reader.partitions(start, end))))
+        start = end
+    assert counts == [30, 30, 30, 10]
+    state = topic.state()
+    assert (state.left, state.requeued) == (0, 0), "what nsqd pushes beyond the bound moves in vain"
+
+
+def test_size_of_messages_is_learnt_when_nsqd_does_not_know_it(tmp_path: Path) -> None:
+    """After a restart it has counted nothing, and its topic has messages on disk."""
+    data = tmp_path / "data"
+    data.mkdir()
+    flags = [f"--data-path={data}", "--mem-queue-size=0"]
+    with running_nsqd("real", flags) as nsqd:
+        nsqd.topic("kept").publish([b"x" * 1_000] * 50)
+    with running_nsqd("real", flags) as nsqd:
+        topic = Topic(nsqd, "kept", "spark")
+        reader = reader_of(topic, tmp_path, maxBytesPerBatch=5 * 1024 * 1024)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert rows_of(end) == [5], "each may have a mebibyte"
+        assert len(read(reader, reader.partitions(start, end))) == 5
+        assert rows_of(reader.latestOffset(end, ReadAllAvailable())) == [45]
+        reader.stop()
+
+
+def test_available_now_ends_when_a_batch_gets_nothing_of_what_waits(
+    real_topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_topic.publish_numbers(50)
+    reader = reader_of(real_topic, tmp_path)
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(20))
+    partitions = reader.partitions(start, end)
+    # Others are faster, although more than was planned goes on to wait.
+    real_topic.nsqd.request("POST", f"/channel/pause?topic={real_topic.name}&channel=spark")
+    assert read(reader, partitions) == []
+    real_topic.nsqd.request("POST", f"/channel/unpause?topic={real_topic.name}&channel=spark")
+    assert real_topic.state().depth == 50
+    assert reader.latestOffset(end, ReadMaxRows(20)) == end
+
+
+def test_idle_stream_asks_once_in_an_interval(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("nsq_anyio.spark.stream_reader.time.sleep", slept.append)
+    reader = reader_of(topic, tmp_path, pollInterval=30)
+    start = reader.initialOffset()
+    for asked in range(3):
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+        assert len(slept) == asked
+    assert all(20 < seconds <= 30 for seconds in slept)
+    topic.publish_numbers(5)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert rows_of(end) == [5]
+    read(reader, reader.partitions(start, end))
+    slept.clear()
+    reader.latestOffset(end, ReadAllAvailable())
+    assert slept == [], "there was something the last time"
+
+
 def test_partitions_follow_from_the_offset_alone(real_topic: Topic, tmp_path: Path) -> None:
     real_topic.publish_numbers(100)
     first = reader_of(real_topic, tmp_path, minPartitions=3)
@@ -318,11 +401,10 @@ def test_task_names_the_nsqd_that_it_cannot_reach(
     real_topic: Topic, tmp_path: Path, unreachable: str
 ) -> None:
     real_topic.publish_numbers(10)
-    reader = reader_of(real_topic, tmp_path, connectTimeout=0.3)
+    reader = reader_of(real_topic, tmp_path, connectTimeout=0.3, nsqd=unreachable)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
-    (partition,) = cast("Sequence[SpooledPartition]", reader.partitions(start, end))
-    partition.nsqd = unreachable
+    (partition,) = reader.partitions(start, end)
     with pytest.raises(ConnectionFailed, match=unreachable):
         read(reader, [partition])
 
@@ -332,6 +414,7 @@ def test_task_names_the_nsqd_that_it_cannot_reach(
     [
         ({"spoolDir": None}, "no spoolDir: NSQ forgets a message once it is finished"),
         ({"peek": True}, "peek=true is for batch reads"),
+        ({"drain": True}, "drain=true is for batch reads"),
         ({"maxRows": 5}, "maxRows=5 is for batch reads"),
     ],
 )

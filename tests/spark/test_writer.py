@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from nsq_anyio.errors import InvalidBody, InvalidOption, NSQError
 from nsq_anyio.http import ClusterFailed
 from nsq_anyio.spark.options import write_options
+from nsq_anyio.spark.publishing import publish_rows
 from nsq_anyio.spark.source import NsqDataSource
 from nsq_anyio.spark.writer import NsqStreamWriter, NsqWriter, Published
 
@@ -119,6 +120,25 @@ def test_failure_of_the_query_goes_through(topic: Topic) -> None:
 
     with pytest.raises(ZeroDivisionError, match="in a user's function"):
         writer_to(topic).write(failing())
+
+
+def test_tasks_of_a_few_rows_begin_with_different_nsqds(real_nsqd: Nsqd, embedded_nsqd: Nsqd) -> None:
+    name = new_name()
+    topics = [nsqd.topic(name) for nsqd in (real_nsqd, embedded_nsqd)]
+    options = write_options({"nsqd": ",".join(topic.nsqd.tcp_address for topic in topics), "topic": name})
+    for partition in range(4):
+        publish_rows(batches(1, 100), options, partition)
+    for topic in topics:
+        assert len(set(topic.take(200))) == 100, "two tasks wrote the same hundred rows to each"
+        assert topic.state().left == 0
+
+
+def test_task_begins_with_another_nsqd_if_its_own_is_away(topic: Topic, unreachable: str) -> None:
+    options = write_options({"nsqd": f"{unreachable},{topic.nsqd.tcp_address}", "topic": topic.name})
+    started_at = time.monotonic()
+    assert publish_rows(batches(1, 100), options, 0) == 100
+    assert time.monotonic() - started_at < 5
+    assert len(topic.take(100)) == 100
 
 
 def test_unreachable_nsqd_is_named(unreachable: str) -> None:

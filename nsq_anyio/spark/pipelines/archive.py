@@ -111,9 +111,20 @@ def archived(messages: DataFrame, format: Format) -> DataFrame:
 
 
 def read_archive(spark: SparkSession, input: str, format: Format) -> DataFrame:
-    """Return what a replay needs of an archive: ``body, timestamp, date, hour``."""
+    """Return what a replay needs of an archive: ``body, timestamp, date, hour``.
+
+    :raises InvalidOption: if its files are of another format
+    """
     reader = spark.read.format(format).options(**_OPTIONS[format]).schema(_COLUMNS[format])
     archive = reader.load(input)
+    # Spark finds no rows in Parquet that it reads as JSON, and for the contrary its error names no way out.
+    files = archive.inputFiles()
+    for other in get_args(Format):
+        if other != format and files and all(f".{other}" in file for file in files):
+            raise InvalidOption(
+                f"{input} is an archive of format {other}, and not {format}: use --format {other} "
+                f"(format={other!r} of the function)"
+            )
     if format == "parquet":
         return archive
     body = F.coalesce(F.unbase64("body_base64"), F.encode("body", "utf-8"))

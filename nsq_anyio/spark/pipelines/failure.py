@@ -18,6 +18,9 @@ _PYTHON_ERROR = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(?:[\w]+\.)*(\w+(?:: .+)?)$", re.MULTILINE
 )
 
+# What PySpark 4.3.0 raises itself when a source has raised while its reader was made.
+_HIDES_THE_CAUSE = "UnboundLocalError: cannot access local variable 'reader'"
+
 # What Java raised, and what that was raised from.
 _JAVA_ERROR = re.compile(r"^(?::|Caused by:) (?:[\w$]+\.)*([\w$]+(?:: .+)?)$", re.MULTILINE)
 
@@ -44,7 +47,7 @@ def failed(error: BaseException) -> PipelineFailed:
     for pattern in (_PYTHON_ERROR, _JAVA_ERROR):
         for text in texts:
             # Python tells what an error was raised from before it, Java after it.
-            raised = pattern.findall(text)
+            raised = [cause for cause in pattern.findall(text) if not cause.startswith(_HIDES_THE_CAUSE)]
             if raised:
                 return PipelineFailed(raised[-1])
     lines = filter(None, map(str.strip, texts[-1].splitlines()))

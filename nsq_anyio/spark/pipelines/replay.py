@@ -82,7 +82,7 @@ def replay(
     :param options: more options of ``format("nsq")`` for writing
     :param on_progress: called after each span
     :param stop: set it, from another thread, to end after the span that is under way
-    :raises InvalidOption: for a value out of range
+    :raises InvalidOption: for a value out of range, or the format of another archive
     :raises PipelineFailed: if there is no archive, or Spark's job fails; the text names the cause
     """
     check_format(format)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from nsq_anyio.spark import NsqDataSource
+from nsq_anyio.spark.spools import spools
 
 from ..nsqds import Topic, wait_until
 
@@ -49,6 +51,21 @@ def test_batch_read_through_a_spool_keeps_it(spark: SparkSession, topic: Topic, 
     assert topic.state().left == 0
 
 
+def test_limit_does_not_take_anything_unasked(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.publish_numbers(1_000)
+    spark.dataSource.register(NsqDataSource)
+    frame = spark.read.format("nsq").options(**topic.options, maxWait="0.5").load()
+    with pytest.raises(PySparkException, match="none of peek, spoolDir and drain: "):
+        frame.limit(5).collect()
+    assert len(_read(spark, topic, peek="true").limit(5).collect()) == 5
+    wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was looked at")
+    assert topic.state().left == 1_000
+    assert len(_read(spark, topic, spoolDir=str(tmp_path)).limit(5).collect()) == 5
+    (spool,) = spools(tmp_path)
+    wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
+    assert spool.rows + topic.state().left == 1_000, "what the job did not use is in the spool"
+
+
 def test_read_that_has_enough_gives_back_what_it_holds(spark: SparkSession, topic: Topic) -> None:
     """LIMIT drops the task, with messages in flight."""
     topic.publish_numbers(5_000)
@@ -71,4 +88,6 @@ def test_sql_reads_a_topic(spark: SparkSession, topic: Topic) -> None:
 
 def _read(spark: SparkSession, topic: Topic, **options: str) -> DataFrame:
     spark.dataSource.register(NsqDataSource)
+    if not {"peek", "spoolDir"} & options.keys():
+        options["drain"] = "true"
     return spark.read.format("nsq").options(**topic.options, maxWait="0.5", **options).load()

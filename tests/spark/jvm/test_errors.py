@@ -40,14 +40,16 @@ def test_malformed_option_is_named(
 
 def test_stream_without_a_spool_says_why_it_needs_one(spark: SparkSession, real_topic: Topic) -> None:
     spark.dataSource.register(NsqDataSource)
-    with pytest.raises((PySparkException, StreamingQueryException), match="spoolDir"):
+    with pytest.raises((PySparkException, StreamingQueryException), match="no spoolDir: ") as caught:
         frame = spark.readStream.format("nsq").options(**real_topic.options).load()
         frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination(30)
+    assert "UnboundLocalError" not in str(caught.value), "PySpark hides what is raised too early"
 
 
 def test_unreachable_nsqd_is_named_by_a_batch_read(spark: SparkSession, unreachable: str) -> None:
     spark.dataSource.register(NsqDataSource)
-    options = {"nsqd": unreachable, "nsqdHttp": f"http://{unreachable}", "topic": "t", "channel": "c"}
+    servers = {"nsqd": unreachable, "nsqdHttp": f"http://{unreachable}"}
+    options = {**servers, "topic": "t", "channel": "c", "drain": "true"}
     with pytest.raises(PySparkException, match=unreachable):
         spark.read.format("nsq").options(**options).load().collect()
 
@@ -58,7 +60,7 @@ def test_unreachable_nsqd_is_named_by_a_task(
     """Its HTTP side answers, so that rows are planned; a task cannot read them, and must not find none."""
     real_topic.publish_numbers(10)
     spark.dataSource.register(NsqDataSource)
-    options = real_topic.options | {"nsqd": unreachable, "connectTimeout": "0.5"}
+    options = real_topic.options | {"nsqd": unreachable, "connectTimeout": "0.5", "drain": "true"}
     with pytest.raises(PySparkException, match=unreachable):
         spark.read.format("nsq").options(**options).load().collect()
     query = Query.of(real_topic, tmp_path, nsqd=unreachable, connectTimeout=0.5)

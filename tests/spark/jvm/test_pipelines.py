@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.pipelines import PipelineFailed, Progress, archive, metrics, replay
 from nsq_anyio.spark.pipelines.archive import Format
 from nsq_anyio.spark.pipelines.metrics import Measures
@@ -45,6 +46,15 @@ def numbers(count: int, first: int = 0) -> list[bytes]:
     return [str(number).encode() for number in range(first, first + count)]
 
 
+def test_reason_of_a_refused_option_is_told(spark: SparkSession, real_topic: Topic, tmp_path: Path) -> None:
+    arguments = reading(real_topic, tmp_path)
+    arguments["options"]["maxRows"] = 5
+    with pytest.raises(
+        PipelineFailed, match="InvalidOption: maxRows=5 is for batch reads: use maxRowsPerBatch"
+    ):
+        archive(spark, **arguments, output=str(tmp_path / "out"))
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_archive_goes_on_where_it_was_and_is_replayed(
     spark: SparkSession, topic: Topic, tmp_path: Path, format: Format
@@ -74,6 +84,11 @@ def test_an_archive_goes_on_where_it_was_and_is_replayed(
     assert found <= allowed
 
     again = topic.nsqd.topic(new_name())
+    other: Format = "json" if format == "parquet" else "parquet"
+    with pytest.raises(
+        InvalidOption, match=f"{output} is an archive of format {format}, .*--format {format} "
+    ):
+        replay(spark, input=output, format=other, topic=again.name, nsqd=again.nsqd.tcp_address)
     summary = replay(spark, input=output, format=format, topic=again.name, nsqd=again.nsqd.tcp_address)
     assert (summary.rows, summary.lag) == (len(bodies), 0)
     assert Counter(again.take(len(bodies))) == Counter(bodies)

@@ -14,11 +14,15 @@ from anyio.from_thread import start_blocking_portal
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from nsq_anyio.spark import NsqDataSource
+
 from ...real_servers import real_nsqlookupd
 from ..conftest import new_name
 from ..nsqds import Topic, registered, running_nsqd, wait_until
 from .ledger import LedgerSink
 from .query import Query
+
+_LIMIT = 100
 
 
 def test_available_now_reads_what_waits_in_bounded_batches(
@@ -207,3 +211,46 @@ def _fail_in_sink(query: Query, spark: SparkSession) -> None:
 
     with pytest.raises(StreamingQueryException, match="the sink is full"):
         query.run(spark, sink=fail)
+
+
+@pytest.mark.parametrize("combined", ["join", "union of two"])
+def test_two_sources_on_one_channel_are_refused(
+    combined: str, spark: SparkSession, real_topic: Topic, tmp_path: Path
+) -> None:
+    """NSQ gives each message to one of them: a join with itself found no rows, and said nothing."""
+    real_topic.publish_numbers(100)
+    query = Query.of(real_topic, tmp_path)
+    spark.dataSource.register(NsqDataSource)
+    first, second = (spark.readStream.format("nsq").options(**query.options).load() for _ in range(2))
+    if combined == "join":
+        frame = first.alias("left").join(first.alias("right"), "body").select("body")
+    else:
+        frame = first.union(second).select("body")
+    running = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", query.checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(
+        StreamingQueryException, match=f"reads {real_topic.name}/spark .*foreachBatch"
+    ) as caught:
+        running.awaitTermination(_LIMIT)
+    assert "shareChannel=true" in str(caught.value)
+    assert real_topic.state().left == 100
+    # The readers of the query that failed are gone.
+    query.run(spark)
+    query.ledger().check(range(100))
+
+
+def test_bytes_bound_each_batch_and_available_now_reads_all(
+    spark: SparkSession, real_topic: Topic, tmp_path: Path
+) -> None:
+    bodies = [b"%d" % (10**99 + number) for number in range(60)]
+    real_topic.publish(bodies)
+    query = Query.of(real_topic, tmp_path, maxBytesPerBatch=2_000)
+    query.run(spark)
+    ledger = query.ledger()
+    assert sorted(row.number for row in ledger.rows) == [int(body) for body in bodies]
+    assert [len(runs[0]) for runs in ledger.batches.values()] == [20, 20, 20]
+    assert real_topic.state().requeued == 0

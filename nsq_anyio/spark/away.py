@@ -1,0 +1,112 @@
+"""What a task does whose nsqd cannot be reached: it left for good, moved, or is down for a while.
+
+The plan of a batch is an upper bound, so such an nsqd adds nothing to it. Its partition ends with what is
+stored of it, and its messages wait where they are. Were the task to fail, the query would fail at every
+start, and the rows of all other nsqds would not reach the sink. It is different when no nsqd can be reached:
+then it is more likely this machine that is cut off, or the options are wrong, and the batch has nothing to
+end with.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ..address import nsqd_addresses
+from ..connection import NoMessages, open_connection, prepared
+from ..errors import ConnectionFailed, NSQError, ProtocolError, TLSFailed
+from ..options import ConnectionOptions
+from .chunks import Partition
+from .fill import fill
+from .options import ReadOptions
+
+__all__ = ["fill_unless_away", "why_away"]
+
+_SUFFIX = ".away"
+
+_log = logging.getLogger("nsq_anyio.spark")
+
+
+async def fill_unless_away(
+    options: ReadOptions,
+    nsqd: str,
+    rows: int,
+    partition: Partition,
+    *,
+    max_bytes: int | None,
+    others: Iterable[str],
+) -> None:
+    """Fill a partition as `fill` does; if its nsqd is away, end it with what is stored of it.
+
+    :param others: the other nsqds of the query; while none of them is there either, and nothing of the batch
+        is stored, the error is raised
+    :raises NSQError: as `fill`
+    """
+    try:
+        await fill(options, nsqd, rows, partition, max_bytes=max_bytes)
+    except TLSFailed:
+        raise  # it is there
+    except (ConnectionFailed, ProtocolError) as error:
+        is_anything_stored = await anyio.to_thread.run_sync(_has_chunks, partition.path.parent)
+        if not is_anything_stored and not await _is_any_there(options, set(others) - {nsqd}):
+            raise
+        _log.warning("%s: the batch ends without what waits there, and a later one reads it", error)
+        await anyio.to_thread.run_sync(_note, partition, str(error))
+        await fill(options, nsqd, 0, partition)
+
+
+def why_away(partition: Partition) -> str | None:
+    """Why the partition has ended without its nsqd; None if it has not."""
+    try:
+        return _mark(partition).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _note(partition: Partition, reason: str) -> None:
+    # For the driver to tell; the partition itself does not depend on it.
+    try:
+        _mark(partition).write_text(reason, encoding="utf-8")
+    except OSError as error:
+        _log.warning("cannot note in the spool that an nsqd is away: %s", error)
+
+
+def _mark(partition: Partition) -> Path:
+    return partition.path.with_name(partition.path.name + _SUFFIX)
+
+
+def _has_chunks(epoch: Path) -> bool:
+    """Whether any task of the batch has read its nsqd."""
+    return any(name.endswith(".arrow") for _, _, files in os.walk(epoch) for name in files)
+
+
+async def _is_any_there(options: ReadOptions, nsqds: Iterable[str]) -> bool:
+    connection = await anyio.to_thread.run_sync(options.consumer_connection)
+    found: list[str] = []
+    with anyio.move_on_after(options.connect_timeout):
+        async with anyio.create_task_group() as tasks:
+
+            async def ask(nsqd: str) -> None:
+                if await _is_there(nsqd, connection):
+                    found.append(nsqd)
+                    tasks.cancel_scope.cancel()
+
+            for nsqd in nsqds:
+                tasks.start_soon(partial(ask, nsqd))
+    return bool(found)
+
+
+async def _is_there(nsqd: str, options: ConnectionOptions) -> bool:
+    try:
+        (address,) = nsqd_addresses(nsqd)
+        async with open_connection(address, prepared(options), NoMessages()):
+            return True
+    except NSQError as error:
+        _log.warning("another nsqd of the query is not there either: %s", error)
+        return False

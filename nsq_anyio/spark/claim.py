@@ -1,0 +1,113 @@
+"""At most one stream of an application reads a channel at one nsqd.
+
+NSQ gives each message to one of those who read a channel. Two sources of one query on one channel, as a join
+of a stream with itself has, would each get a part of the messages, and the query would end without an error.
+Spark does not tell a source which query it is of, but runs the reader of each in a process of its own, whose
+parent is the application's JVM. So these processes lock what they read, in a file that the JVM's pid names. A
+lock goes with its process, however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import InvalidOption
+
+__all__ = ["Claim"]
+
+_PATIENCE = 5.0
+"""Seconds for the reader of a query that has been stopped to be gone."""
+
+_LOOK_EVERY = 0.05
+_SUFFIX = ".locks"
+_OFFSET_BYTES = 7
+"""Of a digest, as the offset of a lock: what fits into 63 bits."""
+
+_log = logging.getLogger("nsq_anyio.spark")
+
+
+class Claim:
+    """What this process reads of one channel. It is pickled without its locks."""
+
+    def __init__(self, topic: str, channel: str) -> None:
+        self._topic = topic
+        self._channel = channel
+        self._file: int | None = None
+        self._nsqds: set[str] = set()
+
+    def __reduce__(self) -> tuple[type[Claim], tuple[str, str]]:
+        return Claim, (self._topic, self._channel)
+
+    def take(self, nsqds: Iterable[str]) -> None:
+        """Claim the channel at these nsqds, if it is not claimed yet.
+
+        :raises InvalidOption: if another stream of this application reads it
+        """
+        for nsqd in nsqds:
+            if nsqd not in self._nsqds:
+                self._lock(nsqd)
+                self._nsqds.add(nsqd)
+
+    def release(self) -> None:
+        """Let another stream have all of it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._nsqds.clear()
+
+    def _lock(self, nsqd: str) -> None:
+        if self._file is None:
+            self._file = _opened()
+        if self._file is None:
+            return
+        digest = hashlib.sha256(f"{self._topic}/{self._channel}/{nsqd}".encode()).digest()
+        offset = int.from_bytes(digest[:_OFFSET_BYTES], "big")
+        give_up_at = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+            except (BlockingIOError, PermissionError):
+                if time.monotonic() > give_up_at:
+                    break
+                time.sleep(_LOOK_EVERY)
+            else:
+                return
+        raise InvalidOption(
+            f"another stream of this application reads {self._topic}/{self._channel} from nsqd {nsqd}, and "
+            "NSQ gives each message to one of the two, so that a join or union of them lacks rows: read the "
+            "channel once and use its rows several times in foreachBatch; or let one query store them, and "
+            "others read that; or give the other stream a channel of its own; or, if each may have a part of "
+            "the messages, set shareChannel=true on both"
+        )
+
+
+def _opened() -> int | None:
+    directory = Path(tempfile.gettempdir())
+    prefix = f"nsq-anyio-spark-{os.getuid()}-"
+    path = directory / f"{prefix}{os.getppid()}{_SUFFIX}"
+    try:
+        for other in directory.glob(f"{prefix}*{_SUFFIX}"):
+            pid = other.name.removeprefix(prefix).removesuffix(_SUFFIX)
+            if pid.isdecimal() and not _is_running(int(pid)):
+                other.unlink(missing_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        _log.warning("cannot tell whether other streams read the same channel: %s", error)
+        return None
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True

@@ -1,0 +1,63 @@
+"""One partition that goes through a spool: what a task is told of it, and how it reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import anyio
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from .away import fill_unless_away
+from .fill import fill
+from .options import ReadOptions
+from .replay import replay
+from .spool import Spool
+
+__all__ = ["SpooledPartition", "read_spooled"]
+
+
+class SpooledPartition(InputPartition):
+    """What one task reads.
+
+    :ivar spool: the spool's name in ``spoolDir``
+    :ivar epoch: the batch
+    :ivar number: of the partition within it
+    :ivar nsqd: to read, as ``host:port``
+    :ivar rows: to read at most
+    :ivar max_bytes: of bodies to read at most, but for the last message; None for no bound
+    :ivar others: nsqds that the query reads besides; None where the task fails if its own is away
+    """
+
+    def __init__(
+        self,
+        spool: str,
+        epoch: int,
+        number: int,
+        nsqd: str,
+        rows: int,
+        *,
+        max_bytes: int | None = None,
+        others: tuple[str, ...] | None = None,
+    ) -> None:
+        self.spool = spool
+        self.epoch = epoch
+        self.number = number
+        self.nsqd = nsqd
+        self.rows = rows
+        self.max_bytes = max_bytes
+        self.others = others
+
+
+def read_spooled(
+    options: ReadOptions, spool_dir: str, partition: SpooledPartition
+) -> Iterator[pa.RecordBatch]:
+    """Fill a partition in the spool, or what is missing of it, and return its rows.
+
+    :raises NSQError: as `fill` and `replay`
+    """
+    place = Spool.at(spool_dir, partition.spool).partition(partition.epoch, partition.number)
+    filling = fill if partition.others is None else partial(fill_unless_away, others=partition.others)
+    anyio.run(partial(filling, max_bytes=partition.max_bytes), options, partition.nsqd, partition.rows, place)
+    yield from replay(place)
