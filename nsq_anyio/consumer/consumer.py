@@ -167,10 +167,11 @@ class Consumer:
     async def ready(self) -> None:
         """Wait until nsqd has accepted a subscription, the first of this consumer.
 
-        :raises Closed: outside the block
+        :raises Closed: outside the block, or if it ends first
         """
         self._check_open()
         await self._supervisor.subscribed.wait()
+        self._check_open()
 
     # Its state
 
@@ -236,6 +237,7 @@ class Consumer:
                 yield self
         finally:
             self._closed = True
+            self._supervisor.subscribed.set()  # for who waits in `ready`
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # bounded by close_timeout in either case: running handlers have ended with `run`

@@ -95,14 +95,17 @@ class Workers:
             self._watching.cancel()
 
     async def _watch(self) -> None:
-        """Start the clock for running handlers, when messages stop or this task is cancelled."""
-        drain_timeout = self._cancelled_drain_timeout
+        """Start the clock for running handlers when messages stop, and a shorter one when this is cancelled."""
         try:
             await self._inbox.wait_stopped()
-            drain_timeout = self._drain_timeout
+            self._end_within(self._drain_timeout)
+            await anyio.sleep_forever()  # until the workers have ended
         finally:
-            self._inbox.end(self._stop)
-            self._handling.deadline = anyio.current_time() + drain_timeout
+            self._end_within(self._cancelled_drain_timeout)
+
+    def _end_within(self, seconds: float) -> None:
+        self._inbox.end(self._stop)
+        self._handling.deadline = min(self._handling.deadline, anyio.current_time() + seconds)
 
     async def _work(self) -> None:
         worker = Worker()

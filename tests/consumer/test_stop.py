@@ -124,3 +124,40 @@ async def test_run_that_is_cancelled_cancels_late_handlers_and_requeues_their_me
                 cancelled = anyio.current_time()
         assert 0.04 <= anyio.current_time() - cancelled < 2
         await peer.saw(*(b"REQ %b 0" % id for id in ids))
+
+
+async def test_cancelled_after_stop_run_gives_its_handlers_the_short_time_only() -> None:
+    options = nsq.ConsumerOptions(drain_timeout=60, cancelled_drain_timeout=0.1)
+    started = anyio.Event()
+
+    async def handler(_: nsq.Message) -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    async with consuming(options=options) as (consumer, peer):
+        (id,) = await peer.messages(b"a")
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(consumer.run, handler)
+                await started.wait()
+                consumer.stop()
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+        await peer.saw(b"REQ " + id + b" 0")
+
+
+async def test_who_waits_for_a_subscription_learns_that_the_block_has_ended() -> None:
+    errors: list[nsq.Closed] = []
+
+    async def wait(consumer: nsq.Consumer) -> None:
+        try:
+            await consumer.ready()
+        except nsq.Closed as error:
+            errors.append(error)
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            async with nsq.consume("t", "c", nsqd="127.0.0.1:1") as consumer:
+                tasks.start_soon(wait, consumer)
+                await anyio.wait_all_tasks_blocked()
+    assert len(errors) == 1
