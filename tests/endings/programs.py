@@ -54,14 +54,31 @@ def exit_now(_signal: int, _frame: FrameType | None) -> None:
     sys.exit(3)
 
 
+swallowed = threading.Event()
+"""Set when the interpreter has swallowed what a handler raised, as in the callback of a weak reference."""
+
+
+def note_swallowed(unraisable: sys.UnraisableHookArgs) -> None:
+    """As ``sys.unraisablehook``."""
+    if issubclass(unraisable.exc_type, SystemExit | KeyboardInterrupt):
+        swallowed.set()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 def strike(cell: Cell, number: int, times: int, over: threading.Event) -> None:
     """Send the signal to the main thread when the phase has come, and again while the block ends."""
     cell.reached.wait()
+    swallowed.clear()
     time.sleep(0.02)
     for _ in range(times):
         if not over.is_set():
             signal.pthread_kill(threading.main_thread().ident or 0, number)
             time.sleep(0.04)
+    while not over.wait(0.1):
+        if swallowed.is_set():  # the block has not seen it
+            swallowed.clear()
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 def under_signals(loop: Loop, kind: str, block: Block, cell: Cell) -> str | None:
@@ -146,6 +163,7 @@ if __name__ == "__main__":
     (chosen,) = (loop.values[0] for loop in LOOPS if loop.id == sys.argv[1])
     assert isinstance(chosen, Loop)
     signal.signal(signal.SIGTERM, exit_now)
+    sys.unraisablehook = note_swallowed
     with peers() as running:
         run_cells(running, chosen, sys.argv[2])
     tell(ALL_OVER, AS_EXPECTED)
