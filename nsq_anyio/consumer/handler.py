@@ -95,7 +95,7 @@ class Workers:
             self._watching.cancel()
 
     async def _watch(self) -> None:
-        """Start the clock for running handlers when messages stop, and a shorter one when this is cancelled."""
+        """Start the clock for running handlers when messages stop; a shorter one when this is cancelled."""
         try:
             await self._inbox.wait_stopped()
             self._end_within(self._drain_timeout)
