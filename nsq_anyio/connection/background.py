@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -134,7 +135,10 @@ def ungrouped() -> Generator[None]:
         yield
     except BaseExceptionGroup as raised:
         single = _only_one(raised)
-        while isinstance(single, BaseExceptionGroup) and single is not (inner := _only_one(single)):
+        while isinstance(single, BaseExceptionGroup):
+            inner = _only_one(cast("BaseExceptionGroup[BaseException]", single))
+            if inner is single:
+                break
             single = inner
     if single is not None:
         raise single
