@@ -119,7 +119,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin.epoch:
             self._tally.look_back(self._open(begin.spool), begin.epoch)
         self._wait_if_idle()
-        self._latest = self._ask()
+        self._latest = self._asked.ask()
+        self._claim_channel(self._latest)
         waiting = self._tally.within_the_rest(self._latest)
         parts = plan(
             waiting,
@@ -156,7 +157,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
         """
-        self._tally.end_with(self._ask())
+        self._tally.end_with(self._asked.ask())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch that ends at ``end``.
@@ -216,11 +217,11 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lease.hold(opened.path)
         return opened
 
-    def _ask(self) -> list[Depth]:
-        found = self._asked.ask()
+    def _claim_channel(self, depths: Sequence[Depth]) -> None:
+        # Not before the first plan: where `prepareForTriggerAvailableNow` of one source fails, Spark stops
+        # none of them, and the claims of the others would outlive the query.
         if not self._options.share_channel:
-            self._claim.take(depth.nsqd for depth in found)
-        return found
+            self._claim.take(depth.nsqd for depth in depths)
 
     def _wait_if_idle(self) -> None:
         """Spark asks an idle query that has no trigger again after some milliseconds."""
@@ -233,7 +234,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not known and not self._latest:
             # A batch that was planned before the query started again; its nsqds may have moved.
             try:
-                self._latest = self._ask()
+                self._latest = self._asked.ask()
             except HTTPError as error:
                 _log.warning("it is not known which nsqds there are: %s", error)
         found = [*(nsqd for nsqd, _ in batch), *known, *(depth.nsqd for depth in self._latest)]

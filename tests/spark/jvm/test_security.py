@@ -100,7 +100,7 @@ def test_secret_is_in_no_plan_and_no_error(
     secured_topic.publish_numbers(10)
     spark.dataSource.register(NsqDataSource)
     wrong = secrets | {"authSecret": "wrong-" + SECRET}
-    frame = spark.read.format("nsq").options(**secured_topic.options, **wrong).load()
+    frame = spark.read.format("nsq").options(**secured_topic.options, **wrong, drain=True).load()
     frame.explain(extended=True)
     with pytest.raises(Exception, match=r"(?i)auth") as caught:
         frame.collect()
