@@ -22,6 +22,8 @@ from ..nsqds import Topic, registered, running_nsqd, wait_until
 from .ledger import LedgerSink
 from .query import Query
 
+pytestmark = pytest.mark.timeout(120)
+
 _LIMIT = 100
 
 
