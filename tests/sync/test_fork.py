@@ -107,12 +107,13 @@ def test_gunicorn_with_a_preloaded_application_stops_promptly(
     nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend, tmp_path: Path
 ) -> None:
     (tmp_path / "application.py").write_text(APPLICATION)
+    # One worker: its answer proves that it takes signals, which a second one might not do yet.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         environment = {**os.environ, "NSQD": nsqd.tcp_address, "BACKEND": backend}
         bind = f"--bind=fd://{listener.fileno()}"
         with subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "--preload", "--workers=2", bind, "application:answer"],
+            [sys.executable, "-m", "gunicorn", "--preload", "--workers=1", bind, "application:answer"],
             cwd=tmp_path,
             env=environment,
             pass_fds=[listener.fileno()],
