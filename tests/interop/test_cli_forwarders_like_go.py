@@ -58,7 +58,7 @@ async def forward(nsqd: Server, topic: str, channel: str, count: int, *arguments
 
     source = flags(topic=topic, channel=channel, nsqd_tcp_address=nsqd.tcp_address)
     async with running(*arguments, *source):
-        await until_told(is_done)
+        await until_told(is_done, 30)  # Go backs off, and the machine may be busy
 
 
 def essence(request: Request) -> tuple[str, str, bytes, dict[str, str]]:

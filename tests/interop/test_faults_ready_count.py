@@ -137,7 +137,7 @@ async def test_nsqds_that_come_and_go(cluster: Cluster) -> None:
                 )
                 await until(is_connected_to(8 - place))
                 await watch.reaches(20)
-        await until(lambda: len(watch.sums) >= 20)
+        await until(lambda: len(watch.sums) >= 20, 30)
         tasks.cancel_scope.cancel()
     assert len(watch.events.of(nsq.events.Disconnected)) == 4
     watch.check(20)
@@ -171,7 +171,7 @@ async def test_more_nsqds_than_max_in_flight_are_all_drained(cluster: Cluster) -
         tasks.start_soon(watch.run)
         tasks.start_soon(partial(consumer.run, handle, concurrency=3))
         await until(lambda: len(handled) == len(bodies))
-        await until(lambda: len(watch.sums) >= 20)
+        await until(lambda: len(watch.sums) >= 20, 30)
         tasks.cancel_scope.cancel()
     assert sorted(handled) == sorted(bodies)
     for nsqd in nsqds:
