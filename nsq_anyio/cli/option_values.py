@@ -30,8 +30,15 @@ class OptionValues:
 
 
 def _duration(text: str) -> float:
-    """The seconds of a Go duration; -1, with or without a unit, is what switches something off."""
-    return -1.0 if text.startswith("-") else duration(text)
+    """The seconds of a Go duration; -1, with or without a unit, is what switches something off.
+
+    :raises click.BadParameter: if it is none
+    """
+    if not text.startswith("-"):
+        return duration(text)
+    if text != "-1":
+        duration(text.removeprefix("-"))  # refuses what is no number, such as -nan
+    return -1.0
 
 
 def tls_version(text: str) -> str:

@@ -71,7 +71,16 @@ def test_a_configuration_file(tmp_path: Path, text: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("pair", ["lookupd_poll_jitter,nan", "lookupd_poll_jitter,inf", "drain_timeout,nan"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "lookupd_poll_jitter,nan",
+        "lookupd_poll_jitter,inf",
+        "drain_timeout,nan",
+        "heartbeat_interval,-nan",
+        "output_buffer_timeout,-inf",
+    ],
+)
 def test_options_of_a_consumer(pair: str) -> None:
     done = CliRunner().invoke(cli, [*TO_HTTP, f"--consumer-opt={pair}"])
     assert done.exit_code == 2
