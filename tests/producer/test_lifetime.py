@@ -227,28 +227,29 @@ async def test_the_end_waits_for_the_connection_that_what_was_refused_behind_nee
 
 
 async def test_what_was_not_begun_when_the_end_is_over_is_not_sent() -> None:
-    """nsqd reads nothing, so the writer is stuck: only what it had taken may be stored."""
+    """nsqd reads nothing, so the first body keeps the writer: only that one may be stored."""
     outcomes: list[type[nsq.PublishError]] = []
 
     async def read_nothing(connection: FakeConnection) -> None:
         await connection.identify()
         await anyio.sleep_forever()
 
-    async def publish(producer: nsq.Producer) -> None:
+    async def publish(producer: nsq.Producer, mebibytes: int) -> None:
         with pytest.raises(nsq.PublishError) as caught:
-            await producer.publish("t", b"x" * 1024 * 1024)
+            await producer.publish("t", b"x" * mebibytes * 1024 * 1024)
         outcomes.append(caught.type)
 
-    options = nsq.ProducerOptions(drain_timeout=0.05)
+    options = nsq.ProducerOptions(drain_timeout=0.05, max_msg_size=16 * 1024 * 1024)
     async with fake_nsqd(read_nothing) as fake, anyio.create_task_group() as tasks:
         async with nsq.produce(fake.address, options=options) as producer:
             await until(lambda: producer.connections)
-            for count in (16, 32):
-                for _ in range(16):
-                    tasks.start_soon(publish, producer)
-                await until(partial(is_outstanding, producer, count))
+            for mebibytes, publishes in ((16, 1), (1, 16)):
+                outstanding = producer.statistics().outstanding
+                for _ in range(publishes):
+                    tasks.start_soon(publish, producer, mebibytes)
+                await until(partial(is_outstanding, producer, outstanding + publishes))
                 await anyio.wait_all_tasks_blocked()
-    assert outcomes.count(nsq.OutcomeUnknown) == 16
+    assert outcomes.count(nsq.OutcomeUnknown) == 1
     assert outcomes.count(nsq.NotSent) == 16
 
 
