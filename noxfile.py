@@ -11,12 +11,16 @@ nox.options.download_python = "never"
 
 GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
-ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
+# A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
+ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
+BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
 UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
 # No test lasts until Java's better compiler has paid off.
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+# A signal ends a test that waits for Java, and leaves the worker to the next one.
+NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,spark]")
 
 
@@ -119,7 +123,7 @@ def spark(session: nox.Session) -> None:
     # Each worker has a JVM of its own; how fast it is gets measured without the others.
     speed = "tests/spark/jvm/test_speed.py"
     chosen = ["tests/spark", f"--ignore={speed}", "tests/test_exports.py"]
-    session.run("pytest", *chosen, "-n", "auto", "--dist", "loadfile", env=QUICK_JAVA)
+    session.run("pytest", *chosen, *BY_FILE, *NEXT_TEST_GOES_ON, env=QUICK_JAVA)
     session.run("pytest", speed)
 
 
@@ -132,7 +136,7 @@ def spark_lowest(session: nox.Session) -> None:
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
     names = ["batch", "stream", "write"]
     files = [f"tests/spark/jvm/test_{name}.py" for name in names]
-    chosen = [*files, "-k", "not embedded", "-n", "auto", "--dist", "loadfile"]
+    chosen = [*files, "-k", "not embedded", *BY_FILE, *NEXT_TEST_GOES_ON]
     session.run("pytest", *(session.posargs or chosen), env=QUICK_JAVA)
 
 

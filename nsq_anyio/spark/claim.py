@@ -10,12 +10,14 @@ lock goes with its process, however that ends.
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import logging
 import os
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidOption
@@ -39,8 +41,7 @@ class Claim:
     def __init__(self, topic: str, channel: str) -> None:
         self._topic = topic
         self._channel = channel
-        self._file: int | None = None
-        self._nsqds: set[str] = set()
+        self._locks: dict[str, _Lock | None] = {}
 
     def __reduce__(self) -> tuple[type[Claim], tuple[str, str]]:
         return Claim, (self._topic, self._channel)
@@ -51,35 +52,33 @@ class Claim:
         :raises InvalidOption: if another stream of this application reads it
         """
         for nsqd in nsqds:
-            if nsqd not in self._nsqds:
-                self._lock(nsqd)
-                self._nsqds.add(nsqd)
+            if nsqd not in self._locks:
+                self._locks[nsqd] = self._lock(nsqd)
 
     def release(self) -> None:
         """Let another stream have all of it."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-        self._nsqds.clear()
+        for lock in self._locks.values():
+            if lock is not None:
+                lock.release()
+        self._locks.clear()
 
-    def _lock(self, nsqd: str) -> None:
-        if self._file is None:
-            self._file = _opened()
-        if self._file is None:
-            return
+    def _lock(self, nsqd: str) -> _Lock | None:
+        try:
+            file = _file(_path())
+        except OSError as error:
+            _log.warning("cannot tell whether other streams read the same channel: %s", error)
+            return None
         digest = hashlib.sha256(f"{self._topic}/{self._channel}/{nsqd}".encode()).digest()
-        offset = int.from_bytes(digest[:_OFFSET_BYTES], "big")
+        lock = _Lock(file, int.from_bytes(digest[:_OFFSET_BYTES], "big"))
         give_up_at = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
-            except (BlockingIOError, PermissionError):
-                if time.monotonic() > give_up_at:
-                    break
-                time.sleep(_LOOK_EVERY)
-            else:
-                return
-        raise InvalidOption(
+        while not lock.is_taken():
+            if time.monotonic() > give_up_at:
+                raise self._is_claimed(nsqd)
+            time.sleep(_LOOK_EVERY)
+        return lock
+
+    def _is_claimed(self, nsqd: str) -> InvalidOption:
+        return InvalidOption(
             f"another stream of this application reads {self._topic}/{self._channel} from nsqd {nsqd}, and "
             "NSQ gives each message to one of the two, so that a join or union of them lacks rows: read the "
             "channel once and use its rows several times in foreachBatch; or let one query store them, and "
@@ -88,19 +87,41 @@ class Claim:
         )
 
 
-def _opened() -> int | None:
-    directory = Path(tempfile.gettempdir())
-    prefix = f"nsq-anyio-spark-{os.getuid()}-"
-    path = directory / f"{prefix}{os.getppid()}{_SUFFIX}"
-    try:
-        for other in directory.glob(f"{prefix}*{_SUFFIX}"):
-            pid = other.name.removeprefix(prefix).removesuffix(_SUFFIX)
-            if pid.isdecimal() and not _is_running(int(pid)):
-                other.unlink(missing_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        _log.warning("cannot tell whether other streams read the same channel: %s", error)
-        return None
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """One byte of a file that is locked, or to be."""
+
+    file: int
+    offset: int
+
+    def is_taken(self) -> bool:
+        """Take it, unless another process has it."""
+        try:
+            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self.offset)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def release(self) -> None:
+        fcntl.lockf(self.file, fcntl.LOCK_UN, 1, self.offset)
+
+
+def _path() -> Path:
+    return Path(tempfile.gettempdir(), f"{_prefix()}{os.getppid()}{_SUFFIX}")
+
+
+def _prefix() -> str:
+    return f"nsq-anyio-spark-{os.getuid()}-"
+
+
+@functools.cache
+def _file(path: Path) -> int:
+    # It stays open as long as the process: to close it would release the locks of all claims on it.
+    for other in path.parent.glob(f"{_prefix()}*{_SUFFIX}"):
+        pid = other.name.removeprefix(_prefix()).removesuffix(_SUFFIX)
+        if pid.isdecimal() and not _is_running(int(pid)):
+            other.unlink(missing_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _is_running(pid: int) -> bool:

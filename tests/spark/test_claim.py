@@ -138,3 +138,27 @@ def test_files_of_applications_that_have_ended_are_deleted(tmp_path: Path) -> No
     mine.release()
     found = {path.name for path in tmp_path.iterdir()}
     assert found == {names[1], "other.locks", f"nsq-anyio-spark-{os.getuid()}-{os.getpid()}.locks"}
+
+
+def test_many_claims_of_a_process_share_one_open_file() -> None:
+    claims = [Claim(new_name(), "c") for _ in range(50)]
+    before = open_files()
+    for mine in claims:
+        mine.take([NSQD])
+    assert open_files() <= before + 1
+    for mine in claims:
+        mine.release()
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_claim_that_is_released_leaves_the_others_of_its_process() -> None:
+    kept, other = Claim(new_name(), "c"), Claim(new_name(), "c")
+    for mine in (kept, other):
+        mine.take([NSQD])
+    other.release()
+    with pytest.raises(AssertionError), held_by_another(kept._topic, NSQD):
+        pytest.fail("the other one has released it")
+    kept.release()

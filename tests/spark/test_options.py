@@ -229,7 +229,7 @@ def test_option_for_reading_is_none_for_writing() -> None:
 def test_batch_read_names_the_bound_that_it_has(name: str) -> None:
     with pytest.raises(InvalidOption, match=f"{name} is for streams: bound a batch read with maxRows"):
         batch_read_options(READ | {name.lower(): "5"})
-    assert batch_read_options(READ | {"maxrows": "5"}).max_rows == 5
+    assert batch_read_options(READ | {"maxrows": "5", "drain": "true"}).max_rows == 5
 
 
 @pytest.mark.parametrize(
