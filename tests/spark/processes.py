@@ -14,7 +14,7 @@ from .nsqds import wait_until
 
 __all__ = ["Program", "parent", "running"]
 
-_LIMIT = 120.0
+_LIMIT = 240.0
 _LOG_TAIL = 16 * 1024
 
 # Linux ends the program with the tests, also when those are killed and can clean up nothing.

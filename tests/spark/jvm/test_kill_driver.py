@@ -12,7 +12,7 @@ from .faults import Fault, Point
 from .program import running_driver
 from .query import Query
 
-pytestmark = pytest.mark.timeout(170)
+pytestmark = pytest.mark.timeout(300)
 
 MESSAGES = 2_000
 

@@ -13,7 +13,7 @@ from .faults import Fault
 from .program import running_driver
 from .query import Query
 
-pytestmark = pytest.mark.timeout(170)
+pytestmark = pytest.mark.timeout(300)
 
 MESSAGES = 3_000
 

@@ -29,7 +29,7 @@ KILLS = 20 if IS_LONG else 3
 NSQDS = 4
 
 pytestmark = [
-    pytest.mark.timeout(7_200 if IS_LONG else 600),
+    pytest.mark.timeout(7_200 if IS_LONG else 1_200),
     pytest.mark.skipif(not LEDGER, reason="takes many minutes: set NSQ_ANYIO_LEDGER to short or long"),
 ]
 
