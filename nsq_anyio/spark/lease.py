@@ -96,7 +96,7 @@ def _user(path: Path) -> str:
     try:
         found = json.loads(path.read_bytes())
         return f"a query on {found['host']} (process {found['process']})"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         return "a query"  # what it says is for people alone; that it is young counts
 
 

@@ -116,7 +116,7 @@ def load_document(path: Path) -> Any:
         with naming(path):
             content = path.read_bytes()
             found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where it is nested deep
         raise SpoolDamaged(path, "is damaged: it is not JSON") from None
     if not isinstance(found, dict):
         return found

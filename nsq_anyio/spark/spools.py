@@ -21,6 +21,8 @@ from .spool_files import is_empty_of_rows
 
 __all__ = ["SpoolInfo", "clear", "delete", "sound_chunks", "spools"]
 
+_DELETED = ".deleted-"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolInfo:
@@ -99,15 +101,17 @@ def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
 
 
 def delete(info: SpoolInfo) -> None:
-    """Delete a spool with all that it holds, sound or not.
+    """Delete a spool with all that it holds, sound or not, and what earlier calls were killed over.
 
     :raises SpoolError: if it cannot be deleted, or not whole
     """
-    # In one step first, so that nobody finds half of it.
-    deleted = info.path.with_name(f".deleted-{info.uuid}-{uuid.uuid4().hex}")
+    directory = info.path.parent
     with naming(info.path):
-        info.path.rename(deleted)
-        shutil.rmtree(deleted)
+        # In one step first, so that nobody finds half of it.
+        info.path.rename(directory / f"{_DELETED}{info.uuid}-{uuid.uuid4().hex}")
+    for path in sorted(directory.glob(f"{_DELETED}*")):
+        with naming(path), suppress(FileNotFoundError):  # another process deletes it as well
+            shutil.rmtree(path)
 
 
 def _remove(directory: Path, own: tuple[str, ...]) -> None:

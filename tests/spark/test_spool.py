@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import uuid
 from collections.abc import Generator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -88,6 +89,7 @@ def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
         (b"{", "it is not JSON"),
         (b"\xff", "it is not JSON"),
         (b"", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
         (b"[]", "it is not an object"),
         (b"{}", "its checksum is wrong"),
         (b'{"format": 1}', "it lacks one of topic, channel, created"),
@@ -246,6 +248,14 @@ def test_spools_are_listed_with_what_they_hold(spool: Spool, tmp_path: Path) -> 
     assert (second.epochs, second.rows, second.bytes, second.last_written) == (0, 0, 0, None)
     assert bodies(chunk.batch for chunk in sound_chunks(first)) == [b"a", b"b", b"c", b"d", b"e"]
     assert bodies(chunk.batch for chunk in sound_chunks(second)) == []
+
+
+def test_what_a_killed_deletion_left_goes_with_the_next(spool: Spool, tmp_path: Path) -> None:
+    left = tmp_path / f".deleted-{uuid.uuid4()}-{uuid.uuid4().hex}"
+    (left / "1").mkdir(parents=True)
+    (left / "1" / "plan.json").write_text("{}", encoding="utf-8")
+    delete(spools(tmp_path)[0])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_spool_is_deleted_with_all_it_holds(spool: Spool, tmp_path: Path) -> None:

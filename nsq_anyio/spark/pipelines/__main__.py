@@ -76,7 +76,7 @@ def _value(key: str, annotation: str, text: str) -> object:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
