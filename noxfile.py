@@ -60,6 +60,15 @@ def commands(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ["tests/cli", *ON_ALL_CORES]))
 
 
+@nox.session
+def plain_streams(session: nox.Session) -> None:
+    """Run the tests of connections on AnyIO's own streams, which serve where no socket is used directly."""
+    session.install(*PACKAGE, *group("test"))
+    chosen = [f"tests/{name}" for name in ("connection", "consumer", "producer")]
+    switch = {"NSQ_ANYIO_STREAMS": "anyio"}
+    session.run("pytest", *(session.posargs or [*chosen, *NOT_ON_UVLOOP, *ON_ALL_CORES]), env=switch)
+
+
 @nox.session(venv_backend="uv")
 def lowest(session: nox.Session) -> None:
     """Run the tests that a library's older releases can break with the lowest that pyproject.toml allows."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from .event_loop import on_asyncio
+from .event_loop import continues_in_callbacks
 
 __all__ = ["AsyncioReadable"]
 
@@ -66,9 +66,9 @@ class AsyncioReadable:
         self._watched = False
 
     @classmethod
-    def on_asyncio(cls, sock: socket.socket) -> AsyncioReadable | None:
-        """One for ``sock``; None on another event loop than asyncio's, which tell of each wait."""
-        return cls(sock) if on_asyncio() else None
+    def where_possible(cls, sock: socket.socket) -> AsyncioReadable | None:
+        """One for ``sock``; None where no task can go on in a callback, so each wait is told to the loop."""
+        return cls(sock) if continues_in_callbacks() else None
 
     async def receive(self, max_bytes: int) -> bytes:
         """Wait for bytes, and return them; none at the end of the stream.

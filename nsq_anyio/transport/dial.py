@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import cast
 
 import anyio
@@ -12,6 +11,7 @@ from anyio.abc import ByteStream, SocketStream
 from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
 from ..options import Dialer
+from .event_loop import waits_for_sockets
 from .socket_stream import DirectSocketStream
 from .timed_sends import TimedSends
 
@@ -36,10 +36,9 @@ async def dial(
                 stream = await anyio.connect_unix(address.path)
             else:
                 stream = await anyio.connect_tcp(address.host, address.port)
-            # On Windows the loop's own streams wait for a socket far better than it can be waited for apart.
-            if sys.platform == "win32":
-                return TimedSends(stream, write_timeout)
-            return await DirectSocketStream.taking_over(stream, write_timeout)
+            if waits_for_sockets():
+                return await DirectSocketStream.taking_over(stream, write_timeout)
+            return TimedSends(stream, write_timeout)
     except TimeoutError:
         raise DialFailed(str(address), f"no connection within dial_timeout={timeout} s") from None
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that IDNA cannot encode

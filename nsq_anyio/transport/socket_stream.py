@@ -41,7 +41,7 @@ class DirectSocketStream(ByteStream):
         self._write_timeout = write_timeout
         self._closed = False
         self._likely_more = False
-        self._readable = AsyncioReadable.on_asyncio(sock)
+        self._readable = AsyncioReadable.where_possible(sock)
 
     @classmethod
     async def taking_over(cls, stream: SocketStream, write_timeout: float = math.inf) -> DirectSocketStream:
