@@ -24,12 +24,25 @@
     ├── HTTPError                       nsqd's or nsqlookupd's HTTP side
     │   ├── HTTPUnavailable             no answer
     │   ├── HTTPStatusError             an answer that says no
-    │   └── HTTPInvalidReply            an answer that makes no sense
+    │   ├── HTTPInvalidReply            an answer that makes no sense
+    │   └── ClusterFailed               no server did what was asked [http]
     ├── AlreadyResponded (RuntimeError) a second FIN or REQ for one message
     ├── Closed (RuntimeError)           a consumer or producer used after its block
     │   └── NotEntered (AttributeError) ... or before it
     ├── WouldDeadlock (RuntimeError)    a wait in the thread that has to do the work
-    └── Requeue, Discard                raised by handlers to say what becomes of a message
+    ├── Requeue, Discard                raised by handlers to say what becomes of a message
+    ├── ListenFailed                    a server cannot listen at its address [embedded]
+    ├── SpoolError                      a spool cannot be read or written [spark]
+    │   ├── SpoolDamaged                ... since something of it is missing or altered
+    │   ├── NumberTaken                 ... by a chunk that another attempt stored first
+    │   └── PartitionLost               ... by this attempt, as another one stores it
+    ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
+    ├── PipelineFailed                  a pipeline's query failed [spark]
+    ├── JavaMissing                     no Java, or one that is too old [spark]
+    ├── CannotWrite                     to-file cannot write an archive [cli]
+    └── DemoStalled                     the messages of the demo stopped coming [cli]
+
+A name in brackets is the part of the package that defines the exception, as its extra may not be installed.
 
 Cancellation is not in this tree and is never turned into one of these.
 """

@@ -1,7 +1,9 @@
+import ast
 import copy
 import inspect
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -142,9 +144,30 @@ def test_bases(kind: type[NSQError]) -> None:
 
 
 def test_the_docstring_draws_the_tree() -> None:
-    drawn = re.findall(r"[├└]── (\w+(?:, \w+)*)", inspect.getdoc(errors) or "")
-    names = [name for line in drawn for name in line.split(", ")]
-    assert sorted([*names, "NSQError"]) == sorted(errors.__all__)
+    lines = re.findall(r"[├└]── (\w+(?:, \w+)*)(?:.*\[(\w+)\])?", inspect.getdoc(errors) or "")
+    drawn = {name: part for names, part in lines for name in names.split(", ")}
+    assert drawn == errors_of_the_package()
+    assert sorted([*(name for name, part in drawn.items() if not part), "NSQError"]) == sorted(errors.__all__)
+
+
+def errors_of_the_package() -> dict[str, str]:
+    """The exceptions below `NSQError` in the source, each with the part that defines it, if not `errors`."""
+    package = Path(errors.__file__).parent
+    classes: dict[str, tuple[str, list[str]]] = {}
+    for path in package.rglob("*.py"):
+        part = path.relative_to(package).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name] = part, [base.id for base in node.bases if isinstance(base, ast.Name)]
+    found = {"NSQError": ""}
+    while more := {
+        name: "" if part == "errors" else part
+        for name, (part, bases) in classes.items()
+        if name not in found and found.keys() & set(bases)
+    }:
+        found |= more
+    del found["NSQError"]
+    return found
 
 
 @pytest.mark.parametrize(("error", "text", "attributes"), EXAMPLES, ids=lambda value: type(value).__name__)
