@@ -33,9 +33,9 @@
     ├── Requeue, Discard                raised by handlers to say what becomes of a message
     ├── ListenFailed                    a server cannot listen at its address [embedded]
     ├── SpoolError                      a spool cannot be read or written [spark]
-    │   ├── SpoolDamaged                ... since something of it is missing or altered
-    │   ├── NumberTaken                 ... by a chunk that another attempt stored first
-    │   └── PartitionLost               ... by this attempt, as another one stores it
+    │   ├── SpoolDamaged                something of it is missing or altered [spark]
+    │   └── PartitionLost               another attempt stores the partition [spark]
+    │       └── NumberTaken             ... and has stored this chunk first [spark]
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
     ├── PipelineFailed                  a pipeline's query failed [spark]
     ├── JavaMissing                     no Java, or one that is too old [spark]
