@@ -31,7 +31,7 @@
     │   └── NotEntered (AttributeError) ... or before it
     ├── WouldDeadlock (RuntimeError)    a wait in the thread that has to do the work
     ├── Requeue, Discard                raised by handlers to say what becomes of a message
-    ├── ListenFailed                    a server cannot listen at its address [embedded]
+    ├── ListenFailed                    a server cannot listen at its address [serving]
     ├── SpoolError                      a spool cannot be read or written [spark]
     │   ├── SpoolDamaged                something of it is missing or altered [spark]
     │   └── PartitionLost               another attempt stores the partition [spark]

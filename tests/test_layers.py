@@ -17,7 +17,7 @@ LAYERS = (
     ("errors", "names", "address", "block", "checks", "options", "events", "version", "lazy"),
     ("protocol", "policy"),
     ("transport", "http"),
-    ("connection",),
+    ("connection", "serving"),
     ("consumer", "producer"),
     ("sync",),
     ("instrumentation", "embedded", "testing", "cli", "spark"),

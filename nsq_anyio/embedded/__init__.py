@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
+from ..serving.listener import ListenFailed
 from .authorization import Authorization, AuthRequest, AuthState
-from .listener import ListenFailed
 from .nsqd import EmbeddedNsqd, nsqd
 from .nsqd_options import NsqdOptions
 from .nsqlookupd import EmbeddedNsqlookupd, NsqlookupdOptions, nsqlookupd

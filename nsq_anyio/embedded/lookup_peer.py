@@ -21,7 +21,7 @@ from anyio.abc import ByteStream
 from ..address import Address, addresses
 from ..errors import FrameTooLarge, ProtocolError
 from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
-from .listener import PEER_GONE
+from ..serving.listener import PEER_GONE
 from .nsqlookupd_session import MAGIC_V1, frame
 
 __all__ = ["HasTopics", "LookupPeers", "LookupTimes"]

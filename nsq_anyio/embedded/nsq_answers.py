@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from .http_messages import BodyError, Handler, Request, Response
+from ..serving.http_messages import BodyError, Handler, Request, Response
 
 __all__ = [
     "Arguments",

@@ -12,11 +12,11 @@ from functools import partial
 
 from ..checks import check_integer
 from ..connection.background import background_tasks
+from ..serving.http_server import serve_http
+from ..serving.listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
 from .access import auth_source
 from .broker import Broker, ChangeCallback
-from .http_server import serve_http
 from .known_channels import start_with_known_channels
-from .listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
 from .lookup_peer import LookupPeers
 from .nsq_answers import tls_required
 from .nsq_version import NSQ_VERSION

@@ -31,10 +31,10 @@ from ..protocol.client_commands import (
 from ..protocol.command_decoder import CommandDecoder
 from ..protocol.frames import FRAME_RESPONSE, HEARTBEAT, encode_frame
 from ..protocol.server_session import ServerState, encode_error
+from ..serving.listener import Remote
 from .access import Access, AuthorizationExpired
 from .broker import Broker
 from .channel import Channel
-from .listener import Remote
 from .negotiation import Negotiated, Upgrade, identify_reply, negotiate
 from .output import Output
 from .subscription import Subscription

@@ -9,10 +9,10 @@ import anyio
 from anyio.abc import SocketStream
 
 from ..errors import ProtocolError
+from ..serving.listener import PEER_GONE, Remote, linger, remote_address
 from .access import Access, AuthSource
 from .authorization import AuthRequest
 from .broker import Broker
-from .listener import PEER_GONE, Remote, linger, remote_address
 from .negotiation import Upgrade
 from .nsqd_client import NsqdClient
 from .upgrade import Layers, upgrade

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from ..errors import ServerError
 from ..names import is_valid_name
 from ..protocol.mpub_bodies import decode_bodies
+from ..serving.http_messages import BodyError, BodyTooLarge, Request, Response
 from .broker import Broker
 from .channel import Channel
-from .http_messages import BodyError, BodyTooLarge, Request, Response
 from .nsq_answers import (
     Arguments,
     Refusal,

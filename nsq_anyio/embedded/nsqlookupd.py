@@ -17,8 +17,8 @@ from anyio.abc import SocketStream
 from ..address import Address
 from ..checks import check_seconds
 from ..connection.background import background_tasks
-from .http_server import serve_http
-from .listener import (
+from ..serving.http_server import serve_http
+from ..serving.listener import (
     PEER_GONE,
     linger,
     local_port,

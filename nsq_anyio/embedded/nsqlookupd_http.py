@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..names import is_valid_name
-from .http_messages import Request, Response
+from ..serving.http_messages import Request, Response
 from .nsq_answers import (
     Arguments,
     Refusal,

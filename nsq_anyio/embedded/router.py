@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from urllib.parse import quote
 
-from .http_messages import Handler, Request, Response
+from ..serving.http_messages import Handler, Request, Response
 from .nsq_answers import Refusal, error_response
 
 __all__ = ["Router"]

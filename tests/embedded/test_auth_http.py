@@ -16,9 +16,9 @@ from nsq_anyio import embedded
 from nsq_anyio.embedded import AuthRequest, AuthState, NsqdOptions
 from nsq_anyio.embedded.auth_http import AuthServers
 from nsq_anyio.embedded.authorization import NoAuthorization
-from nsq_anyio.embedded.http_messages import Request, Response
-from nsq_anyio.embedded.http_server import serve_http
-from nsq_anyio.embedded.listener import local_port, open_listener
+from nsq_anyio.serving.http_messages import Request, Response
+from nsq_anyio.serving.http_server import serve_http
+from nsq_anyio.serving.listener import local_port, open_listener
 from tests.embedded.raw_client import raw_client, sized, until
 from tests.tls_files import TLSFiles
 

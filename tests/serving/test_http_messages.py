@@ -2,7 +2,6 @@
 
 import pytest
 
-from nsq_anyio.embedded.http_messages import BodyTooLarge, Request, RequestError, Target
 from nsq_anyio.embedded.nsq_answers import (
     Refusal,
     arguments,
@@ -10,6 +9,7 @@ from nsq_anyio.embedded.nsq_answers import (
     json_response,
     text_response,
 )
+from nsq_anyio.serving.http_messages import BodyTooLarge, Request, RequestError, Target
 
 pytestmark = pytest.mark.anyio
 
