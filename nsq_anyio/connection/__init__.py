@@ -7,20 +7,30 @@ from typing import TYPE_CHECKING
 from ..lazy import importer
 
 if TYPE_CHECKING:
-    from .connection import Connection, open_connection
+    from .connection import Connection, NoMessages
+    from .open import open_connection
     from .prepare import prepared
-    from .receiver import NoMessages, Receiver
-    from .request import Request
+    from .receiver import Receiver
+    from .request import Request, TakesAnswer
 
-__all__ = ["Connection", "NoMessages", "Receiver", "Request", "open_connection", "prepared"]
+__all__ = [
+    "Connection",
+    "NoMessages",
+    "Receiver",
+    "Request",
+    "TakesAnswer",
+    "open_connection",
+    "prepared",
+]
 
 # The embedded servers need `background` alone.
 __getattr__ = importer(
     __name__,
     {
-        ".connection": ("Connection", "open_connection"),
+        ".connection": ("Connection", "NoMessages"),
+        ".open": ("open_connection",),
         ".prepare": ("prepared",),
-        ".receiver": ("NoMessages", "Receiver"),
-        ".request": ("Request",),
+        ".receiver": ("Receiver",),
+        ".request": ("Request", "TakesAnswer"),
     },
 )

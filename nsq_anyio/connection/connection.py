@@ -3,7 +3,7 @@
 ::
 
     async with open_connection(...)     the stream's lifetime
-    ├ reader      bytes -> frames -> messages and answers
+    ├ reader      bytes -> frames -> messages and answers; never waits for users
     ├ writer      the outbox -> the stream
     └ heartbeat   ends the connection after silence
 
@@ -17,9 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 import anyio
-from anyio.abc import ByteStream
 
-from ..address import NsqdAddress
 from ..errors import ConnectionLost, HeartbeatTimeout, NSQError, PermanentRefusal, ProtocolError
 from ..options import ConnectionOptions
 from ..protocol import commands
@@ -27,28 +25,25 @@ from ..protocol.authorization import AuthReply
 from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
-from ..transport.dial import dial
 from ..transport.half_close import half_close, half_close_now
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
-from .handshake import Handshake
+from .handshake import CHUNK_SIZE, Negotiated
 from .heartbeat import watch_silence
-from .reader import read
 from .receiver import Receiver
-from .request import Request
+from .request import Request, TakesAnswer
 from .writer import Outbox, write
 
-__all__ = ["Connection", "open_connection"]
+__all__ = ["Connection", "NoMessages"]
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
 
-_LAST_WORD_TIMEOUT = 1.0
-"""Seconds for the reader to find nsqd's reason, when a send has failed first."""
+_LAST_WORD_TIMEOUT = 1.0  # seconds for the reader to find nsqd's reason, when a send has failed first
 
 
 class Connection(Generic[SourceT, MessageT]):
-    """An identified connection. Made by `open_connection`.
+    """An identified connection. Made by `open_connection` (open.py).
 
     :ivar nsqd: the address, as ``host:port`` or a path
     :ivar identity: what nsqd answered to IDENTIFY
@@ -58,23 +53,26 @@ class Connection(Generic[SourceT, MessageT]):
 
     def __init__(
         self,
-        address: NsqdAddress,
+        nsqd: str,
         options: ConnectionOptions,
-        stream: ByteStream,
+        negotiated: Negotiated,
+        session: ClientSession[TakesAnswer],
+        decoder: FrameDecoder[SourceT, MessageT],
         receiver: Receiver[SourceT, MessageT],
     ) -> None:
-        self.nsqd: str = str(address)
-        self.identity: IdentifyReply = IdentifyReply()
-        self.authorization: AuthReply | None = None
+        self.nsqd: str = nsqd
+        self.identity: IdentifyReply = negotiated.identity
+        self.authorization: AuthReply | None = negotiated.authorization
         self.outbox: Outbox = Outbox(self._commands_taken)
-        self._address = address
         self._options = options
-        self._stream = stream
-        self._received = b""
+        self._stream = negotiated.stream
+        if isinstance(self._stream, DirectSocketStream):
+            self.outbox.send_now = self._stream.send_now
+        self._received = negotiated.received
         self._receiver = receiver
-        self._session: ClientSession[Request] = ClientSession()
-        self._decoder = FrameDecoder(receiver.make_message, max_frame_size=options.max_frame_size)
-        self._last_received = 0.0
+        self._session = session
+        self._decoder = decoder
+        self._last_received = anyio.current_time()
         self._requested = 0  # requests made, and ...
         self._taken = 0  # ... how many of them the writer has taken, so that nsqd may execute them
         self._closing = False
@@ -101,24 +99,27 @@ class Connection(Generic[SourceT, MessageT]):
         """Whether the connection has ended, in whatever way."""
         return self._ended.is_set()
 
-    def request(self, command: Command, data: bytes, request: Request | None = None) -> Request:
+    def request(self, command: Command, data: bytes) -> Request:
+        """Queue a command whose answer can be awaited, as `send` does."""
+        request = Request()
+        self.send(command, data, request)
+        return request
+
+    def send(self, command: Command, data: bytes, taker: TakesAnswer) -> None:
         """Queue a command that nsqd answers; never blocks.
 
-        :param request: what takes the answer; default: a new one
+        :param taker: told the answer
         :raises ConnectionLost: if the connection has ended; nothing was sent
         :raises ProtocolError: if the command is not legal now
         """
         if self._ended.is_set():
             raise ConnectionLost(self.nsqd, "the connection has ended")
-        if request is None:
-            request = Request()
-        self._session.sending(command, request)
+        self._session.sending(command, taker)
         self._requested += 1
         if self._session.waiting == 1:
             self.outbox.put_last(data)  # it waits for a round trip; others join it in the writer's turn
         else:
             self.outbox.put(data)
-        return request
 
     async def subscribe(self, topic: str, channel: str) -> None:
         """Subscribe; messages come once RDY is raised.
@@ -161,21 +162,6 @@ class Connection(Generic[SourceT, MessageT]):
 
     # The life of the connection, driven by open_connection.
 
-    async def shake_hands(self, *, accepted_before: bool) -> None:
-        """Do the handshake on the fresh stream."""
-        source = self._receiver.arrival(anyio.current_time())
-        handshake = Handshake(
-            self._address, self._stream, self._session, self._decoder, source, self._options
-        )
-        negotiated = await handshake.run(accepted_before=accepted_before)
-        self._stream = negotiated.stream
-        if isinstance(self._stream, DirectSocketStream):
-            self.outbox.send_now = self._stream.send_now
-        self._received = negotiated.received
-        self.identity = negotiated.identity
-        self.authorization = negotiated.authorization
-        self._last_received = anyio.current_time()
-
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run reader, writer and heartbeat around a block; raise what ended them, if it was not the block."""
@@ -211,14 +197,16 @@ class Connection(Generic[SourceT, MessageT]):
             self._end(lost)
 
     async def _read(self) -> None:
-        await read(
-            self._stream,
-            self._decoder,
-            self._receiver,
-            received=self._received,
-            arrived=self._arrived,
-            handle_frames=self._handle_frames,
-        )
+        stream, decoder, receiver = self._stream, self._decoder, self._receiver
+        data = self._received or await stream.receive(CHUNK_SIZE)
+        while True:
+            self._last_received = now = anyio.current_time()
+            messages, frames = decoder.feed(data, receiver.arrival(now))
+            if messages:
+                receiver.received(messages, now)
+            if frames:
+                self._handle_frames(frames)
+            data = await stream.receive(CHUNK_SIZE)
 
     async def _write(self) -> None:
         try:
@@ -238,9 +226,6 @@ class Connection(Generic[SourceT, MessageT]):
         reason = f"nothing received for {silence:.1f} s, with a heartbeat expected every {interval} s"
         self._end(HeartbeatTimeout(self.nsqd, reason))
 
-    def _arrived(self, now: float) -> None:
-        self._last_received = now
-
     def _commands_taken(self) -> None:
         self._taken = self._requested
 
@@ -248,18 +233,18 @@ class Connection(Generic[SourceT, MessageT]):
         heartbeat_came = False
         for frame in frames:
             match self._session.received(frame):
-                case Answer(request, data):
-                    request.answer(data)
+                case Answer(taker, data):
+                    taker.answer(data)
                 case Heartbeat():
                     heartbeat_came = True
                 case ResponseFailed() as failure:
                     self._receiver.response_failed(failure)
-                case Refusal(request=request, error=error):
+                case Refusal(request=taker, error=error):
                     lost = ConnectionLost(self.nsqd, f"nsqd refused a command: {error}")
                     lost.__cause__ = error
                     error.nsqd = self.nsqd
-                    if request is not None:
-                        request.refuse(error)
+                    if taker is not None:
+                        taker.fail(error, maybe_executed=False)
                     # nsqd executes nothing after a command it refused, and closes the connection.
                     self._taken = 0
                     self._end(error if isinstance(error, PermanentRefusal) else lost)
@@ -274,10 +259,10 @@ class Connection(Generic[SourceT, MessageT]):
             return
         self._ended.set()
         lost = reason if isinstance(reason, ConnectionLost) else ConnectionLost(self.nsqd, str(reason))
-        requests = self._session.abandon()
-        first = self._requested - len(requests)
-        for place, request in enumerate(requests, start=first):
-            request.lose(lost, maybe_executed=place < self._taken)
+        takers = self._session.abandon()
+        first = self._requested - len(takers)
+        for place, taker in enumerate(takers, start=first):
+            taker.fail(lost, maybe_executed=place < self._taken)
         self.outbox.close()
         self._receiver.progressed()
         if failed:
@@ -285,36 +270,30 @@ class Connection(Generic[SourceT, MessageT]):
             self._scope.cancel()
 
 
-@asynccontextmanager
-async def open_connection(
-    address: NsqdAddress,
-    options: ConnectionOptions,
-    receiver: Receiver[SourceT, MessageT],
-    *,
-    accepted_before: bool = False,
-) -> AsyncGenerator[Connection[SourceT, MessageT]]:
-    """Dial, shake hands, and keep the connection for the length of the block.
+class NoMessages:
+    """The receiver of a connection that never subscribes."""
 
-    The block is cancelled when the connection ends by itself, and the reason is raised. Leaving the block
-    closes the stream at once; `Connection.close` before that makes sure that nsqd has handled everything.
+    def arrival(self, now: float) -> None:
+        """There are no messages to have anything in common."""
 
-    :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
-    :raises DialFailed: if the transport cannot be opened
-    :raises TLSFailed: if TLS is declined, or the two sides do not trust each other
-    :raises HandshakeFailed: if the peer does not complete the handshake
-    :raises PermanentRefusal: if nsqd refuses this client's options, or its subscription, for good
-    :raises ConnectionLost: if the connection ends before the block does
-    """
-    stream = await dial(
-        address,
-        timeout=options.dial_timeout,
-        write_timeout=options.write_timeout,
-        dialer=options.dialer,
-    )
-    try:
-        connection = Connection(address, options, stream, receiver)
-        await connection.shake_hands(accepted_before=accepted_before)
-        async with connection.running():
-            yield connection
-    finally:
-        await anyio.aclose_forcefully(stream)
+    def make_message(
+        self,
+        source: None,  # noqa: ARG002
+        timestamp: int,  # noqa: ARG002
+        attempts: int,  # noqa: ARG002
+        message_id: bytes,
+        body: bytes,  # noqa: ARG002
+        /,
+    ) -> None:
+        """Refuse it: nsqd pushes messages only after SUB."""
+        raise ProtocolError(f"nsqd pushed message {message_id!r} on a connection without a subscription")
+
+    def received(self, messages: list[None], now: float) -> None:
+        """No message gets here."""
+
+    def response_failed(self, failure: ResponseFailed) -> None:
+        """Refuse it: no FIN, REQ or TOUCH was sent."""
+        raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")
+
+    def progressed(self) -> None:
+        """Nobody waits."""

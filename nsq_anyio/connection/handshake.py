@@ -28,10 +28,12 @@ from ..transport.compressed import CompressedStream
 from ..transport.tls import start_tls
 from ..transport.tls_context import client_context, tls_options
 from .auth_secret import reveal
-from .reader import CHUNK_SIZE
-from .request import Request
+from .request import Request, TakesAnswer
 
-__all__ = ["Handshake", "Negotiated"]
+__all__ = ["CHUNK_SIZE", "Handshake", "Negotiated"]
+
+CHUNK_SIZE = 256 * 1024
+"""Bytes to ask a stream for at once; large, because each chunk costs a turn of the event loop."""
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
@@ -64,7 +66,7 @@ class Handshake(Generic[SourceT, MessageT]):
         self,
         address: NsqdAddress,
         stream: ByteStream,
-        session: ClientSession[Request],
+        session: ClientSession[TakesAnswer],
         decoder: FrameDecoder[SourceT, MessageT],
         source: SourceT,
         options: ConnectionOptions,

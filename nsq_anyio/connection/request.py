@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import anyio
 
-from ..errors import ConnectionFailed, NSQError
+from ..errors import NSQError
 
-__all__ = ["Request"]
+__all__ = ["Request", "TakesAnswer"]
+
+
+class TakesAnswer(Protocol):
+    """Holds the place of one command in the order of answers, and is told its answer.
+
+    Exactly one of the two methods is called, once, in the reader's turn: it must not block or raise.
+    """
+
+    def answer(self, data: bytes, /) -> None:
+        """Called when nsqd has executed the command."""
+        ...
+
+    def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
+        """Called when no answer will come.
+
+        :param error: the `ServerError` with which nsqd refused the command, or a `ConnectionFailed`
+        :param maybe_executed: whether nsqd may have executed the command before the connection was lost
+        """
+        ...
 
 
 class Request:
-    """The place of one command in the order of answers.
+    """A command whose answer can be awaited.
 
-    Whoever waits may be cancelled: the place stays, so that the answers to later commands never shift.
+    A task that waits may be cancelled: the place in the order of answers stays, so later answers never shift.
 
     :ivar data: the answer's data; None before the answer, and after a failure
     :ivar error: why there is no such answer: a `ServerError` with which nsqd refused the command, or a
@@ -29,20 +50,15 @@ class Request:
         self._done: anyio.Event | None = None
 
     def answer(self, data: bytes) -> None:
-        """nsqd executed the command."""
+        """As `TakesAnswer.answer`."""
         self.data = data
-        self.done()
+        self._set_done()
 
-    def refuse(self, error: NSQError) -> None:
-        """nsqd refused the command."""
+    def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
+        """As `TakesAnswer.fail`."""
         self.error = error
-        self.done()
-
-    def lose(self, error: ConnectionFailed, *, maybe_executed: bool) -> None:
-        """The connection ended before the answer."""
         self.maybe_executed = maybe_executed
-        self.error = error
-        self.done()
+        self._set_done()
 
     async def wait(self) -> bytes:
         """Wait for the answer's data.
@@ -60,7 +76,6 @@ class Request:
         assert self.data is not None  # noqa: S101 - one of the two is set before _done
         return self.data
 
-    def done(self) -> None:
-        """`data` or `error` is set; in the reader's turn: must not block, raise, or use the connection."""
+    def _set_done(self) -> None:
         if self._done is not None:
             self._done.set()

@@ -9,15 +9,15 @@ from typing import Protocol
 import anyio
 
 from ..address import NsqdAddress
-from ..connection import Connection, NoMessages, Request, open_connection
-from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
+from ..connection import Connection, NoMessages, open_connection
+from ..errors import ConnectionFailed, InvalidOption, NSQError, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter
 from ..options import ConnectionOptions, ProducerOptions
 from ..policy.reconnect import ReconnectDelay
 from .publication import Publication
 from .statistics import ProducerConnectionStatistics
 
-__all__ = ["Link", "LinkOwner"]
+__all__ = ["Link", "LinkOwner", "Sent"]
 
 
 class LinkOwner(Protocol):
@@ -44,7 +44,7 @@ class LinkOwner(Protocol):
         """There may be room again."""
         ...
 
-    def answered(self, publication: Publication, link: Link, request: Request) -> None:
+    def answered(self, publication: Publication, link: Link, request: Sent) -> None:
         """Nothing more will come for what was sent."""
         ...
 
@@ -59,19 +59,25 @@ class _Answers(NoMessages):
         self._progressed()
 
 
-class _Sent(Request):
+class Sent:
     """A publication that was sent; nobody waits for it. One object each: the collector visits thousands."""
 
-    __slots__ = ("_link", "count", "publication", "size")
+    __slots__ = ("_link", "count", "error", "maybe_executed", "publication", "size")
 
     def __init__(self, link: Link, publication: Publication, count: int, size: int) -> None:
-        super().__init__()
         self._link = link
         self.publication: Publication = publication
         self.count: int = count
         self.size: int = size
+        self.error: NSQError | None = None
+        self.maybe_executed: bool = False
 
-    def done(self) -> None:
+    def answer(self, _: bytes) -> None:
+        self._link.answered(self)
+
+    def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
+        self.error = error
+        self.maybe_executed = maybe_executed
         self._link.answered(self)
 
 
@@ -132,9 +138,9 @@ class Link:
         self._commands += 1
         publication.link = self
         publication.sent_messages = count
-        self.connection.request(command, data, _Sent(self, publication, count, size))
+        self.connection.send(command, data, Sent(self, publication, count, size))
 
-    def answered(self, sent: _Sent) -> None:
+    def answered(self, sent: Sent) -> None:
         """Nothing more will come for what was sent."""
         self.outstanding -= sent.count
         self.outstanding_bytes -= sent.size

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ..connection import Request
 from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected, ServerError
+from .link import Sent
 from .publication import Publication
 
 __all__ = ["SPLITTABLE_CODES", "Verdict", "block_ended", "certain", "rejected", "verdict"]
@@ -25,7 +25,7 @@ class Verdict(Enum):
     UNKNOWN = "stored or not"
 
 
-def verdict(request: Request, messages: int) -> Verdict:
+def verdict(request: Sent, messages: int) -> Verdict:
     """What the failure of ``request``, which carried ``messages``, means.
 
     :param request: a failed one

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..address import NsqdAddress
-from ..connection import Request
 from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected
 from ..events import Emitter, NsqdLeftOut, PublishedMessages, PublishFailed, PublishResent
 from ..options import ConnectionOptions, ProducerOptions
 from ..policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
 from .backlog import Backlog
 from .deadlines import Deadlines
-from .link import Link
+from .link import Link, Sent
 from .one_shot import OneShot, one_shot_class
 from .outcomes import Verdict, block_ended, certain, rejected, verdict
 from .publication import Publication
@@ -157,7 +156,7 @@ class Pool:
             else:
                 return
 
-    def answered(self, publication: Publication, link: Link, request: Request) -> None:
+    def answered(self, publication: Publication, link: Link, request: Sent) -> None:
         """Nothing more will come for what was sent: this is the outcome, or it is sent again."""
         publication.link = None
         error = request.error

@@ -1,0 +1,63 @@
+"""`open_connection`: from an address to a running connection, for the length of a block."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import anyio
+
+from ..address import NsqdAddress
+from ..options import ConnectionOptions
+from ..protocol.frames import FrameDecoder
+from ..protocol.session import ClientSession
+from ..transport.dial import dial
+from .connection import Connection
+from .handshake import Handshake
+from .receiver import Receiver
+from .request import TakesAnswer
+
+__all__ = ["open_connection"]
+
+SourceT = TypeVar("SourceT")
+MessageT = TypeVar("MessageT")
+
+
+@asynccontextmanager
+async def open_connection(
+    address: NsqdAddress,
+    options: ConnectionOptions,
+    receiver: Receiver[SourceT, MessageT],
+    *,
+    accepted_before: bool = False,
+) -> AsyncGenerator[Connection[SourceT, MessageT]]:
+    """Dial, shake hands, and keep the connection for the length of the block.
+
+    The block is cancelled when the connection ends by itself, and the reason is raised. Leaving the block
+    closes the stream at once; `Connection.close` before that makes sure that nsqd has handled everything.
+
+    :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
+    :raises DialFailed: if the transport cannot be opened
+    :raises TLSFailed: if TLS is declined, or the two sides do not trust each other
+    :raises HandshakeFailed: if the peer does not complete the handshake
+    :raises PermanentRefusal: if nsqd refuses this client's options, or its subscription, for good
+    :raises ConnectionLost: if the connection ends before the block does
+    """
+    stream = await dial(
+        address,
+        timeout=options.dial_timeout,
+        write_timeout=options.write_timeout,
+        dialer=options.dialer,
+    )
+    try:
+        session: ClientSession[TakesAnswer] = ClientSession()
+        decoder = FrameDecoder(receiver.make_message, max_frame_size=options.max_frame_size)
+        source = receiver.arrival(anyio.current_time())
+        handshake = Handshake(address, stream, session, decoder, source, options)
+        negotiated = await handshake.run(accepted_before=accepted_before)
+        connection = Connection(str(address), options, negotiated, session, decoder, receiver)
+        async with connection.running():
+            yield connection
+    finally:
+        await anyio.aclose_forcefully(stream)
