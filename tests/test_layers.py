@@ -39,8 +39,8 @@ FOR_ONE_EVENT_LOOP = {
     ("nsq_anyio.connection.stray", "asyncio"),
     ("nsq_anyio.transport.event_loop", "asyncio"),
     ("nsq_anyio.transport.asyncio_readable", "asyncio"),
-    ("nsq_anyio.producer.one_shot_asyncio", "asyncio"),
-    ("nsq_anyio.producer.one_shot_trio", "trio"),
+    ("nsq_anyio.producer.publication", "asyncio"),
+    ("nsq_anyio.producer.publication", "trio"),
 }
 
 

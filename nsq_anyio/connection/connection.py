@@ -271,7 +271,10 @@ class Connection(Generic[SourceT, MessageT]):
 
 
 class NoMessages:
-    """The receiver of a connection that never subscribes."""
+    """The receiver of a connection that never subscribes; ``progressed`` is as in `Receiver`."""
+
+    def __init__(self, progressed: Callable[[], None] = lambda: None) -> None:
+        self.progressed: Callable[[], None] = progressed
 
     def arrival(self, now: float) -> None:
         """There are no messages to have anything in common."""
@@ -294,6 +297,3 @@ class NoMessages:
     def response_failed(self, failure: ResponseFailed) -> None:
         """Refuse it: no FIN, REQ or TOUCH was sent."""
         raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")
-
-    def progressed(self) -> None:
-        """Nobody waits."""

@@ -18,10 +18,9 @@ from ..options import ProducerOptions
 from ..protocol import commands
 from ..protocol.session import Command
 from .bodies import batch_size
-from .one_shot import OneShot
+from .dispatcher import Dispatcher
 from .outcomes import SPLITTABLE_CODES
-from .pool import Pool
-from .publication import Publication
+from .publication import OutcomeEvent, Publication
 
 __all__ = ["Batch", "Batcher"]
 
@@ -39,7 +38,7 @@ class Batch(Publication):
 
     messages: int
     deadline: float
-    over: OneShot
+    over: OutcomeEvent
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class Batch(Publication):
         now: float,
         deadline: float,
         full_at: int,
-        new_event: Callable[[], OneShot],
+        new_event: Callable[[], OutcomeEvent],
         finished: Callable[[Batch], None],
     ) -> None:
         super().__init__(Command.MPUB, topic, b"", 0, now, deadline, new_event())
@@ -100,9 +99,9 @@ class Batch(Publication):
         self.over = self._new_event()
         return False
 
-    def split(self, refusal: PublishRejected) -> list[Publication] | None:
+    def split(self, refusal: PublishRejected, sent_messages: int) -> list[Publication] | None:
         """As `Publication.split`: nsqd stores all messages of an MPUB or none, so each may go on its own."""
-        if refusal.code not in SPLITTABLE_CODES or self.sent_messages == 1:
+        if refusal.code not in SPLITTABLE_CODES or sent_messages == 1:
             return None
         self.parts = {
             place: self._part(body, self._deadlines[place])
@@ -122,8 +121,8 @@ class Batch(Publication):
 class Batcher:
     """Gathers the publishes of all tasks into batches."""
 
-    def __init__(self, pool: Pool, options: ProducerOptions) -> None:
-        self._pool = pool
+    def __init__(self, dispatcher: Dispatcher, options: ProducerOptions) -> None:
+        self._dispatcher = dispatcher
         self._timeout = options.publish_timeout
         self._linger = options.linger
         self._max_messages = min(options.max_batch_messages, options.max_outstanding)
@@ -162,11 +161,11 @@ class Batcher:
     def leave(self, batch: Batch, place: int) -> None:
         """A caller goes: its body is taken out, unless it was handed over; then its place stays."""
         if batch.parts is not None:
-            self._pool.abandon(batch.parts[place])
+            self._dispatcher.abandon(batch.parts[place])
         elif not batch.done:
             batch.leave(place)
             if not batch.messages:
-                self._pool.abandon(batch)
+                self._dispatcher.abandon(batch)
 
     async def failed(self, batch: Batch, place: int) -> None:
         """What a caller does whose batch was not simply stored: it may still have success.
@@ -182,9 +181,9 @@ class Batcher:
             self.leave(batch, place)
             raise
         if not batch.done:
-            timed_out = self._pool.timed_out(batch)
+            timed_out = self._dispatcher.timed_out(batch)
             self.leave(batch, place)
-            self._pool.give_up(batch.topic, 1, timed_out)
+            self._dispatcher.give_up(batch.topic, 1, timed_out)
             raise timed_out
         error = batch.error if batch.parts is None else batch.parts[place].error
         if error is not None:
@@ -229,15 +228,15 @@ class Batcher:
         if self._linger:
             return now >= batch.started + self._linger
         # While one is on its way, the next one gathers: the busier nsqd is, the larger it gets.
-        return self._on_the_way.get(batch.topic, 0) < max(self._pool.connected, 1)
+        return self._on_the_way.get(batch.topic, 0) < max(len(self._dispatcher.pool.open), 1)
 
     def _begin(self, topic: str, now: float) -> Batch:
         if (full := self._gathering.get(topic)) is not None:
             self._send(full, now)
         full_at = min(self._expected.pop(topic, self._max_messages), self._max_messages)
-        batch = Batch(topic, now, now + self._timeout, full_at, self._pool.new_event, self._finished)
+        batch = Batch(topic, now, now + self._timeout, full_at, self._dispatcher.new_event, self._finished)
         self._gathering[topic] = batch
-        self._pool.watch(batch)
+        self._dispatcher.watch(batch)
         return batch
 
     def _send(self, batch: Batch, now: float) -> None:
@@ -245,7 +244,7 @@ class Batcher:
         batch.size = batch_size(batch.messages, batch.bytes)
         del self._gathering[batch.topic]
         self._on_the_way[batch.topic] = self._on_the_way.get(batch.topic, 0) + 1
-        self._pool.submit(batch, now)
+        self._dispatcher.submit(batch, now)
 
     def _expect(self, topic: str, callers: int) -> None:
         """These were just answered: when all of them are back, nobody else is worth waiting for."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected, ServerError
-from .link import Sent
-from .publication import Publication
+from .publication import Attempt, Publication
 
-__all__ = ["SPLITTABLE_CODES", "Verdict", "block_ended", "certain", "rejected", "verdict"]
+__all__ = ["SPLITTABLE_CODES", "Verdict", "answer_lost", "block_ended", "certain", "rejected", "verdict"]
 
 SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
 """Refusals of a batch that its messages may escape one by one; any other answers each of them alike."""
@@ -25,17 +24,14 @@ class Verdict(Enum):
     UNKNOWN = "stored or not"
 
 
-def verdict(request: Sent, messages: int) -> Verdict:
-    """What the failure of ``request``, which carried ``messages``, means.
-
-    :param request: a failed one
-    """
-    error = request.error
+def verdict(attempt: Attempt) -> Verdict:
+    """Return what the error of a failed attempt means."""
+    error = attempt.error
     if not isinstance(error, ServerError):
-        return Verdict.UNKNOWN if request.maybe_executed else Verdict.NOT_EXECUTED
+        return Verdict.UNKNOWN if attempt.maybe_executed else Verdict.NOT_EXECUTED
     if error.code == "E_MPUB_FAILED":
         # nsqd 1.3.0 puts the messages into its queue one by one, and stops at the first failure.
-        if messages > 1:
+        if attempt.messages > 1:
             return Verdict.UNKNOWN
     elif error.code not in _NOT_STORED:
         return Verdict.REJECTED
@@ -50,6 +46,13 @@ def rejected(error: Exception) -> PublishRejected:
     refusal = PublishRejected(error.code, error.detail)
     refusal.__cause__ = error
     return refusal
+
+
+def answer_lost(error: Exception) -> OutcomeUnknown:
+    """nsqd may have stored the message, as the caller gets it."""
+    unknown = OutcomeUnknown(f"the answer was lost: {error}")
+    unknown.__cause__ = error
+    return unknown
 
 
 def block_ended() -> NotSent:

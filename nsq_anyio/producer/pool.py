@@ -1,4 +1,4 @@
-"""The nsqds of a producer: where a publish goes, where it waits, and where it goes next."""
+"""A producer's connections, one to each nsqd, and which of them takes the next publish."""
 
 from __future__ import annotations
 
@@ -6,34 +6,31 @@ import random
 from collections.abc import Callable, Sequence
 
 import anyio
+from anyio.abc import TaskGroup
 
 from ..address import NsqdAddress
-from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected
-from ..events import Emitter, NsqdLeftOut, PublishedMessages, PublishFailed, PublishResent
+from ..connection import Connection, NoMessages, TakesAnswer, open_connection
+from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
+from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter, NsqdLeftOut
 from ..options import ConnectionOptions, ProducerOptions
 from ..policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
-from .backlog import Backlog
-from .deadlines import Deadlines
-from .link import Link, Sent
-from .one_shot import OneShot, one_shot_class
-from .outcomes import Verdict, block_ended, certain, rejected, verdict
-from .publication import Publication
-from .statistics import Counters
+from ..policy.reconnect import ReconnectDelay
+from ..protocol.session import Command
+from .statistics import ProducerConnectionStatistics
 
-__all__ = ["Pool"]
-
-_MODES: dict[str, Callable[[], RoundRobin[Link]]] = {
-    "round_robin": RoundRobin,
-    "least_outstanding": LeastOutstanding,
-    "hostpool": FailingHosts,
-    "epsilon_greedy": lambda: EpsilonGreedy(random.Random()),
-}
+__all__ = ["Pool", "ProducerConnection"]
 
 
 class Pool:
-    """Sends publications on connections with room, again if need be, until each has its outcome.
+    """The connections of a producer.
 
-    A publication is on a connection, or it waits here, in order.
+    :param changed: called when a connection has come or gone
+    :param may_send: called when a connection may have room again
+    :param fail: called with an error that no retry can mend
+    :ivar connections: one for each nsqd, connected or not
+    :ivar open: those of them that are connected now
+    :ivar lost_at: when the last of them was lost; at first, when the pool started
+    :ivar accepted: whether an nsqd has accepted the options of a connection
     """
 
     def __init__(
@@ -43,275 +40,214 @@ class Pool:
         options: ProducerOptions,
         connection_options: ConnectionOptions,
         emit: Emitter,
+        changed: Callable[[], None],
+        may_send: Callable[[], None],
         fail: Callable[[Exception], None],
     ) -> None:
+        self.options: ProducerOptions = options
+        self.connection_options: ConnectionOptions = connection_options
+        self.emit: Emitter = emit
+        self.may_send: Callable[[], None] = may_send
+        self.fail: Callable[[Exception], None] = fail
+        self.connections: list[ProducerConnection] = [ProducerConnection(nsqd, self) for nsqd in nsqds]
+        self.open: list[ProducerConnection] = []
+        self.lost_at: float = 0.0
         self.accepted: bool = False
-        self.counters: Counters = Counters()
-        self.new_event: Callable[[], OneShot] = anyio.Event
-        self.links: list[Link] = [
-            Link(address, options=options, connection_options=connection_options, emit=emit, owner=self)
-            for address in nsqds
-        ]
-        self._options = options
-        self._emit = emit
-        self._fail = fail
-        self._deadlines = Deadlines(self._expired)
-        self._live = self._deadlines.live
+        self._changed = changed
         self._hosts = _MODES[options.mode]()
-        self._tells_success = self._hosts.tracks or emit.has_hook
-        self._open: list[Link] = []
-        self._without_since = 0.0  # when the last connection was lost
-        self._backlog = Backlog()
-        self._change: anyio.Event | None = None
-        self._draining = False
-        self._ended = False
 
     @property
-    def waiting(self) -> int:
-        """How many messages wait for room or a connection."""
-        return sum(publication.messages for publication in self._backlog)
+    def tracks_success(self) -> bool:
+        """Whether `succeeded` wants to be told."""
+        return self._hosts.tracks
 
-    @property
-    def connected(self) -> int:
-        """How many connections there are."""
-        return len(self._open)
-
-    async def run(self) -> None:
-        """Keep all links connected, until cancelled."""
-        self.new_event = one_shot_class()
-        self._without_since = anyio.current_time()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._deadlines.watch)
-            tasks.start_soon(self._watch_connections)
-            for link in self.links:
-                tasks.start_soon(link.run)
-
-    # From the callers
-
-    def watch(self, publication: Publication) -> None:
-        """Let it end at its deadline, although it is not submitted yet."""
-        self._deadlines.add(publication)
-
-    def submit(self, publication: Publication, now: float) -> None:
-        """Send it, now or as soon as there is room, and again if need be, until it is done."""
-        self._deadlines.add(publication)
-        if self._backlog or not self._send(publication, now):
-            self._backlog.add(publication)
-            if not self._open:
-                self._notify()
-
-    def abandon(self, publication: Publication) -> None:
-        """Nobody waits for it any more: it is not sent, or not again. Its place among the answers stays."""
-        publication.abandoned = True
-        self._live.pop(publication, None)
-        if publication.link is None and not publication.done:
-            self._backlog.remove(publication)
-            publication.finish(None)  # nobody reads it
-        if self._draining:
-            self._notify()
-
-    def give_up(self, topic: str, messages: int, error: PublishError) -> None:
-        """Count messages that get no further, and tell of them."""
-        self.counters.count(error, messages)
-        self._emit.to_hook(PublishFailed(topic, messages, error))
-
-    def timed_out(self, publication: Publication) -> PublishError:
-        """What a caller of ``publication`` gets whose time is over."""
-        timeout = self._options.publish_timeout
-        if publication.link is not None:
-            return OutcomeUnknown(f"no answer within publish_timeout={timeout:g} s")
-        return certain(publication, NotSent(f"no room on a connection within publish_timeout={timeout:g} s"))
-
-    # From the links
-
-    def link_changed(self, link: Link) -> None:  # noqa: ARG002
-        """A connection came or went."""
-        had = bool(self._open)
-        self._open = [each for each in self.links if each.connection is not None]
-        if had and not self._open:
-            self._without_since = anyio.current_time()
-        self.progressed()
-        self._notify()
-
-    def link_failed(self, link: Link, error: Exception) -> None:
-        """No connection came about, or it was lost, or did not do what it is for."""
-        seconds = self._hosts.failed(link, anyio.current_time())
-        if seconds is not None:
-            self._emit(NsqdLeftOut(link.nsqd, seconds, error))
-
-    def link_refused(self, error: Exception) -> None:
-        """No retry can change that there is no connection."""
-        self._fail(error)
-
-    def progressed(self) -> None:
-        """There may be room: send what waits, in order."""
-        if not self._backlog:
-            return
-        now = anyio.current_time()
-        while (publication := self._backlog.first()) is not None:
-            if self._send(publication, now):
-                self._backlog.remove(publication)
-            elif publication.refusal is not None and self._open and self._all_refused(publication):
-                self._finish(publication, publication.refusal)
-            else:
-                return
-
-    def answered(self, publication: Publication, link: Link, request: Sent) -> None:
-        """Nothing more will come for what was sent: this is the outcome, or it is sent again."""
-        publication.link = None
-        error = request.error
-        if error is None:
-            if self._tells_success:
-                self._tell_success(publication, link)
-            if not publication.done:
-                self._finish(publication, None)
-            return
-        if publication.done:
-            return  # its callers were told before
-        match verdict(request, publication.sent_messages):
-            case Verdict.NOT_EXECUTED:
-                self._again(publication, link, error)
-            case Verdict.NOT_STORED:
-                self.link_failed(link, error)
-                publication.refusal = rejected(error)
-                publication.refused_by = (*publication.refused_by, link)
-                if self._all_refused(publication):
-                    self._finish(publication, publication.refusal)
-                else:
-                    self._again(publication, link, error)
-            case Verdict.REJECTED:
-                self._refused(publication, rejected(error))
-            case Verdict.UNKNOWN:
-                publication.lost = OutcomeUnknown(f"the answer was lost: {error}")
-                publication.lost.__cause__ = error
-                if self._options.resend_unknown:
-                    self._again(publication, link, error)
-                else:
-                    self._finish(publication, publication.lost)
-
-    # The end
-
-    async def drain(self) -> None:
-        """Wait until all is sent and answered, as far as there are connections."""
-        self._draining = True
-        # What was sent before and has to be sent again is worth waiting for its nsqd to come back.
-        while self._live and (self._open or self._backlog.has_returned):
-            await self._changed()
+    def start(self, tasks: TaskGroup) -> None:
+        """Keep all connections up, each in a task of its own, until cancelled."""
+        self.lost_at = anyio.current_time()
+        for connection in self.connections:
+            tasks.start_soon(connection.run)
 
     async def close(self) -> None:
-        """Send nothing more, and disconnect once nsqd has handled what was sent."""
-        self.end()
+        """Disconnect from each nsqd once it has handled what was sent."""
         async with anyio.create_task_group() as tasks:
-            for link in self.links:
-                tasks.start_soon(link.close)
+            for connection in self.connections:
+                tasks.start_soon(connection.close)
 
-    def end(self) -> None:
-        """Send nothing more: whoever waits for a place on a connection learns that it is over."""
-        self._ended = True
-        for publication in list(self._backlog):
-            self._finish(publication, block_ended())
+    def pick(
+        self, messages: int, size: int, now: float, refused_by: Sequence[ProducerConnection]
+    ) -> ProducerConnection | None:
+        """Choose the connection for ``messages`` of ``size`` bytes in all; None if none has room now.
 
-    # Sending
+        :param refused_by: the connections not to choose from
+        """
+        connections = self.open
+        if refused_by:
+            connections = [each for each in connections if each not in refused_by]
+        if not connections:
+            return None
+        if len(self.connections) > 1:
+            return self._hosts.pick(connections, messages, size, now)
+        return connections[0] if connections[0].has_room(messages, size) else None
 
-    def _send(self, publication: Publication, now: float) -> bool:
-        """Send it on the connection that the mode picks; False if there is none with room."""
-        hosts = self._open
-        if publication.refused_by:
-            hosts = [link for link in hosts if link not in publication.refused_by]
-        if not hosts:
-            return False
-        count, size = publication.messages, publication.size
-        if len(self.links) > 1:
-            link = self._hosts.pick(hosts, count, size, now)
-        else:
-            link = hosts[0] if hosts[0].has_room(count, size) else None
-        if link is None:
-            return False
-        publication.sent_at = now
-        link.send(publication)
-        return True
+    def succeeded(self, connection: ProducerConnection, seconds: float, now: float) -> None:
+        """Note that a publish was stored, and how long its answer took."""
+        self._hosts.succeeded(connection, seconds, now)
 
-    def _all_refused(self, publication: Publication) -> bool:
-        """Whether no connected nsqd is left that has not said that it cannot store it."""
-        return all(link in publication.refused_by for link in self._open)
+    def failed(self, connection: ProducerConnection, error: Exception) -> None:
+        """Note that an nsqd could not be reached, was lost, or did not store or answer a publish."""
+        seconds = self._hosts.failed(connection, anyio.current_time())
+        if seconds is not None:
+            self.emit(NsqdLeftOut(connection.nsqd, seconds, error))
 
-    def _refused(self, publication: Publication, refusal: PublishRejected) -> None:
-        parts = publication.split(refusal)
-        if parts is None:
-            self._finish(publication, refusal)
-            return
-        self._live.pop(publication, None)
-        for part in parts:
-            self._deadlines.add(part)
-            self._put_back(part)
+    def changed(self) -> None:
+        """Note that a connection has come or gone."""
+        was_open = bool(self.open)
+        self.open = [each for each in self.connections if each.current is not None]
+        if was_open and not self.open:
+            self.lost_at = anyio.current_time()
+        self._changed()
 
-    def _again(self, publication: Publication, link: Link, error: Exception) -> None:
-        if publication.abandoned:
-            publication.finish(None)  # nobody reads it
-            return
-        if not self._ended:
-            self.counters.resent += publication.messages
-            self._emit.to_hook(PublishResent(link.nsqd, publication.topic, publication.messages, error))
-        self._put_back(publication)
+    def why_not_open(self) -> str:
+        """Say for each nsqd why it is not connected."""
+        return "; ".join(
+            str(each.last_error or f"nsqd {each.nsqd}: not connected yet") for each in self.connections
+        )
 
-    def _put_back(self, publication: Publication) -> None:
-        """Let one be sent again: when all that its connection, which is ending, carried has come back."""
-        if self._ended:
-            self._finish(publication, block_ended())
-        else:
-            self._backlog.add_returned(publication)
 
-    def _finish(self, publication: Publication, error: PublishError | None) -> None:
-        self._live.pop(publication, None)
-        if error is not None:
-            self._backlog.remove(publication)
-            error = certain(publication, error)
-            if publication.messages:
-                self.give_up(publication.topic, publication.messages, error)
-        publication.finish(error)
-        if self._draining:
-            self._notify()
+class ProducerConnection:
+    """A producer's connection to one nsqd: it reconnects when it is lost, and bounds what is outstanding.
 
-    def _tell_success(self, publication: Publication, link: Link) -> None:
-        now = anyio.current_time()
-        seconds = now - publication.sent_at
-        self._hosts.succeeded(link, seconds, now)
-        if self._emit.has_hook:
-            event = PublishedMessages(link.nsqd, publication.topic, publication.sent_messages, seconds)
-            self._emit.to_hook(event)
+    :ivar current: the connection to publish on; None while there is none
+    :ivar last_error: why there was none last
+    :ivar outstanding: messages that wait for an answer
+    :ivar outstanding_bytes: the bytes of their commands
+    :ivar published: messages that nsqd has confirmed
+    """
 
-    # Time
+    def __init__(self, address: NsqdAddress, pool: Pool) -> None:
+        options = pool.options
+        self.nsqd: str = str(address)
+        self.current: Connection[None, None] | None = None
+        self.last_error: Exception | None = None
+        self.outstanding: int = 0
+        self.outstanding_bytes: int = 0
+        self.published: int = 0
+        self._address = address
+        self._pool = pool
+        self._emit = pool.emit
+        self._max_outstanding = options.max_outstanding
+        self._max_outstanding_bytes = options.max_outstanding_bytes
+        self._reconnect = ReconnectDelay(options.reconnect_delay, options.max_reconnect_delay)
+        self._commands = 0
+        self._closing = anyio.Event()
+        self._rng = random.Random()
 
-    def _expired(self, publication: Publication, now: float) -> None:
-        error = self.timed_out(publication)
-        if publication.link is not None:
-            self.link_failed(publication.link, error)
-        if publication.expire(now):
-            self._finish(publication, error)
+    def has_room(self, messages: int, size: int) -> bool:
+        """Whether ``messages`` of ``size`` bytes in all may be sent now; a command alone always fits."""
+        outstanding = self.outstanding
+        return self.current is not None and (
+            outstanding == 0
+            or (
+                outstanding + messages <= self._max_outstanding
+                and self.outstanding_bytes + size <= self._max_outstanding_bytes
+            )
+        )
 
-    async def _watch_connections(self) -> None:
-        """Give up what waits when there is no connection for ``connect_timeout``."""
-        timeout = self._options.connect_timeout
-        while True:
-            publication = self._backlog.first()
-            if self._open or publication is None:
-                await self._changed()
-                continue
-            remaining = max(self._without_since, publication.started) + timeout - anyio.current_time()
-            if remaining > 0:
-                with anyio.move_on_after(remaining):
-                    await self._changed()
-                continue
-            reasons = (str(link.last_error or f"nsqd {link.nsqd}: not connected yet") for link in self.links)
-            text = f"no connection within connect_timeout={timeout} s: {'; '.join(reasons)}"
-            self._finish(publication, NotSent(text))
+    def send(self, command: Command, data: bytes, messages: int, taker: TakesAnswer) -> None:
+        """Queue a command that publishes ``messages``. `has_room` has to be asked first.
 
-    def _notify(self) -> None:
-        if self._change is not None:
-            self._change.set()
-            self._change = None
+        :param taker: told the answer; `answered` has to be called then
+        """
+        assert self.current is not None  # noqa: S101 - `has_room` was asked
+        self.outstanding += messages
+        self.outstanding_bytes += len(data)
+        self._commands += 1
+        self.current.send(command, data, taker)
 
-    async def _changed(self) -> None:
-        if self._change is None:
-            self._change = anyio.Event()
-        await self._change.wait()
+    def answered(self, messages: int, size: int, *, stored: bool) -> None:
+        """Note that the answer to a command of ``size`` bytes has come, or will not come any more."""
+        self.outstanding -= messages
+        self.outstanding_bytes -= size
+        if stored:
+            self.published += messages
+
+    def snapshot(self) -> ProducerConnectionStatistics:
+        """Return what it has done so far."""
+        current = self.current
+        return ProducerConnectionStatistics(
+            nsqd=self.nsqd,
+            connected=current is not None,
+            identity=None if current is None else current.identity,
+            authorization=None if current is None else current.authorization,
+            outstanding=self.outstanding,
+            outstanding_bytes=self.outstanding_bytes,
+            published=self.published,
+            commands=self._commands,
+        )
+
+    async def run(self) -> None:
+        """Connect and stay connected, until `close` or a permanent refusal."""
+        while not self._closing.is_set():
+            connected_at: float | None = None
+            try:
+                async with open_connection(
+                    self._address,
+                    self._pool.connection_options,
+                    NoMessages(self._progressed),
+                    accepted_before=self._pool.accepted,
+                ) as connection:
+                    self._pool.accepted = True
+                    connected_at = anyio.current_time()
+                    self._emit(Connected(self.nsqd, connection.identity.version))
+                    self._use(connection)
+                    try:
+                        await self._closing.wait()
+                    finally:
+                        self._use(None)
+            except (InvalidOption, PermanentRefusal, TLSFailed) as error:
+                self.last_error = error
+                self._emit(ConnectFailed(self.nsqd, error, None))
+                self._pool.fail(error)
+                return
+            except ConnectionFailed as error:
+                self.last_error = error
+                lasted = 0.0 if connected_at is None else anyio.current_time() - connected_at
+                delay = self._reconnect.after(lasted, self._rng)
+                happened = ConnectFailed if connected_at is None else Disconnected
+                self._emit(happened(self.nsqd, error, delay))
+                self._pool.failed(self, error)
+                with anyio.move_on_after(delay):
+                    await self._closing.wait()
+
+    async def close(self) -> None:
+        """Wait until nsqd has handled all that was sent, and disconnect."""
+        connection = self.current
+        confirmed = False
+        try:
+            if connection is not None:
+                self._use(None)
+                await connection.close()
+                confirmed = True
+        except ConnectionFailed as error:
+            self._emit(Disconnected(self.nsqd, error, None))
+        finally:
+            if connection is not None:
+                self._emit(ConnectionClosed(self.nsqd, confirmed))
+            self._closing.set()
+
+    def _use(self, connection: Connection[None, None] | None) -> None:
+        self.current = connection
+        self._pool.changed()
+
+    def _progressed(self) -> None:
+        if self.current is not None and self.current.ended:
+            self._use(None)
+        self._pool.may_send()
+
+
+_MODES: dict[str, Callable[[], RoundRobin[ProducerConnection]]] = {
+    "round_robin": RoundRobin,
+    "least_outstanding": LeastOutstanding,
+    "hostpool": FailingHosts,
+    "epsilon_greedy": lambda: EpsilonGreedy(random.Random()),
+}

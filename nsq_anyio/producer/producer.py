@@ -18,7 +18,7 @@ from ..protocol import commands
 from ..protocol.session import Command
 from .batch import Batcher
 from .bodies import Body, check_bodies, check_body, check_defer
-from .pool import Pool
+from .dispatcher import Dispatcher
 from .publication import Publication
 from .statistics import ProducerStatistics
 
@@ -43,38 +43,43 @@ class Producer:
     ) -> None:
         self._options = options
         self._timeout = options.publish_timeout
+        self._max_msg_size = options.max_msg_size
         self._background = Background(self._run, self._shut_down)
-        self._pool = Pool(
+        self._dispatcher = Dispatcher(
             nsqds,
             options=options,
             connection_options=connection,
             emit=Emitter("nsq_anyio.producer", on_event),
             fail=self._background.fail,
         )
-        self._batcher = Batcher(self._pool, options) if options.coalesce else None
+        self._pool = self._dispatcher.pool
+        self._batcher = Batcher(self._dispatcher, options) if options.coalesce else None
         self._topics: set[str] = set()  # that were checked
         self._closed = False
 
     def __repr__(self) -> str:
-        links = ", ".join(f"{link.nsqd} {'up' if link.connection else 'down'}" for link in self._pool.links)
-        return f"<Producer {'closed' if self._closed else links}>"
+        connections = ", ".join(
+            f"{connection.nsqd} {'up' if connection.current else 'down'}"
+            for connection in self._pool.connections
+        )
+        return f"<Producer {'closed' if self._closed else connections}>"
 
     @property
     def connections(self) -> tuple[str, ...]:
         """The addresses of the nsqds that this producer is connected to now."""
-        return tuple(link.nsqd for link in self._pool.links if link.connection)
+        return tuple(connection.nsqd for connection in self._pool.connections if connection.current)
 
     def statistics(self) -> ProducerStatistics:
         """A snapshot of the counters, over all connections since the block began."""
-        links = [link.snapshot() for link in self._pool.links]
+        connections = [connection.snapshot() for connection in self._pool.connections]
         return ProducerStatistics(
-            connections=self._pool.connected,
-            outstanding=sum(link.outstanding for link in links),
-            outstanding_bytes=sum(link.outstanding_bytes for link in links),
-            waiting=self._pool.waiting + (self._batcher.waiting if self._batcher else 0),
-            published=sum(link.published for link in links),
-            per_connection=tuple(links),
-            **dataclasses.asdict(self._pool.counters),
+            connections=len(self._pool.open),
+            outstanding=sum(each.outstanding for each in connections),
+            outstanding_bytes=sum(each.outstanding_bytes for each in connections),
+            waiting=self._dispatcher.waiting + (self._batcher.waiting if self._batcher else 0),
+            published=sum(each.published for each in connections),
+            per_connection=tuple(connections),
+            **dataclasses.asdict(self._dispatcher.counters),
         )
 
     async def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
@@ -96,7 +101,10 @@ class Producer:
         """
         if type(topic) is not str or topic not in self._topics:
             self._check_new(topic)
-        data = check_body(body, self._options)
+        if type(body) is bytes and 0 < len(body) <= self._max_msg_size:
+            data = body
+        else:
+            data = check_body(body, self._options)  # converts it, or says what is wrong with it
         if defer is not None:
             milliseconds = check_defer(defer, self._options)
             await self._publish(Command.DPUB, topic, commands.dpub(topic, milliseconds, data), 1)
@@ -127,14 +135,15 @@ class Producer:
     async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> None:
         if self._closed:
             raise _closed()
-        pool = self._pool
+        dispatcher = self._dispatcher
         now = anyio.current_time()
-        publication = Publication(command, topic, data, messages, now, now + self._timeout, pool.new_event())
-        pool.submit(publication, now)
+        over = dispatcher.new_event()
+        publication = Publication(command, topic, data, messages, now, now + self._timeout, over)
+        dispatcher.submit(publication, now)
         try:
             await publication.over.wait()
         except BaseException:
-            pool.abandon(publication)
+            dispatcher.abandon(publication)
             raise
         if publication.error is not None:
             raise publication.error
@@ -153,7 +162,7 @@ class Producer:
 
     async def _run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._pool.run)
+            tasks.start_soon(self._dispatcher.run)
             if self._batcher:
                 tasks.start_soon(self._batcher.run)
 
@@ -165,11 +174,12 @@ class Producer:
         timeout = options.cancelled_drain_timeout if cancelled else options.drain_timeout
         try:
             with anyio.move_on_after(timeout) as scope:
-                await self._pool.drain()
+                await self._dispatcher.drain()
             with anyio.CancelScope(deadline=scope.deadline):
+                self._dispatcher.end()
                 await self._pool.close()
         finally:
-            self._pool.end()  # whatever has cut this short, nobody waits for what is not sent any more
+            self._dispatcher.end()  # whatever has cut this short, nobody waits for what is not sent any more
 
 
 def _closed() -> Closed:

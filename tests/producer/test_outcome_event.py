@@ -6,7 +6,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from nsq_anyio.producer.one_shot import OneShot, one_shot_class
+from nsq_anyio.producer.publication import OutcomeEvent, outcome_event_class
 from nsq_anyio.transport.event_loop import on_asyncio
 
 pytestmark = pytest.mark.anyio
@@ -14,7 +14,8 @@ pytestmark = pytest.mark.anyio
 
 async def test_each_event_loop_has_its_own(anyio_backend_name: str) -> None:
     assert on_asyncio() == (anyio_backend_name == "asyncio")
-    assert one_shot_class().__name__ == ("AsyncioOneShot" if on_asyncio() else "TrioOneShot")
+    expected = "nsq_anyio.producer.publication" if on_asyncio() else "trio"
+    assert outcome_event_class().__module__ == expected
 
 
 def test_outside_of_an_event_loop_it_is_not_asyncio() -> None:
@@ -22,7 +23,7 @@ def test_outside_of_an_event_loop_it_is_not_asyncio() -> None:
 
 
 async def test_all_that_wait_are_woken_in_their_order() -> None:
-    event, woken = one_shot_class()(), list[int]()
+    event, woken = outcome_event_class()(), list[int]()
 
     async def wait(number: int) -> None:
         await event.wait()
@@ -39,7 +40,7 @@ async def test_all_that_wait_are_woken_in_their_order() -> None:
 
 
 async def test_whoever_comes_later_does_not_wait_but_lets_others_run() -> None:
-    event, turns = one_shot_class()(), list[str]()
+    event, turns = outcome_event_class()(), list[str]()
     event.set()
 
     async def other() -> None:
@@ -52,7 +53,7 @@ async def test_whoever_comes_later_does_not_wait_but_lets_others_run() -> None:
 
 
 async def test_whoever_comes_later_can_be_cancelled() -> None:
-    event = one_shot_class()()
+    event = outcome_event_class()()
     event.set()
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -61,7 +62,7 @@ async def test_whoever_comes_later_can_be_cancelled() -> None:
 
 
 async def test_one_that_is_cancelled_leaves_the_others() -> None:
-    event = one_shot_class()()
+    event = outcome_event_class()()
     scope = anyio.CancelScope()
 
     async def cancelled() -> None:
@@ -80,10 +81,10 @@ async def test_one_that_is_cancelled_leaves_the_others() -> None:
 
 @pytest.mark.parametrize("set_first", [True, False])
 async def test_set_and_cancelled_in_one_turn(set_first: bool) -> None:
-    event = one_shot_class()()
+    event = outcome_event_class()()
     scope = anyio.CancelScope()
 
-    async def wait(event: OneShot) -> None:
+    async def wait(event: OutcomeEvent) -> None:
         with scope:
             await event.wait()
 

@@ -1,0 +1,298 @@
+"""Sends publications, again if need be, until each has its outcome."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import anyio
+
+from ..address import NsqdAddress
+from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected
+from ..events import Emitter, PublishedMessages, PublishFailed, PublishResent
+from ..options import ConnectionOptions, ProducerOptions
+from .outcomes import Verdict, answer_lost, block_ended, certain, rejected, verdict
+from .pool import Pool, ProducerConnection
+from .publication import Attempt, OutcomeEvent, Publication, outcome_event_class
+from .statistics import Counters
+
+__all__ = ["Dispatcher"]
+
+_RESOLUTION = 0.01
+"""Seconds by which a deadline may be noticed late, so that those close to each other are looked at once."""
+
+
+class Dispatcher:
+    """Brings each publication to an nsqd.
+
+    A publication without an outcome has an attempt on a connection, or it waits here for room on one: first
+    those that were sent before, in the order of sending, then the others, in the order of submission.
+    """
+
+    def __init__(
+        self,
+        nsqds: Sequence[NsqdAddress],
+        *,
+        options: ProducerOptions,
+        connection_options: ConnectionOptions,
+        emit: Emitter,
+        fail: Callable[[Exception], None],
+    ) -> None:
+        self.counters: Counters = Counters()
+        self.new_event: Callable[[], OutcomeEvent] = anyio.Event
+        self.pool: Pool = Pool(
+            nsqds,
+            options=options,
+            connection_options=connection_options,
+            emit=emit,
+            changed=self._connections_changed,
+            may_send=self._send_waiting,
+            fail=fail,
+        )
+        self._options = options
+        self._emit = emit
+        self._reports_success = self.pool.tracks_success or emit.has_hook
+        self._take_answer = self._answered
+        self._live: dict[Publication, None] = {}
+        self._first_deadline = math.inf  # that `_watch_deadlines` waits for
+        self._earlier_deadline = anyio.Event()
+        self._returned: OrderedDict[Publication, None] = OrderedDict()  # these two wait for room; ...
+        self._fresh: OrderedDict[Publication, None] = OrderedDict()  # ... these were not sent before
+        self._change: anyio.Event | None = None
+        self._draining = False
+        self._ended = False
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for room or a connection."""
+        return sum(publication.messages for publication in chain(self._returned, self._fresh))
+
+    async def run(self) -> None:
+        """Keep the connections up, and watch the publications' time, until cancelled."""
+        self.new_event = outcome_event_class()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch_deadlines)
+            tasks.start_soon(self._watch_connections)
+            self.pool.start(tasks)
+
+    # From the callers
+
+    def watch(self, publication: Publication) -> None:
+        """Let it end at its deadline, although it is not submitted yet."""
+        self._live[publication] = None
+        if publication.deadline < self._first_deadline:  # rare: nearly all have the same timeout
+            self._first_deadline = publication.deadline
+            self._earlier_deadline.set()
+
+    def submit(self, publication: Publication, now: float) -> None:
+        """Send it, now or as soon as there is room, and again if need be, until it is done."""
+        self.watch(publication)
+        if self._returned or self._fresh or not self._send(publication, now):
+            self._fresh[publication] = None
+            if not self.pool.open:
+                self._notify()
+
+    def abandon(self, publication: Publication) -> None:
+        """Nobody waits for it any more: it is not sent, or not again. Its place among the answers stays."""
+        publication.abandoned = True
+        self._live.pop(publication, None)
+        if publication.attempt is None and not publication.done:
+            self._stop_waiting(publication)
+            publication.finish(None)  # nobody reads it
+        if self._draining:
+            self._notify()
+
+    def give_up(self, topic: str, messages: int, error: PublishError) -> None:
+        """Count messages that get no further, and tell of them."""
+        self.counters.count(error, messages)
+        self._emit.to_hook(PublishFailed(topic, messages, error))
+
+    def timed_out(self, publication: Publication) -> PublishError:
+        """Return what a caller of ``publication`` gets whose time is over."""
+        timeout = self._options.publish_timeout
+        if publication.attempt is not None:
+            return OutcomeUnknown(f"no answer within publish_timeout={timeout:g} s")
+        return certain(publication, NotSent(f"no room on a connection within publish_timeout={timeout:g} s"))
+
+    # The end
+
+    async def drain(self) -> None:
+        """Wait until all is sent and answered, as far as there are connections."""
+        self._draining = True
+        # What was sent before and has to be sent again is worth waiting for its nsqd to come back.
+        while self._live and (self.pool.open or self._returned):
+            await self._changed()
+
+    def end(self) -> None:
+        """Send nothing more: the callers of what waits for room learn that the block has ended."""
+        self._ended = True
+        for publication in [*self._returned, *self._fresh]:
+            self._finish(publication, block_ended())
+
+    # Sending
+
+    def _send(self, publication: Publication, now: float) -> bool:
+        """Send it on the connection that the pool picks; False if none has room."""
+        connection = self.pool.pick(publication.messages, publication.size, now, publication.refused_by)
+        if connection is None:
+            return False
+        command, data = publication.encode()
+        attempt = publication.attempt = Attempt(publication, connection, len(data), now, self._take_answer)
+        connection.send(command, data, attempt.messages, attempt)
+        return True
+
+    def _send_waiting(self) -> None:
+        """Send what waits, in order, as far as there is room."""
+        if not (self._returned or self._fresh):
+            return
+        now = anyio.current_time()
+        while (publication := self._first_waiting()) is not None:
+            if self._send(publication, now):
+                self._stop_waiting(publication)
+            elif publication.refusal is not None and self.pool.open and self._all_refused(publication):
+                self._finish(publication, publication.refusal)
+            else:
+                return
+
+    def _first_waiting(self) -> Publication | None:
+        return next(chain(self._returned, self._fresh), None)
+
+    def _stop_waiting(self, publication: Publication) -> None:
+        self._returned.pop(publication, None)
+        self._fresh.pop(publication, None)
+
+    # Answers
+
+    def _answered(self, attempt: Attempt) -> None:
+        """Take nsqd's answer, or that none will come: the outcome, unless the publication is sent again."""
+        publication, connection, error = attempt.publication, attempt.connection, attempt.error
+        connection.answered(attempt.messages, attempt.size, stored=error is None)
+        publication.attempt = None
+        if error is None:
+            if self._reports_success:
+                self._report_success(attempt)
+            if not publication.done:
+                self._finish(publication, None)
+            return
+        if publication.done:
+            return  # its callers were told before
+        match verdict(attempt):
+            case Verdict.NOT_EXECUTED:
+                self._again(publication, connection, error)
+            case Verdict.NOT_STORED:
+                self.pool.failed(connection, error)
+                publication.refusal = rejected(error)
+                publication.refused_by = (*publication.refused_by, connection)
+                if self._all_refused(publication):
+                    self._finish(publication, publication.refusal)
+                else:
+                    self._again(publication, connection, error)
+            case Verdict.REJECTED:
+                self._refused(publication, rejected(error), attempt.messages)
+            case Verdict.UNKNOWN:
+                publication.lost = answer_lost(error)
+                if self._options.resend_unknown:
+                    self._again(publication, connection, error)
+                else:
+                    self._finish(publication, publication.lost)
+
+    def _report_success(self, attempt: Attempt) -> None:
+        now = anyio.current_time()
+        seconds = now - attempt.sent_at
+        self.pool.succeeded(attempt.connection, seconds, now)
+        if self._emit.has_hook:
+            topic = attempt.publication.topic
+            self._emit.to_hook(PublishedMessages(attempt.connection.nsqd, topic, attempt.messages, seconds))
+
+    def _all_refused(self, publication: Publication) -> bool:
+        """Whether no connected nsqd is left that has not said that it cannot store it."""
+        return all(connection in publication.refused_by for connection in self.pool.open)
+
+    def _refused(self, publication: Publication, refusal: PublishRejected, messages: int) -> None:
+        parts = publication.split(refusal, messages)
+        if parts is None:
+            self._finish(publication, refusal)
+            return
+        self._live.pop(publication, None)
+        for part in parts:
+            self.watch(part)
+            self._put_back(part)
+
+    def _again(self, publication: Publication, connection: ProducerConnection, error: Exception) -> None:
+        if publication.abandoned:
+            publication.finish(None)  # nobody reads it
+            return
+        if not self._ended:
+            self.counters.resent += publication.messages
+            self._emit.to_hook(PublishResent(connection.nsqd, publication.topic, publication.messages, error))
+        self._put_back(publication)
+
+    def _put_back(self, publication: Publication) -> None:
+        """Let one be sent again: when all that its connection, which is ending, carried has come back."""
+        if self._ended:
+            self._finish(publication, block_ended())
+        else:
+            self._returned[publication] = None
+
+    def _finish(self, publication: Publication, error: PublishError | None) -> None:
+        self._live.pop(publication, None)
+        if error is not None:
+            self._stop_waiting(publication)
+            error = certain(publication, error)
+            if publication.messages:
+                self.give_up(publication.topic, publication.messages, error)
+        publication.finish(error)
+        if self._draining:
+            self._notify()
+
+    # Time
+
+    async def _watch_deadlines(self) -> None:
+        """Expire publications: one task for all, as a timer for each would cost more than all else."""
+        while True:
+            self._earlier_deadline = anyio.Event()
+            now = anyio.current_time()
+            for publication in [each for each in self._live if each.deadline <= now]:
+                self._expire(publication, now)
+            self._first_deadline = min((each.deadline for each in self._live), default=math.inf)
+            with anyio.move_on_after(max(self._first_deadline - now, _RESOLUTION)):
+                await self._earlier_deadline.wait()
+
+    def _expire(self, publication: Publication, now: float) -> None:
+        error = self.timed_out(publication)
+        if publication.attempt is not None:
+            self.pool.failed(publication.attempt.connection, error)
+        if publication.expire(now):
+            self._finish(publication, error)
+
+    async def _watch_connections(self) -> None:
+        """Give up what waits when there is no connection for ``connect_timeout``."""
+        timeout = self._options.connect_timeout
+        while True:
+            publication = self._first_waiting()
+            if self.pool.open or publication is None:
+                await self._changed()
+                continue
+            remaining = max(self.pool.lost_at, publication.started) + timeout - anyio.current_time()
+            if remaining > 0:
+                with anyio.move_on_after(remaining):
+                    await self._changed()
+                continue
+            why = self.pool.why_not_open()
+            self._finish(publication, NotSent(f"no connection within connect_timeout={timeout} s: {why}"))
+
+    def _connections_changed(self) -> None:
+        self._send_waiting()
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._change is not None:
+            self._change.set()
+            self._change = None
+
+    async def _changed(self) -> None:
+        if self._change is None:
+            self._change = anyio.Event()
+        await self._change.wait()
