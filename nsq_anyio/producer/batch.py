@@ -31,14 +31,23 @@ class Batch(Publication):
     :ivar bytes: of the bodies, in sum
     :ivar full_at: the number of messages at which it is sent without further wait
     :ivar gathering: whether more may join
-    :ivar parts: once nsqd has refused the whole: what each place is published as on its own
+    :ivar parts: once nsqd has refused the whole: what each index is published as on its own
     """
 
-    __slots__ = ("_bodies", "_deadlines", "_finished", "_new_event", "bytes", "full_at", "gathering", "parts")
+    __slots__ = (
+        "_bodies",
+        "_completed",
+        "_deadlines",
+        "_new_event",
+        "bytes",
+        "full_at",
+        "gathering",
+        "parts",
+    )
 
     messages: int
     deadline: float
-    over: OutcomeEvent
+    event: OutcomeEvent
 
     def __init__(
         self,
@@ -47,7 +56,7 @@ class Batch(Publication):
         deadline: float,
         full_at: int,
         new_event: Callable[[], OutcomeEvent],
-        finished: Callable[[Batch], None],
+        completed: Callable[[Batch], None],
     ) -> None:
         super().__init__(Command.MPUB, topic, b"", 0, now, deadline, new_event())
         self.bytes: int = 0
@@ -57,10 +66,10 @@ class Batch(Publication):
         self._bodies: list[bytes | None] = []
         self._deadlines: list[float] = []
         self._new_event = new_event
-        self._finished = finished
+        self._completed = completed
 
     def add(self, body: bytes, deadline: float) -> int:
-        """Let a caller join; its place."""
+        """Let a caller join; its index."""
         bodies = self._bodies
         bodies.append(body)
         self._deadlines.append(deadline)
@@ -68,17 +77,17 @@ class Batch(Publication):
         self.bytes += len(body)
         return len(bodies) - 1
 
-    def leave(self, place: int) -> None:
+    def leave(self, index: int) -> None:
         """Take a caller out: its body is not sent, or not again."""
-        body = self._bodies[place]
+        body = self._bodies[index]
         assert body is not None  # noqa: S101 - each caller leaves once
-        self._bodies[place] = None
+        self._bodies[index] = None
         self.messages -= 1
         self.bytes -= len(body)
 
-    def deadline_at(self, place: int) -> float:
+    def deadline_at(self, index: int) -> float:
         """When that caller stops waiting."""
-        return self._deadlines[place]
+        return self._deadlines[index]
 
     def encode(self) -> tuple[Command, bytes]:
         """As `Publication.encode`."""
@@ -87,16 +96,16 @@ class Batch(Publication):
             return Command.PUB, commands.pub(self.topic, bodies[0])
         return Command.MPUB, commands.mpub(self.topic, bodies)
 
-    def finish(self, error: PublishError | None) -> None:
-        """As `Publication.finish`."""
-        super().finish(error)
-        self._finished(self)
+    def complete(self, error: PublishError | None) -> None:
+        """As `Publication.complete`."""
+        super().complete(error)
+        self._completed(self)
 
     def expire(self, now: float) -> bool:
         """As `Publication.expire`: those callers go whose time is over, and the batch stays."""
         self.deadline = next((deadline for deadline in self._deadlines if deadline > now), math.inf)
-        self.over.set()
-        self.over = self._new_event()
+        self.event.set()
+        self.event = self._new_event()
         return False
 
     def split(self, refusal: PublishRejected, sent_messages: int) -> list[Publication] | None:
@@ -104,17 +113,17 @@ class Batch(Publication):
         if refusal.code not in SPLITTABLE_CODES or sent_messages == 1:
             return None
         self.parts = {
-            place: self._part(body, self._deadlines[place])
-            for place, body in enumerate(self._bodies)
+            index: self._part(body, self._deadlines[index])
+            for index, body in enumerate(self._bodies)
             if body is not None
         }
-        self.finish(refusal)
+        self.complete(refusal)
         return list(self.parts.values())
 
     def _part(self, body: bytes, deadline: float) -> Publication:
         data = commands.pub(self.topic, body)
         part = Publication(Command.PUB, self.topic, data, 1, self.started, deadline, self._new_event())
-        part.lost = self.lost
+        part.unknown = self.unknown
         return part
 
 
@@ -129,7 +138,7 @@ class Batcher:
         room = options.max_body_size - batch_size(self._max_messages, 0)
         self._max_bytes = max(min(options.max_batch_bytes, room), 1)
         self._gathering: dict[str, Batch] = {}
-        self._on_the_way: dict[str, int] = {}
+        self._outstanding: dict[str, int] = {}
         self._work: anyio.Event | None = None
         self._now: float | None = None
         self._expected: dict[str, int] = {}
@@ -142,9 +151,9 @@ class Batcher:
     # From the callers
 
     def join(self, topic: str, body: bytes) -> tuple[Batch, int]:
-        """Add a message to a batch; the batch and the place in it.
+        """Add a message to a batch; the batch and the index in it.
 
-        Then wait for `Batch.over`; call `leave` if cancelled, and `failed` unless it is done without error.
+        Then wait for `Batch.event`; call `leave` if cancelled, and `failed` unless it is done without error.
         """
         now = self._now
         if now is None:
@@ -153,39 +162,39 @@ class Batcher:
         batch = self._gathering.get(topic)
         if batch is None or batch.bytes + len(body) > self._max_bytes:
             batch = self._begin(topic, now)
-        place = batch.add(body, now + self._timeout)
+        index = batch.add(body, now + self._timeout)
         if batch.messages >= batch.full_at:
             self._send(batch, now)
-        return batch, place
+        return batch, index
 
-    def leave(self, batch: Batch, place: int) -> None:
-        """A caller goes: its body is taken out, unless it was handed over; then its place stays."""
+    def leave(self, batch: Batch, index: int) -> None:
+        """Take out the body of a caller that goes, unless the batch has fallen apart or is done."""
         if batch.parts is not None:
-            self._dispatcher.abandon(batch.parts[place])
+            self._dispatcher.abandon(batch.parts[index])
         elif not batch.done:
-            batch.leave(place)
+            batch.leave(index)
             if not batch.messages:
                 self._dispatcher.abandon(batch)
 
-    async def failed(self, batch: Batch, place: int) -> None:
+    async def failed(self, batch: Batch, index: int) -> None:
         """What a caller does whose batch was not simply stored: it may still have success.
 
         :raises PublishError: if not
         """
         try:
-            while not batch.done and anyio.current_time() < batch.deadline_at(place):
-                await batch.over.wait()
+            while not batch.done and anyio.current_time() < batch.deadline_at(index):
+                await batch.event.wait()
             if batch.parts is not None:
-                await batch.parts[place].over.wait()
+                await batch.parts[index].event.wait()
         except BaseException:
-            self.leave(batch, place)
+            self.leave(batch, index)
             raise
         if not batch.done:
             timed_out = self._dispatcher.timed_out(batch)
-            self.leave(batch, place)
+            self.leave(batch, index)
             self._dispatcher.give_up(batch.topic, 1, timed_out)
             raise timed_out
-        error = batch.error if batch.parts is None else batch.parts[place].error
+        error = batch.error if batch.parts is None else batch.parts[index].error
         if error is not None:
             raise copy.copy(error) from error.__cause__  # each caller adds a traceback of its own
 
@@ -228,13 +237,13 @@ class Batcher:
         if self._linger:
             return now >= batch.started + self._linger
         # While one is on its way, the next one gathers: the busier nsqd is, the larger it gets.
-        return self._on_the_way.get(batch.topic, 0) < max(len(self._dispatcher.pool.open), 1)
+        return self._outstanding.get(batch.topic, 0) < max(len(self._dispatcher.pool.open), 1)
 
     def _begin(self, topic: str, now: float) -> Batch:
         if (full := self._gathering.get(topic)) is not None:
             self._send(full, now)
         full_at = min(self._expected.pop(topic, self._max_messages), self._max_messages)
-        batch = Batch(topic, now, now + self._timeout, full_at, self._dispatcher.new_event, self._finished)
+        batch = Batch(topic, now, now + self._timeout, full_at, self._dispatcher.new_event, self._completed)
         self._gathering[topic] = batch
         self._dispatcher.watch(batch)
         return batch
@@ -243,7 +252,7 @@ class Batcher:
         batch.gathering = False
         batch.size = batch_size(batch.messages, batch.bytes)
         del self._gathering[batch.topic]
-        self._on_the_way[batch.topic] = self._on_the_way.get(batch.topic, 0) + 1
+        self._outstanding[batch.topic] = self._outstanding.get(batch.topic, 0) + 1
         self._dispatcher.submit(batch, now)
 
     def _expect(self, topic: str, callers: int) -> None:
@@ -254,14 +263,14 @@ class Batcher:
         else:
             batch.full_at = min(batch.messages + callers, self._max_messages)
 
-    def _finished(self, batch: Batch) -> None:
+    def _completed(self, batch: Batch) -> None:
         topic = batch.topic
         if batch.gathering:
             del self._gathering[topic]
             return
-        self._on_the_way[topic] -= 1
-        if not self._on_the_way[topic]:
-            del self._on_the_way[topic]
+        self._outstanding[topic] -= 1
+        if not self._outstanding[topic]:
+            del self._outstanding[topic]
         if batch.messages and not self._linger:
             self._expect(topic, batch.messages)
         self._wake()

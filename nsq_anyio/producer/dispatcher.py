@@ -13,7 +13,7 @@ from ..address import NsqdAddress
 from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected
 from ..events import Emitter, PublishedMessages, PublishFailed, PublishResent
 from ..options import ConnectionOptions, ProducerOptions
-from .outcomes import Verdict, answer_lost, block_ended, certain, rejected, verdict
+from .outcomes import Verdict, answer_lost, block_ended, rejected, verdict
 from .pool import Pool, ProducerConnection
 from .publication import Attempt, OutcomeEvent, Publication, outcome_event_class
 from .statistics import Counters
@@ -55,11 +55,11 @@ class Dispatcher:
         self._emit = emit
         self._reports_success = self.pool.tracks_success or emit.has_hook
         self._take_answer = self._answered
-        self._live: dict[Publication, None] = {}
+        self._pending: dict[Publication, None] = {}
         self._first_deadline = math.inf  # that `_watch_deadlines` waits for
         self._earlier_deadline = anyio.Event()
-        self._returned: OrderedDict[Publication, None] = OrderedDict()  # these two wait for room; ...
-        self._fresh: OrderedDict[Publication, None] = OrderedDict()  # ... these were not sent before
+        self._to_resend: OrderedDict[Publication, None] = OrderedDict()  # these two wait for room; ...
+        self._to_send: OrderedDict[Publication, None] = OrderedDict()  # ... these were not sent before
         self._change: anyio.Event | None = None
         self._draining = False
         self._ended = False
@@ -67,7 +67,7 @@ class Dispatcher:
     @property
     def waiting(self) -> int:
         """How many messages wait for room or a connection."""
-        return sum(publication.messages for publication in chain(self._returned, self._fresh))
+        return sum(publication.messages for publication in chain(self._to_resend, self._to_send))
 
     async def run(self) -> None:
         """Keep the connections up, and watch the publications' time, until cancelled."""
@@ -81,7 +81,7 @@ class Dispatcher:
 
     def watch(self, publication: Publication) -> None:
         """Let it end at its deadline, although it is not submitted yet."""
-        self._live[publication] = None
+        self._pending[publication] = None
         if publication.deadline < self._first_deadline:  # rare: nearly all have the same timeout
             self._first_deadline = publication.deadline
             self._earlier_deadline.set()
@@ -89,18 +89,18 @@ class Dispatcher:
     def submit(self, publication: Publication, now: float) -> None:
         """Send it, now or as soon as there is room, and again if need be, until it is done."""
         self.watch(publication)
-        if self._returned or self._fresh or not self._send(publication, now):
-            self._fresh[publication] = None
+        if self._to_resend or self._to_send or not self._send(publication, now):
+            self._to_send[publication] = None
             if not self.pool.open:
                 self._notify()
 
     def abandon(self, publication: Publication) -> None:
         """Nobody waits for it any more: it is not sent, or not again. Its place among the answers stays."""
         publication.abandoned = True
-        self._live.pop(publication, None)
+        self._pending.pop(publication, None)
         if publication.attempt is None and not publication.done:
             self._stop_waiting(publication)
-            publication.finish(None)  # nobody reads it
+            publication.complete(None)  # nobody reads it
         if self._draining:
             self._notify()
 
@@ -114,7 +114,8 @@ class Dispatcher:
         timeout = self._options.publish_timeout
         if publication.attempt is not None:
             return OutcomeUnknown(f"no answer within publish_timeout={timeout:g} s")
-        return certain(publication, NotSent(f"no room on a connection within publish_timeout={timeout:g} s"))
+        not_sent = NotSent(f"no room on a connection within publish_timeout={timeout:g} s")
+        return publication.or_unknown(not_sent)
 
     # The end
 
@@ -122,14 +123,14 @@ class Dispatcher:
         """Wait until all is sent and answered, as far as there are connections."""
         self._draining = True
         # What was sent before and has to be sent again is worth waiting for its nsqd to come back.
-        while self._live and (self.pool.open or self._returned):
+        while self._pending and (self.pool.open or self._to_resend):
             await self._changed()
 
     def end(self) -> None:
         """Send nothing more: the callers of what waits for room learn that the block has ended."""
         self._ended = True
-        for publication in [*self._returned, *self._fresh]:
-            self._finish(publication, block_ended())
+        for publication in [*self._to_resend, *self._to_send]:
+            self._complete(publication, block_ended())
 
     # Sending
 
@@ -145,23 +146,23 @@ class Dispatcher:
 
     def _send_waiting(self) -> None:
         """Send what waits, in order, as far as there is room."""
-        if not (self._returned or self._fresh):
+        if not (self._to_resend or self._to_send):
             return
         now = anyio.current_time()
         while (publication := self._first_waiting()) is not None:
             if self._send(publication, now):
                 self._stop_waiting(publication)
             elif publication.refusal is not None and self.pool.open and self._all_refused(publication):
-                self._finish(publication, publication.refusal)
+                self._complete(publication, publication.refusal)
             else:
                 return
 
     def _first_waiting(self) -> Publication | None:
-        return next(chain(self._returned, self._fresh), None)
+        return next(chain(self._to_resend, self._to_send), None)
 
     def _stop_waiting(self, publication: Publication) -> None:
-        self._returned.pop(publication, None)
-        self._fresh.pop(publication, None)
+        self._to_resend.pop(publication, None)
+        self._to_send.pop(publication, None)
 
     # Answers
 
@@ -174,29 +175,29 @@ class Dispatcher:
             if self._reports_success:
                 self._report_success(attempt)
             if not publication.done:
-                self._finish(publication, None)
+                self._complete(publication, None)
             return
         if publication.done:
             return  # its callers were told before
         match verdict(attempt):
             case Verdict.NOT_EXECUTED:
-                self._again(publication, connection, error)
+                self._resend(publication, connection, error)
             case Verdict.NOT_STORED:
                 self.pool.failed(connection, error)
                 publication.refusal = rejected(error)
                 publication.refused_by = (*publication.refused_by, connection)
                 if self._all_refused(publication):
-                    self._finish(publication, publication.refusal)
+                    self._complete(publication, publication.refusal)
                 else:
-                    self._again(publication, connection, error)
+                    self._resend(publication, connection, error)
             case Verdict.REJECTED:
                 self._refused(publication, rejected(error), attempt.messages)
             case Verdict.UNKNOWN:
-                publication.lost = answer_lost(error)
+                publication.unknown = answer_lost(error)
                 if self._options.resend_unknown:
-                    self._again(publication, connection, error)
+                    self._resend(publication, connection, error)
                 else:
-                    self._finish(publication, publication.lost)
+                    self._complete(publication, publication.unknown)
 
     def _report_success(self, attempt: Attempt) -> None:
         now = anyio.current_time()
@@ -213,16 +214,16 @@ class Dispatcher:
     def _refused(self, publication: Publication, refusal: PublishRejected, messages: int) -> None:
         parts = publication.split(refusal, messages)
         if parts is None:
-            self._finish(publication, refusal)
+            self._complete(publication, refusal)
             return
-        self._live.pop(publication, None)
+        self._pending.pop(publication, None)
         for part in parts:
             self.watch(part)
             self._put_back(part)
 
-    def _again(self, publication: Publication, connection: ProducerConnection, error: Exception) -> None:
+    def _resend(self, publication: Publication, connection: ProducerConnection, error: Exception) -> None:
         if publication.abandoned:
-            publication.finish(None)  # nobody reads it
+            publication.complete(None)  # nobody reads it
             return
         if not self._ended:
             self.counters.resent += publication.messages
@@ -232,18 +233,18 @@ class Dispatcher:
     def _put_back(self, publication: Publication) -> None:
         """Let one be sent again: when all that its connection, which is ending, carried has come back."""
         if self._ended:
-            self._finish(publication, block_ended())
+            self._complete(publication, block_ended())
         else:
-            self._returned[publication] = None
+            self._to_resend[publication] = None
 
-    def _finish(self, publication: Publication, error: PublishError | None) -> None:
-        self._live.pop(publication, None)
+    def _complete(self, publication: Publication, error: PublishError | None) -> None:
+        self._pending.pop(publication, None)
         if error is not None:
             self._stop_waiting(publication)
-            error = certain(publication, error)
+            error = publication.or_unknown(error)
             if publication.messages:
                 self.give_up(publication.topic, publication.messages, error)
-        publication.finish(error)
+        publication.complete(error)
         if self._draining:
             self._notify()
 
@@ -254,9 +255,9 @@ class Dispatcher:
         while True:
             self._earlier_deadline = anyio.Event()
             now = anyio.current_time()
-            for publication in [each for each in self._live if each.deadline <= now]:
+            for publication in [each for each in self._pending if each.deadline <= now]:
                 self._expire(publication, now)
-            self._first_deadline = min((each.deadline for each in self._live), default=math.inf)
+            self._first_deadline = min((each.deadline for each in self._pending), default=math.inf)
             with anyio.move_on_after(max(self._first_deadline - now, _RESOLUTION)):
                 await self._earlier_deadline.wait()
 
@@ -265,7 +266,7 @@ class Dispatcher:
         if publication.attempt is not None:
             self.pool.failed(publication.attempt.connection, error)
         if publication.expire(now):
-            self._finish(publication, error)
+            self._complete(publication, error)
 
     async def _watch_connections(self) -> None:
         """Give up what waits when there is no connection for ``connect_timeout``."""
@@ -281,7 +282,7 @@ class Dispatcher:
                     await self._changed()
                 continue
             why = self.pool.why_not_open()
-            self._finish(publication, NotSent(f"no connection within connect_timeout={timeout} s: {why}"))
+            self._complete(publication, NotSent(f"no connection within connect_timeout={timeout} s: {why}"))
 
     def _connections_changed(self) -> None:
         self._send_waiting()

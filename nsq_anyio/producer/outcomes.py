@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected, ServerError
-from .publication import Attempt, Publication
+from ..errors import NotSent, OutcomeUnknown, PublishRejected, ServerError
+from .publication import Attempt
 
-__all__ = ["SPLITTABLE_CODES", "Verdict", "answer_lost", "block_ended", "certain", "rejected", "verdict"]
+__all__ = ["SPLITTABLE_CODES", "Verdict", "answer_lost", "block_ended", "rejected", "verdict"]
 
 SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
 """Refusals of a batch that its messages may escape one by one; any other answers each of them alike."""
@@ -58,12 +58,3 @@ def answer_lost(error: Exception) -> OutcomeUnknown:
 def block_ended() -> NotSent:
     """What those get that wait for room when the block has ended."""
     return NotSent("the producer's block ended before this message was sent")
-
-
-def certain(publication: Publication, error: PublishError) -> PublishError:
-    """The error, unless an earlier attempt may have stored the message: then nothing is certain any more."""
-    if publication.lost is None or isinstance(error, OutcomeUnknown):
-        return error
-    unknown = OutcomeUnknown(f"{publication.lost}; then, when it was sent again: {error}")
-    unknown.__cause__ = error
-    return unknown

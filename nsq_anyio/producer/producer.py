@@ -113,14 +113,14 @@ class Producer:
         else:
             if self._closed:
                 raise _closed()
-            batch, place = self._batcher.join(topic, data)
+            batch, index = self._batcher.join(topic, data)
             try:
-                await batch.over.wait()
+                await batch.event.wait()
             except BaseException:
-                self._batcher.leave(batch, place)
+                self._batcher.leave(batch, index)
                 raise
             if batch.error is not None or not batch.done:
-                await self._batcher.failed(batch, place)
+                await self._batcher.failed(batch, index)
 
     async def publish_many(self, topic: str, bodies: Iterable[Body]) -> None:
         """Publish several messages, all or none (MPUB), and return once nsqd has taken them.
@@ -137,11 +137,11 @@ class Producer:
             raise _closed()
         dispatcher = self._dispatcher
         now = anyio.current_time()
-        over = dispatcher.new_event()
-        publication = Publication(command, topic, data, messages, now, now + self._timeout, over)
+        event = dispatcher.new_event()
+        publication = Publication(command, topic, data, messages, now, now + self._timeout, event)
         dispatcher.submit(publication, now)
         try:
-            await publication.over.wait()
+            await publication.event.wait()
         except BaseException:
             dispatcher.abandon(publication)
             raise

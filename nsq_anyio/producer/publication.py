@@ -27,11 +27,11 @@ class Publication:
     :ivar attempt: the attempt that waits for nsqd's answer; None while the publication waits to be sent
     :ivar refused_by: the connections whose nsqd could not store it, and ...
     :ivar refusal: ... what the last of them said
-    :ivar lost: why the outcome of an earlier attempt is unknown, if it is
+    :ivar unknown: why the outcome of an earlier attempt is unknown, if it is
     :ivar done: whether there is an outcome
     :ivar error: the outcome, once it is `done`; None for success
     :ivar abandoned: whether its callers have gone
-    :ivar over: set when it is `done`
+    :ivar event: set when it is `done`
     """
 
     __slots__ = (
@@ -42,14 +42,14 @@ class Publication:
         "deadline",
         "done",
         "error",
-        "lost",
+        "event",
         "messages",
-        "over",
         "refusal",
         "refused_by",
         "size",
         "started",
         "topic",
+        "unknown",
     )
 
     def __init__(
@@ -60,7 +60,7 @@ class Publication:
         messages: int,
         started: float,
         deadline: float,
-        over: OutcomeEvent,
+        event: OutcomeEvent,
     ) -> None:
         self.topic: str = topic
         self.messages: int = messages
@@ -70,11 +70,11 @@ class Publication:
         self.attempt: Attempt | None = None
         self.refused_by: tuple[ProducerConnection, ...] = ()
         self.refusal: PublishRejected | None = None
-        self.lost: OutcomeUnknown | None = None
+        self.unknown: OutcomeUnknown | None = None
         self.done: bool = False
         self.error: PublishError | None = None
         self.abandoned: bool = False
-        self.over: OutcomeEvent = over
+        self.event: OutcomeEvent = event
         self._command = command
         self._data = data
 
@@ -82,11 +82,19 @@ class Publication:
         """Return the command to send now."""
         return self._command, self._data
 
-    def finish(self, error: PublishError | None) -> None:
+    def complete(self, error: PublishError | None) -> None:
         """Tell the callers the outcome."""
         self.done = True
         self.error = error
-        self.over.set()
+        self.event.set()
+
+    def or_unknown(self, error: PublishError) -> PublishError:
+        """Return ``error``, or `OutcomeUnknown` where an earlier attempt may have stored the message."""
+        if self.unknown is None or isinstance(error, OutcomeUnknown):
+            return error
+        unknown = OutcomeUnknown(f"{self.unknown}; then, when it was sent again: {error}")
+        unknown.__cause__ = error
+        return unknown
 
     def expire(self, now: float) -> bool:  # noqa: ARG002
         """Return whether the passed deadline ends it; if not, it has a later deadline now."""
