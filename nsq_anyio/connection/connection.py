@@ -47,8 +47,8 @@ class Connection(Generic[SourceT, MessageT]):
 
     :ivar nsqd: the address, as ``host:port`` or a path
     :ivar identity: what nsqd answered to IDENTIFY
-    :ivar authorization: what nsqd answered to AUTH; None where it asked for none
-    :ivar outbox: takes whole commands that have no answer
+    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
+    :ivar outbox: for whole commands that nsqd does not answer
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Connection(Generic[SourceT, MessageT]):
         self._session = session
         self._decoder = decoder
         self._last_received = anyio.current_time()
-        self._requested = 0  # requests made, and ...
-        self._taken = 0  # ... how many of them the writer has taken, so that nsqd may execute them
+        self._requested = 0  # how many commands with an answer were queued, and ...
+        self._taken = 0  # ... how many of them were sent, or are being sent, so that nsqd may execute them
         self._closing = False
         self._ended = anyio.Event()
         self._failure: NSQError | None = None
@@ -86,21 +86,21 @@ class Connection(Generic[SourceT, MessageT]):
 
     @property
     def state(self) -> State:
-        """Where the protocol stands."""
+        """The state of the protocol."""
         return self._session.state
 
     @property
     def outstanding(self) -> int:
-        """How many requests wait for their answer."""
+        """How many commands await their answer."""
         return self._session.waiting
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended, in whatever way."""
+        """Whether the connection has ended, for whatever reason."""
         return self._ended.is_set()
 
     def request(self, command: Command, data: bytes) -> Request:
-        """Queue a command whose answer can be awaited, as `send` does."""
+        """Queue a command as `send` does, and return a request whose answer can be awaited."""
         request = Request()
         self.send(command, data, request)
         return request
@@ -117,12 +117,12 @@ class Connection(Generic[SourceT, MessageT]):
         self._session.sending(command, taker)
         self._requested += 1
         if self._session.waiting == 1:
-            self.outbox.put_last(data)  # it waits for a round trip; others join it in the writer's turn
+            self.outbox.put_last(data)  # commands that are queued meanwhile are sent by the writer
         else:
             self.outbox.put(data)
 
     async def subscribe(self, topic: str, channel: str) -> None:
-        """Subscribe; messages come once RDY is raised.
+        """Subscribe. nsqd pushes messages once RDY is raised.
 
         :raises PermanentRefusal: if nsqd refuses; the connection has ended then
         :raises ConnectionLost: if nsqd does not answer within ``handshake_timeout``
@@ -136,13 +136,13 @@ class Connection(Generic[SourceT, MessageT]):
             raise ConnectionLost(self.nsqd, reason) from None
 
     def stop_messages(self) -> Request:
-        """Send CLS: once nsqd answers it pushes no more messages; those in flight can still be answered."""
+        """Send CLS. After its answer nsqd pushes no more messages; those in flight can still be answered."""
         return self.request(Command.CLS, commands.CLS)
 
     async def close(self) -> None:
-        """Send what is queued, half-close, and wait until nsqd closes: it has handled all commands then.
+        """Send what is queued, half-close, and wait until nsqd closes: it has handled every command then.
 
-        :raises ConnectionLost: if the connection ended in another way; what was sent last may be unhandled
+        :raises ConnectionLost: if the connection ended otherwise; nsqd may not have handled the last commands
         """
         await self.outbox.flushed()
         if not self._ended.is_set():
@@ -157,14 +157,14 @@ class Connection(Generic[SourceT, MessageT]):
             raise self._failure
 
     def half_close_now(self) -> None:
-        """Half-close at once, where the stream can."""
+        """Half-close at once, if the stream can do so without waiting."""
         half_close_now(self._stream)
 
     # The life of the connection, driven by open_connection.
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Run reader, writer and heartbeat around a block; raise what ended them, if it was not the block."""
+        """Run reader, writer and heartbeat for the length of a block; raise what ended them before it."""
         try:
             async with background_tasks() as tasks:
                 self._scope = tasks.cancel_scope
@@ -215,8 +215,8 @@ class Connection(Generic[SourceT, MessageT]):
             limit = f"write_timeout={self._options.write_timeout} s"
             self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within {limit}"))
         except anyio.BrokenResourceError:
-            # nsqd has hung up, perhaps after an error frame that says why. The reader, which finds that
-            # frame or the end of the stream, cancels this wait.
+            # nsqd has hung up, perhaps after an error frame with the reason. The reader finds that frame or
+            # the end of the stream, and cancels this wait.
             await anyio.sleep(_LAST_WORD_TIMEOUT)
             raise
 
@@ -245,16 +245,16 @@ class Connection(Generic[SourceT, MessageT]):
                     error.nsqd = self.nsqd
                     if taker is not None:
                         taker.fail(error, maybe_executed=False)
-                    # nsqd executes nothing after a command it refused, and closes the connection.
+                    # After a command that it refused, nsqd executes nothing more and closes the connection.
                     self._taken = 0
                     self._end(error if isinstance(error, PermanentRefusal) else lost)
                     return
         if heartbeat_came:
-            self.outbox.put(commands.NOP)  # one for all: a flood of them must not fill the outbox
+            self.outbox.put(commands.NOP)  # one for all: a flood of heartbeats must not fill the outbox
         self._receiver.progressed()
 
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
-        """Wake every waiter, once; with ``failed``, also cancel the block and remember the reason."""
+        """Wake every waiter, once. With ``failed``, also cancel the block, which then raises the reason."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -277,7 +277,7 @@ class NoMessages:
         self.progressed: Callable[[], None] = progressed
 
     def arrival(self, now: float) -> None:
-        """There are no messages to have anything in common."""
+        """There are no messages, so they need no source."""
 
     def make_message(
         self,
@@ -288,12 +288,12 @@ class NoMessages:
         body: bytes,  # noqa: ARG002
         /,
     ) -> None:
-        """Refuse it: nsqd pushes messages only after SUB."""
+        """Raise an error: nsqd pushes messages only after SUB."""
         raise ProtocolError(f"nsqd pushed message {message_id!r} on a connection without a subscription")
 
     def received(self, messages: list[None], now: float) -> None:
-        """No message gets here."""
+        """Never called with messages, since `make_message` raises."""
 
     def response_failed(self, failure: ResponseFailed) -> None:
-        """Refuse it: no FIN, REQ or TOUCH was sent."""
+        """Raise an error: no FIN, REQ or TOUCH was sent."""
         raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")

@@ -34,14 +34,14 @@ async def open_connection(
 ) -> AsyncGenerator[Connection[SourceT, MessageT]]:
     """Dial, shake hands, and keep the connection for the length of the block.
 
-    The block is cancelled when the connection ends by itself, and the reason is raised. Leaving the block
-    closes the stream at once; `Connection.close` before that makes sure that nsqd has handled everything.
+    The block is cancelled when the connection ends first, and the reason is raised. Leaving the block closes
+    the stream at once; call `Connection.close` before that to know that nsqd has handled every command.
 
     :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
     :raises DialFailed: if the transport cannot be opened
     :raises TLSFailed: if TLS is declined, or the two sides do not trust each other
     :raises HandshakeFailed: if the peer does not complete the handshake
-    :raises PermanentRefusal: if nsqd refuses this client's options, or its subscription, for good
+    :raises PermanentRefusal: if nsqd refuses the options or the subscription for good
     :raises ConnectionLost: if the connection ends before the block does
     """
     stream = await dial(

@@ -1,4 +1,4 @@
-"""Who takes what a connection receives."""
+"""The interface to whatever takes the messages of a connection."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MessageT = TypeVar("MessageT")
 
 
 class Receiver(Protocol[SourceT, MessageT]):
-    """Called by the reader task: none of these may block or raise for a user's reasons."""
+    """Called by the reader task. No method may block, or raise what user code raised."""
 
     def arrival(self, now: float) -> SourceT:
-        """Return what all messages of the chunk that arrives ``now`` have in common."""
+        """Return the ``source`` for all messages of the chunk that arrived ``now``."""
         ...
 
     def make_message(
@@ -30,9 +30,12 @@ class Receiver(Protocol[SourceT, MessageT]):
         ...
 
     def response_failed(self, failure: ResponseFailed) -> None:
-        """nsqd refused a FIN, REQ or TOUCH."""
+        """Called when nsqd has refused a FIN, REQ or TOUCH."""
         ...
 
     def progressed(self) -> None:
-        """Requests were answered, or queued bytes were sent."""
+        """Called after answers arrive, the writer flushes, or the connection ends.
+
+        Waiting work may now proceed.
+        """
         ...

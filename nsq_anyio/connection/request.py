@@ -12,9 +12,9 @@ __all__ = ["Request", "TakesAnswer"]
 
 
 class TakesAnswer(Protocol):
-    """Holds the place of one command in the order of answers, and is told its answer.
+    """Is told the answer to one command.
 
-    Exactly one of the two methods is called, once, in the reader's turn: it must not block or raise.
+    Exactly one of the two methods is called, once. It must not block, raise, or use the connection.
     """
 
     def answer(self, data: bytes, /) -> None:
@@ -33,12 +33,12 @@ class TakesAnswer(Protocol):
 class Request:
     """A command whose answer can be awaited.
 
-    A task that waits may be cancelled: the place in the order of answers stays, so later answers never shift.
+    A task that waits may be cancelled: the request keeps its place, so that later answers never shift.
 
     :ivar data: the answer's data; None before the answer, and after a failure
-    :ivar error: why there is no such answer: a `ServerError` with which nsqd refused the command, or a
-        `ConnectionFailed`
-    :ivar maybe_executed: after a lost connection: whether nsqd may have executed the command all the same
+    :ivar error: the `ServerError` with which nsqd refused the command, or a `ConnectionFailed`; None before
+        the answer, and for success
+    :ivar maybe_executed: after a lost connection: whether nsqd may have executed the command
     """
 
     __slots__ = ("_done", "data", "error", "maybe_executed")

@@ -1,8 +1,8 @@
-"""The writer task: the only one that sends, so that cancellation never cuts a frame.
+"""The outbox of a connection, and the writer task that sends what is in it.
 
-Whoever has a command appends it whole to the `Outbox`, a plain function call; the writer wakes once and
-sends all that is queued as one piece. Whoever knows that nothing will be added to it may send it at once
-instead (`Outbox.put_last`): that is a plain function as well, and never does so in the middle of a send.
+Commands are queued whole, by a plain function call, and the writer sends all of them as one piece. A caller
+that is cancelled therefore never cuts a frame. `Outbox.put_last` sends at once instead of waking the writer,
+unless the writer is in the middle of a send.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from anyio.abc import ByteStream
 __all__ = ["Outbox", "SendNow", "write"]
 
 SendNow = Callable[[bytes, list[int]], None]
-"""Sends what the system takes without waiting, and appends how many bytes that were; nothing for none."""
+"""Sends as many bytes as the system takes without waiting, and appends their number to the list, if any."""
 
 
 class Outbox:
     """Commands that wait to be sent, in order.
 
-    :param taken: called when queued commands are taken: from here on nsqd may execute them
-    :ivar send_now: of the stream, if it has one
+    :param taken: called when queued commands are about to be sent: from here on nsqd may execute them
+    :ivar send_now: the stream's way to send without waiting; None if it has none
     """
 
     __slots__ = ("_closed", "_cut", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
@@ -34,11 +34,11 @@ class Outbox:
         self._wake: anyio.Event | None = None
         self._idle: anyio.Event | None = None
         self._sending = False
-        self._cut = False  # whether the first of the items is the rest of what was sent
+        self._cut = False  # whether the first item is the rest of a send
         self._closed = False
 
     def put(self, command: bytes) -> None:
-        """Queue one whole command; never blocks. After `close` it goes nowhere."""
+        """Queue one whole command; never blocks. After `close` the command is dropped."""
         self._items.append(command)
         self._wake_writer()
 
@@ -47,10 +47,10 @@ class Outbox:
         self._items.insert(int(self._cut), command)
 
     def put_last(self, command: bytes) -> None:
-        """Queue a command to which nothing will be added, as nsqd waits for it, and send all at once.
+        """Queue a command that nsqd waits for, and send all that is queued at once.
 
-        As far as that needs no waiting; the writer gets the rest, and is not woken when there is none. It
-        saves turns of the event loop, but costs a send of its own.
+        The writer sends what the system does not take without waiting, and is not woken if nothing is left.
+        This saves turns of the event loop, but costs a send of its own.
         """
         if self.send_now is None or self._sending or self._closed:
             self.put(command)
@@ -60,15 +60,15 @@ class Outbox:
         try:
             rest = self.send_what_fits(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            rest = data  # the writer meets the same, and ends the connection
+            rest = data  # the writer gets the same error, and ends the connection
         self._not_sent(rest)
 
     async def take(self) -> bytes:
-        """Wait for commands, and take all that are queued; none if `put_last` was first.
+        """Wait for commands, and take all that are queued; nothing if `put_last` has sent them meanwhile.
 
         Nothing comes any more after `close`.
 
-        :raises anyio.BrokenResourceError: if commands were lost, as a signal handler raised amid `put_last`
+        :raises anyio.BrokenResourceError: if a signal handler raised in `put_last`, and commands were lost
         """
         if self._closed or (not self._items and not self._sending):
             self._wake = anyio.Event()
@@ -87,7 +87,7 @@ class Outbox:
         return b"".join(items)
 
     def send_what_fits(self, data: bytes) -> bytes:
-        """Send what the stream takes without waiting of what was taken; return the rest.
+        """Send as much of ``data`` as the stream takes without waiting; return the rest.
 
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
@@ -101,17 +101,17 @@ class Outbox:
             raise
         except BaseException:
             # A signal handler raised, most likely right after the system call. What the system took must not
-            # go twice, and the rest must go: the messages in flight are still to be handed back.
+            # be sent twice, and the rest must be sent: messages in flight are still to be handed back.
             self._not_sent(data[sum(sent) :])
             raise
         return data[sent[0] :] if sent else data
 
     def sent(self) -> None:
-        """What `take` returned is with the kernel."""
+        """Note that the kernel has all that `take` returned."""
         self._not_sent(b"")
 
     def _not_sent(self, rest: bytes) -> None:
-        """The send is over, and left so much; that goes first in the next one."""
+        """End a send; ``rest`` goes first in the next one."""
         self._sending = False
         if rest:
             self._items.insert(0, rest)
@@ -128,7 +128,7 @@ class Outbox:
             await self._idle.wait()
 
     def close(self) -> None:
-        """Forget what is queued, and wake whoever waits: nothing is sent any more."""
+        """Drop what is queued, and wake the tasks in `flushed`: nothing is sent any more."""
         self._closed = True
         self._items.clear()
         self._wake_idle()
@@ -145,10 +145,10 @@ class Outbox:
 
 
 async def write(stream: ByteStream, outbox: Outbox, *, sent: Callable[[], None]) -> None:
-    """Send what the outbox gets, until cancelled.
+    """Send what is put into the outbox, until cancelled.
 
-    :param sent: called when the kernel has what was queued; not for what `Outbox.put_last` sent
-    :raises TimeoutError: if the peer takes no bytes for so long as the stream allows
+    :param sent: called after each send by the writer; not for what `Outbox.put_last` has sent
+    :raises TimeoutError: if the peer takes no bytes for as long as the stream allows
     """
     while True:
         data = await outbox.take()

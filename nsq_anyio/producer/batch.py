@@ -1,7 +1,7 @@
-"""Coalescing: publishes to one topic that wait at the same time travel as one MPUB.
+"""Coalescing: publishes to one topic that wait at the same time are sent as one MPUB.
 
-A batch gathers while the one before it is on its way, and leaves when that is answered, when it is full, or,
-with a ``linger``, when that time is over.
+A batch gathers messages while the batch before it awaits nsqd's answer. It is sent when that answer comes,
+when the batch is full, or, with a ``linger``, when the linger is over.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["Batch", "Batcher"]
 
 
 class Batch(Publication):
-    """The bodies of several callers, who learn the outcome together.
+    """The messages of several callers, who learn the outcome together.
 
-    :ivar bytes: of the bodies, in sum
-    :ivar full_at: the number of messages at which it is sent without further wait
-    :ivar gathering: whether more may join
-    :ivar parts: once nsqd has refused the whole: what each index is published as on its own
+    :ivar bytes: the size of all bodies together
+    :ivar full_at: the number of messages at which the batch is sent at once
+    :ivar gathering: whether more messages may join
+    :ivar parts: after nsqd has refused the batch: the publication of each message on its own, by its index
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Batch(Publication):
         self._completed = completed
 
     def add(self, body: bytes, deadline: float) -> int:
-        """Let a caller join; its index."""
+        """Add a message; return its index."""
         bodies = self._bodies
         bodies.append(body)
         self._deadlines.append(deadline)
@@ -78,7 +78,7 @@ class Batch(Publication):
         return len(bodies) - 1
 
     def leave(self, index: int) -> None:
-        """Take a caller out: its body is not sent, or not again."""
+        """Take a message out: it is not sent, or not sent again."""
         body = self._bodies[index]
         assert body is not None  # noqa: S101 - each caller leaves once
         self._bodies[index] = None
@@ -86,7 +86,7 @@ class Batch(Publication):
         self.bytes -= len(body)
 
     def deadline_at(self, index: int) -> float:
-        """When that caller stops waiting."""
+        """Return when the caller of that message stops waiting."""
         return self._deadlines[index]
 
     def encode(self) -> tuple[Command, bytes]:
@@ -102,14 +102,14 @@ class Batch(Publication):
         self._completed(self)
 
     def expire(self, now: float) -> bool:
-        """As `Publication.expire`: those callers go whose time is over, and the batch stays."""
+        """As `Publication.expire`: callers whose deadline has passed leave, and the batch stays."""
         self.deadline = next((deadline for deadline in self._deadlines if deadline > now), math.inf)
         self.event.set()
         self.event = self._new_event()
         return False
 
     def split(self, refusal: PublishRejected, sent_messages: int) -> list[Publication] | None:
-        """As `Publication.split`: nsqd stores all messages of an MPUB or none, so each may go on its own."""
+        """As `Publication.split`: nsqd stored none of the messages, so each can be published on its own."""
         if refusal.code not in SPLITTABLE_CODES or sent_messages == 1:
             return None
         self.parts = {
@@ -128,7 +128,7 @@ class Batch(Publication):
 
 
 class Batcher:
-    """Gathers the publishes of all tasks into batches."""
+    """Gathers the publishes of all tasks into batches, one for each topic at a time."""
 
     def __init__(self, dispatcher: Dispatcher, options: ProducerOptions) -> None:
         self._dispatcher = dispatcher
@@ -145,19 +145,20 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many publishes wait for others to travel with."""
+        """How many messages are in batches that were not sent yet."""
         return sum(batch.messages for batch in self._gathering.values())
 
     # From the callers
 
     def join(self, topic: str, body: bytes) -> tuple[Batch, int]:
-        """Add a message to a batch; the batch and the index in it.
+        """Add a message to a batch; return the batch and the index of the message in it.
 
-        Then wait for `Batch.event`; call `leave` if cancelled, and `failed` unless it is done without error.
+        The caller then waits for `Batch.event`. It calls `leave` when it is cancelled, and `failed` unless
+        the batch is done without an error.
         """
         now = self._now
         if now is None:
-            now = self._now = anyio.current_time()  # for all that come in this turn of the event loop
+            now = self._now = anyio.current_time()  # for all publishes of this turn of the event loop
             self._wake()
         batch = self._gathering.get(topic)
         if batch is None or batch.bytes + len(body) > self._max_bytes:
@@ -168,7 +169,7 @@ class Batcher:
         return batch, index
 
     def leave(self, batch: Batch, index: int) -> None:
-        """Take out the body of a caller that goes, unless the batch has fallen apart or is done."""
+        """Take out the message of a caller that was cancelled or has timed out."""
         if batch.parts is not None:
             self._dispatcher.abandon(batch.parts[index])
         elif not batch.done:
@@ -177,9 +178,9 @@ class Batcher:
                 self._dispatcher.abandon(batch)
 
     async def failed(self, batch: Batch, index: int) -> None:
-        """What a caller does whose batch was not simply stored: it may still have success.
+        """Wait for the outcome of one message of a batch that has timed out or was refused.
 
-        :raises PublishError: if not
+        :raises PublishError: if that message was not stored, or may not have been
         """
         try:
             while not batch.done and anyio.current_time() < batch.deadline_at(index):
@@ -201,10 +202,10 @@ class Batcher:
     # Sending
 
     async def run(self) -> None:
-        """Send what is due, until cancelled."""
+        """Send the batches that are due, until cancelled."""
         while True:
             if self._gathering or self._expected:
-                await checkpoint()  # all tasks that were woken together with this one have their turn first
+                await checkpoint()  # tasks that were woken together with this one publish first
             self._expected.clear()
             self._now = None
             now = anyio.current_time()
@@ -214,7 +215,7 @@ class Batcher:
             await self._wait_for_work()
 
     def flush(self) -> None:
-        """Send whatever has gathered."""
+        """Send all batches now."""
         now = anyio.current_time()
         for batch in list(self._gathering.values()):
             self._send(batch, now)
@@ -236,7 +237,7 @@ class Batcher:
     def _is_due(self, batch: Batch, now: float) -> bool:
         if self._linger:
             return now >= batch.started + self._linger
-        # While one is on its way, the next one gathers: the busier nsqd is, the larger it gets.
+        # The next batch gathers while one awaits its answer: the busier nsqd is, the larger batches get.
         return self._outstanding.get(batch.topic, 0) < max(len(self._dispatcher.pool.open), 1)
 
     def _begin(self, topic: str, now: float) -> Batch:
@@ -256,7 +257,7 @@ class Batcher:
         self._dispatcher.submit(batch, now)
 
     def _expect(self, topic: str, callers: int) -> None:
-        """These were just answered: when all of them are back, nobody else is worth waiting for."""
+        """Send the next batch once as many callers as were just answered have published again."""
         batch = self._gathering.get(topic)
         if batch is None:
             self._expected[topic] = callers
@@ -276,4 +277,4 @@ class Batcher:
         self._wake()
         refusal = batch.error
         if batch.parts and isinstance(refusal, PublishRejected) and refusal.code == "E_BAD_BODY":
-            self._max_bytes = max(batch.bytes // 2, 1)  # nsqd's --max-body-size is less than was thought
+            self._max_bytes = max(batch.bytes // 2, 1)  # nsqd's --max-body-size is less than max_body_size

@@ -21,14 +21,14 @@ from .statistics import Counters
 __all__ = ["Dispatcher"]
 
 _RESOLUTION = 0.01
-"""Seconds by which a deadline may be noticed late, so that those close to each other are looked at once."""
+"""Seconds by which a deadline may be noticed late, so that close ones are handled together."""
 
 
 class Dispatcher:
-    """Brings each publication to an nsqd.
+    """Sends publications, and decides what follows from nsqd's answers.
 
-    A publication without an outcome has an attempt on a connection, or it waits here for room on one: first
-    those that were sent before, in the order of sending, then the others, in the order of submission.
+    A publication without an outcome either has an attempt on a connection, or waits here for room on one.
+    Those to resend go first, in the order in which they were sent; then the others, as they were submitted.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Dispatcher:
         self._pending: dict[Publication, None] = {}
         self._first_deadline = math.inf  # that `_watch_deadlines` waits for
         self._earlier_deadline = anyio.Event()
-        self._to_resend: OrderedDict[Publication, None] = OrderedDict()  # these two wait for room; ...
-        self._to_send: OrderedDict[Publication, None] = OrderedDict()  # ... these were not sent before
+        self._to_resend: OrderedDict[Publication, None] = OrderedDict()
+        self._to_send: OrderedDict[Publication, None] = OrderedDict()
         self._change: anyio.Event | None = None
         self._draining = False
         self._ended = False
@@ -70,7 +70,7 @@ class Dispatcher:
         return sum(publication.messages for publication in chain(self._to_resend, self._to_send))
 
     async def run(self) -> None:
-        """Keep the connections up, and watch the publications' time, until cancelled."""
+        """Keep the connections up and watch the deadlines of publications, until cancelled."""
         self.new_event = outcome_event_class()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_deadlines)
@@ -80,14 +80,14 @@ class Dispatcher:
     # From the callers
 
     def watch(self, publication: Publication) -> None:
-        """Let it end at its deadline, although it is not submitted yet."""
+        """Let a publication expire at its deadline, although it is not submitted yet."""
         self._pending[publication] = None
         if publication.deadline < self._first_deadline:  # rare: nearly all have the same timeout
             self._first_deadline = publication.deadline
             self._earlier_deadline.set()
 
     def submit(self, publication: Publication, now: float) -> None:
-        """Send it, now or as soon as there is room, and again if need be, until it is done."""
+        """Send a publication, now or once there is room, and again if need be, until it has an outcome."""
         self.watch(publication)
         if self._to_resend or self._to_send or not self._send(publication, now):
             self._to_send[publication] = None
@@ -95,22 +95,22 @@ class Dispatcher:
                 self._notify()
 
     def abandon(self, publication: Publication) -> None:
-        """Nobody waits for it any more: it is not sent, or not again. Its place among the answers stays."""
+        """Neither send nor resend a publication whose callers have gone; an answer still counts."""
         publication.abandoned = True
         self._pending.pop(publication, None)
         if publication.attempt is None and not publication.done:
             self._stop_waiting(publication)
-            publication.complete(None)  # nobody reads it
+            publication.complete(None)  # no caller is left to read the outcome
         if self._draining:
             self._notify()
 
     def give_up(self, topic: str, messages: int, error: PublishError) -> None:
-        """Count messages that get no further, and tell of them."""
+        """Count messages whose publish has failed, and report them to the event hook."""
         self.counters.count(error, messages)
         self._emit.to_hook(PublishFailed(topic, messages, error))
 
     def timed_out(self, publication: Publication) -> PublishError:
-        """Return what a caller of ``publication`` gets whose time is over."""
+        """Return the error of a caller of ``publication`` whose publish has timed out."""
         timeout = self._options.publish_timeout
         if publication.attempt is not None:
             return OutcomeUnknown(f"no answer within publish_timeout={timeout:g} s")
@@ -120,14 +120,14 @@ class Dispatcher:
     # The end
 
     async def drain(self) -> None:
-        """Wait until all is sent and answered, as far as there are connections."""
+        """Wait until all publications have an outcome, or no connection is left to give them one."""
         self._draining = True
-        # What was sent before and has to be sent again is worth waiting for its nsqd to come back.
+        # A publication that was sent before is worth waiting for its nsqd to come back.
         while self._pending and (self.pool.open or self._to_resend):
             await self._changed()
 
     def end(self) -> None:
-        """Send nothing more: the callers of what waits for room learn that the block has ended."""
+        """Send nothing more: publications that wait for room fail, since the block has ended."""
         self._ended = True
         for publication in [*self._to_resend, *self._to_send]:
             self._complete(publication, block_ended())
@@ -135,7 +135,7 @@ class Dispatcher:
     # Sending
 
     def _send(self, publication: Publication, now: float) -> bool:
-        """Send it on the connection that the pool picks; False if none has room."""
+        """Send a publication on the connection that the pool picks; return False if none has room."""
         connection = self.pool.pick(publication.messages, publication.size, now, publication.refused_by)
         if connection is None:
             return False
@@ -145,7 +145,7 @@ class Dispatcher:
         return True
 
     def _send_waiting(self) -> None:
-        """Send what waits, in order, as far as there is room."""
+        """Send the publications that wait, in order, while there is room."""
         if not (self._to_resend or self._to_send):
             return
         now = anyio.current_time()
@@ -167,7 +167,7 @@ class Dispatcher:
     # Answers
 
     def _answered(self, attempt: Attempt) -> None:
-        """Take nsqd's answer, or that none will come: the outcome, unless the publication is sent again."""
+        """Called when an attempt has succeeded or failed: complete its publication, or resend it."""
         publication, connection, error = attempt.publication, attempt.connection, attempt.error
         connection.answered(attempt.messages, attempt.size, stored=error is None)
         publication.attempt = None
@@ -178,7 +178,7 @@ class Dispatcher:
                 self._complete(publication, None)
             return
         if publication.done:
-            return  # its callers were told before
+            return  # its callers have timed out
         match verdict(attempt):
             case Verdict.NOT_EXECUTED:
                 self._resend(publication, connection, error)
@@ -208,7 +208,7 @@ class Dispatcher:
             self._emit.to_hook(PublishedMessages(attempt.connection.nsqd, topic, attempt.messages, seconds))
 
     def _all_refused(self, publication: Publication) -> bool:
-        """Whether no connected nsqd is left that has not said that it cannot store it."""
+        """Whether each connected nsqd has said that it cannot store the publication."""
         return all(connection in publication.refused_by for connection in self.pool.open)
 
     def _refused(self, publication: Publication, refusal: PublishRejected, messages: int) -> None:
@@ -223,7 +223,7 @@ class Dispatcher:
 
     def _resend(self, publication: Publication, connection: ProducerConnection, error: Exception) -> None:
         if publication.abandoned:
-            publication.complete(None)  # nobody reads it
+            publication.complete(None)  # no caller is left to read the outcome
             return
         if not self._ended:
             self.counters.resent += publication.messages
@@ -231,7 +231,7 @@ class Dispatcher:
         self._put_back(publication)
 
     def _put_back(self, publication: Publication) -> None:
-        """Let one be sent again: when all that its connection, which is ending, carried has come back."""
+        """Queue a publication to be resent, once its connection has given back all that it carried."""
         if self._ended:
             self._complete(publication, block_ended())
         else:
@@ -251,7 +251,7 @@ class Dispatcher:
     # Time
 
     async def _watch_deadlines(self) -> None:
-        """Expire publications: one task for all, as a timer for each would cost more than all else."""
+        """Expire publications. One task serves all: a timer for each would cost more than its publish."""
         while True:
             self._earlier_deadline = anyio.Event()
             now = anyio.current_time()
@@ -269,7 +269,7 @@ class Dispatcher:
             self._complete(publication, error)
 
     async def _watch_connections(self) -> None:
-        """Give up what waits when there is no connection for ``connect_timeout``."""
+        """Fail the publications that wait when there was no connection for ``connect_timeout``."""
         timeout = self._options.connect_timeout
         while True:
             publication = self._first_waiting()

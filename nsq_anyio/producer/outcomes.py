@@ -1,4 +1,4 @@
-"""What a publish that got no OK means for its message, and what its caller is told."""
+"""What it means for a message that its publish got no OK, and which error its caller gets."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .publication import Attempt
 __all__ = ["SPLITTABLE_CODES", "Verdict", "answer_lost", "block_ended", "rejected", "verdict"]
 
 SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
-"""Refusals of a batch that its messages may escape one by one; any other answers each of them alike."""
+"""After these refusals of a batch nsqd may still take some of its messages; others hold for each message."""
 
 _NOT_STORED = frozenset({"E_PUB_FAILED", "E_DPUB_FAILED"})
 
 
 class Verdict(Enum):
-    """The four meanings."""
+    """What the failure of an attempt means."""
 
-    NOT_EXECUTED = "certainly not executed, and nothing is wrong with it"
-    NOT_STORED = "certainly not stored, because this nsqd cannot"
-    REJECTED = "refused, and not stored"
-    UNKNOWN = "stored or not"
+    NOT_EXECUTED = "not executed, for a reason that passes"
+    NOT_STORED = "not stored, for a reason of this nsqd"
+    REJECTED = "not stored, for a reason that holds for every nsqd"
+    UNKNOWN = "perhaps stored"
 
 
 def verdict(attempt: Attempt) -> Verdict:
-    """Return what the error of a failed attempt means."""
+    """Return what the failure of ``attempt`` means."""
     error = attempt.error
     if not isinstance(error, ServerError):
         return Verdict.UNKNOWN if attempt.maybe_executed else Verdict.NOT_EXECUTED
@@ -35,13 +35,13 @@ def verdict(attempt: Attempt) -> Verdict:
             return Verdict.UNKNOWN
     elif error.code not in _NOT_STORED:
         return Verdict.REJECTED
-    # A topic that is being deleted, or whose nsqd is stopping, says "exiting": that passes. The other reasons
-    # are those of nsqd's disk.
+    # nsqd answers "exiting" while the topic is being deleted or nsqd stops, which passes. Other details are
+    # errors of its disk.
     return Verdict.NOT_EXECUTED if error.detail.endswith("exiting") else Verdict.NOT_STORED
 
 
 def rejected(error: Exception) -> PublishRejected:
-    """nsqd's refusal, as the caller gets it."""
+    """Return the caller's error for a refusal by nsqd."""
     assert isinstance(error, ServerError)  # noqa: S101 - only nsqd rejects
     refusal = PublishRejected(error.code, error.detail)
     refusal.__cause__ = error
@@ -49,12 +49,12 @@ def rejected(error: Exception) -> PublishRejected:
 
 
 def answer_lost(error: Exception) -> OutcomeUnknown:
-    """nsqd may have stored the message, as the caller gets it."""
+    """Return the caller's error for a connection that was lost before nsqd answered."""
     unknown = OutcomeUnknown(f"the answer was lost: {error}")
     unknown.__cause__ = error
     return unknown
 
 
 def block_ended() -> NotSent:
-    """What those get that wait for room when the block has ended."""
+    """Return the error of callers whose message was not sent before the block ended."""
     return NotSent("the producer's block ended before this message was sent")

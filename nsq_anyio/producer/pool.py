@@ -24,13 +24,13 @@ __all__ = ["Pool", "ProducerConnection"]
 class Pool:
     """The connections of a producer.
 
-    :param changed: called when a connection has come or gone
+    :param changed: called when a connection is made or lost
     :param may_send: called when a connection may have room again
     :param fail: called with an error that no retry can mend
     :ivar connections: one for each nsqd, connected or not
-    :ivar open: those of them that are connected now
-    :ivar lost_at: when the last of them was lost; at first, when the pool started
-    :ivar accepted: whether an nsqd has accepted the options of a connection
+    :ivar open: the connections that are connected now
+    :ivar lost_at: when the last open connection was lost; before that, when the pool started
+    :ivar accepted: whether any nsqd has accepted the connection options
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Pool:
 
     @property
     def tracks_success(self) -> bool:
-        """Whether `succeeded` wants to be told."""
+        """Whether the mode depends on successes, which `succeeded` reports to it."""
         return self._hosts.tracks
 
     def start(self, tasks: TaskGroup) -> None:
-        """Keep all connections up, each in a task of its own, until cancelled."""
+        """Start a task for each connection that keeps it up until cancelled."""
         self.lost_at = anyio.current_time()
         for connection in self.connections:
             tasks.start_soon(connection.run)
@@ -76,9 +76,9 @@ class Pool:
     def pick(
         self, messages: int, size: int, now: float, refused_by: Sequence[ProducerConnection]
     ) -> ProducerConnection | None:
-        """Choose the connection for ``messages`` of ``size`` bytes in all; None if none has room now.
+        """Choose a connection for ``messages`` of ``size`` bytes in all; None if none has room now.
 
-        :param refused_by: the connections not to choose from
+        :param refused_by: the connections to leave out
         """
         connections = self.open
         if refused_by:
@@ -90,17 +90,17 @@ class Pool:
         return connections[0] if connections[0].has_room(messages, size) else None
 
     def succeeded(self, connection: ProducerConnection, seconds: float, now: float) -> None:
-        """Note that a publish was stored, and how long its answer took."""
+        """Tell the mode that an nsqd stored a publish, and how many seconds that took."""
         self._hosts.succeeded(connection, seconds, now)
 
     def failed(self, connection: ProducerConnection, error: Exception) -> None:
-        """Note that an nsqd could not be reached, was lost, or did not store or answer a publish."""
+        """Tell the mode that an nsqd was not reached, was lost, or did not store or answer a publish."""
         seconds = self._hosts.failed(connection, anyio.current_time())
         if seconds is not None:
             self.emit(NsqdLeftOut(connection.nsqd, seconds, error))
 
     def changed(self) -> None:
-        """Note that a connection has come or gone."""
+        """Called by a connection when it is made or lost."""
         was_open = bool(self.open)
         self.open = [each for each in self.connections if each.current is not None]
         if was_open and not self.open:
@@ -108,7 +108,7 @@ class Pool:
         self._changed()
 
     def why_not_open(self) -> str:
-        """Say for each nsqd why it is not connected."""
+        """Return the reason for each nsqd."""
         return "; ".join(
             str(each.last_error or f"nsqd {each.nsqd}: not connected yet") for each in self.connections
         )
@@ -118,10 +118,10 @@ class ProducerConnection:
     """A producer's connection to one nsqd: it reconnects when it is lost, and bounds what is outstanding.
 
     :ivar current: the connection to publish on; None while there is none
-    :ivar last_error: why there was none last
-    :ivar outstanding: messages that wait for an answer
+    :ivar last_error: why the last connection failed or was lost
+    :ivar outstanding: the messages that await nsqd's answer
     :ivar outstanding_bytes: the bytes of their commands
-    :ivar published: messages that nsqd has confirmed
+    :ivar published: the messages that nsqd has confirmed
     """
 
     def __init__(self, address: NsqdAddress, pool: Pool) -> None:
@@ -143,7 +143,7 @@ class ProducerConnection:
         self._rng = random.Random()
 
     def has_room(self, messages: int, size: int) -> bool:
-        """Whether ``messages`` of ``size`` bytes in all may be sent now; a command alone always fits."""
+        """Whether ``messages`` of ``size`` bytes in all may be sent now; always if nothing is outstanding."""
         outstanding = self.outstanding
         return self.current is not None and (
             outstanding == 0
@@ -154,9 +154,9 @@ class ProducerConnection:
         )
 
     def send(self, command: Command, data: bytes, messages: int, taker: TakesAnswer) -> None:
-        """Queue a command that publishes ``messages``. `has_room` has to be asked first.
+        """Queue a command that publishes ``messages``. There must be room (`has_room`).
 
-        :param taker: told the answer; `answered` has to be called then
+        :param taker: told the answer; it must lead to a call of `answered`
         """
         assert self.current is not None  # noqa: S101 - `has_room` was asked
         self.outstanding += messages
@@ -165,14 +165,14 @@ class ProducerConnection:
         self.current.send(command, data, taker)
 
     def answered(self, messages: int, size: int, *, stored: bool) -> None:
-        """Note that the answer to a command of ``size`` bytes has come, or will not come any more."""
+        """Make room: a command of ``size`` bytes was answered, or will not be answered any more."""
         self.outstanding -= messages
         self.outstanding_bytes -= size
         if stored:
             self.published += messages
 
     def snapshot(self) -> ProducerConnectionStatistics:
-        """Return what it has done so far."""
+        """Return the statistics of this connection."""
         current = self.current
         return ProducerConnectionStatistics(
             nsqd=self.nsqd,
@@ -186,7 +186,7 @@ class ProducerConnection:
         )
 
     async def run(self) -> None:
-        """Connect and stay connected, until `close` or a permanent refusal."""
+        """Connect and reconnect, until `close` or a permanent refusal."""
         while not self._closing.is_set():
             connected_at: float | None = None
             try:

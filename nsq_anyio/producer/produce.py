@@ -1,4 +1,4 @@
-"""`produce`: the way in."""
+"""`produce`, which opens a producer."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def produce(
         async with nsq.produce(nsqd="127.0.0.1:4150") as producer:
             await producer.publish("clicks", b"body")
 
-    The connections are opened when the block is entered and kept until it ends; publishing waits for the
-    first of them. The end of the block sends what still waits to be sent, and waits for all answers.
+    The producer connects when the block is entered, and stays connected until the block ends. Publishing
+    waits for the first connection. The end of the block sends what still waits, and waits for all answers.
 
-    :param nsqd: address or addresses, as ``host:port`` or the absolute path of a unix socket; the ``mode`` of
-        the options says which of several gets a publish
+    :param nsqd: one or several addresses, each ``host:port`` or the absolute path of a unix socket; the
+        option ``mode`` decides which of several nsqds gets a publish
     :param on_event: called with each event, see `nsq_anyio.events`
-    :param options: the options that are not for every day
-    :param connection: the same for each connection
-    :raises InvalidAddress: for an address that is none
+    :param options: the options of the producer
+    :param connection: the options of each connection
+    :raises InvalidAddress: if an address is not valid
     :raises InvalidOption: if a file of the TLS options cannot be read or used
     :raises TLSFailed: from the block, if an nsqd declines TLS that was asked for, or is not trusted
-    :raises PermanentRefusal: from the block, if an nsqd rejects the options of its connection
+    :raises PermanentRefusal: from the block, if an nsqd rejects the connection options
     """
     producer = Producer(
         nsqd_addresses(nsqd),

@@ -1,4 +1,4 @@
-"""What users hold inside ``async with nsq.produce(...)``."""
+"""The object that ``async with nsq.produce(...)`` gives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_KNOWN_TOPICS = 1000
 class Producer:
     """Publishes to one or several nsqds. Made by `produce`; any number of tasks may share it.
 
-    A publish that is cancelled may still be executed; the order of answers is kept all the same.
+    A publish that is cancelled may still be executed; other publishes get their own answers all the same.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Producer:
         )
         self._pool = self._dispatcher.pool
         self._batcher = Batcher(self._dispatcher, options) if options.coalesce else None
-        self._topics: set[str] = set()  # that were checked
+        self._topics: set[str] = set()  # the topics that were checked
         self._closed = False
 
     def __repr__(self) -> str:
@@ -66,11 +66,11 @@ class Producer:
 
     @property
     def connections(self) -> tuple[str, ...]:
-        """The addresses of the nsqds that this producer is connected to now."""
+        """The addresses of the nsqds that the producer is connected to now."""
         return tuple(connection.nsqd for connection in self._pool.connections if connection.current)
 
     def statistics(self) -> ProducerStatistics:
-        """A snapshot of the counters, over all connections since the block began."""
+        """Return a snapshot of the counters, of all connections since the block began."""
         connections = [connection.snapshot() for connection in self._pool.connections]
         return ProducerStatistics(
             connections=len(self._pool.open),
@@ -83,10 +83,10 @@ class Producer:
         )
 
     async def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
-        """Publish one message, and return once nsqd has taken it.
+        """Publish one message, and return once nsqd has stored it.
 
-        Waits for a connection, and for room when too much is outstanding. A message that was certainly not
-        executed is sent again, as long as ``publish_timeout`` allows.
+        This waits for a connection, and for room when too much is outstanding. A message that was certainly
+        not stored is sent again until ``publish_timeout``.
 
         :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
         :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
@@ -95,8 +95,8 @@ class Producer:
         :raises InvalidBody: for an empty or oversized body
         :raises InvalidOption: for a defer out of range
         :raises PublishRejected: if nsqd refuses the message
-        :raises NotSent: if no connection came about in time: nothing was published
-        :raises OutcomeUnknown: if the connection was lost, or the time was over, before nsqd answered
+        :raises NotSent: if the message could not be sent in time, and was certainly not stored
+        :raises OutcomeUnknown: if the connection was lost or ``publish_timeout`` passed before nsqd answered
         :raises Closed: outside the block
         """
         if type(topic) is not str or topic not in self._topics:
@@ -123,9 +123,10 @@ class Producer:
                 await self._batcher.failed(batch, index)
 
     async def publish_many(self, topic: str, bodies: Iterable[Body]) -> None:
-        """Publish several messages, all or none (MPUB), and return once nsqd has taken them.
+        """Publish several messages, all or none (MPUB), and return once nsqd has stored them.
 
-        :param bodies: 1 or more, each 1 to ``max_msg_size`` bytes, ``max_body_size`` in sum with 4 bytes each
+        :param bodies: 1 or more, each of 1 to ``max_msg_size`` bytes; with 4 bytes more each, up to
+            ``max_body_size`` in all
         :raises NSQError: as `publish` does
         """
         check_topic(topic)
@@ -156,7 +157,7 @@ class Producer:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Producer]:
-        """Connect, and stay connected, around the user's block."""
+        """Stay connected for the length of the user's block."""
         async with self._background.around_block():
             yield self
 
@@ -179,7 +180,7 @@ class Producer:
                 self._dispatcher.end()
                 await self._pool.close()
         finally:
-            self._dispatcher.end()  # whatever has cut this short, nobody waits for what is not sent any more
+            self._dispatcher.end()  # also when this was cut short: callers must not wait for ever
 
 
 def _closed() -> Closed:

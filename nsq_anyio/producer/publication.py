@@ -19,19 +19,19 @@ __all__ = ["Attempt", "OutcomeEvent", "Publication", "outcome_event_class"]
 class Publication:
     """A command to publish, until it has an outcome.
 
-    :ivar topic: where to
-    :ivar messages: how many it carries
-    :ivar size: in bytes
-    :ivar started: when it was handed in, on AnyIO's clock
-    :ivar deadline: when its callers stop waiting
-    :ivar attempt: the attempt that waits for nsqd's answer; None while the publication waits to be sent
-    :ivar refused_by: the connections whose nsqd could not store it, and ...
-    :ivar refusal: ... what the last of them said
-    :ivar unknown: why the outcome of an earlier attempt is unknown, if it is
+    :ivar topic: the topic
+    :ivar messages: the number of messages
+    :ivar size: the size of the command in bytes
+    :ivar started: when the caller published, on AnyIO's clock
+    :ivar deadline: when the callers stop waiting
+    :ivar attempt: the attempt that awaits nsqd's answer; None while the publication waits to be sent
+    :ivar refused_by: the connections whose nsqd could not store the messages
+    :ivar refusal: the last such refusal
+    :ivar unknown: set if an earlier attempt may have stored the messages
     :ivar done: whether there is an outcome
-    :ivar error: the outcome, once it is `done`; None for success
-    :ivar abandoned: whether its callers have gone
-    :ivar event: set when it is `done`
+    :ivar error: the outcome, once `done`; None for success
+    :ivar abandoned: whether all callers were cancelled or have timed out
+    :ivar event: set when the publication is `done`
     """
 
     __slots__ = (
@@ -79,11 +79,11 @@ class Publication:
         self._data = data
 
     def encode(self) -> tuple[Command, bytes]:
-        """Return the command to send now."""
+        """Return the command to send."""
         return self._command, self._data
 
     def complete(self, error: PublishError | None) -> None:
-        """Tell the callers the outcome."""
+        """Set the outcome, and wake the callers."""
         self.done = True
         self.error = error
         self.event.set()
@@ -97,25 +97,25 @@ class Publication:
         return unknown
 
     def expire(self, now: float) -> bool:  # noqa: ARG002
-        """Return whether the passed deadline ends it; if not, it has a later deadline now."""
+        """Called when the deadline has passed: return True to fail, or set a later one and return False."""
         return True
 
     def split(self, refusal: PublishRejected, sent_messages: int) -> list[Publication] | None:  # noqa: ARG002
-        """Return what to send in its place after nsqd has refused the whole; None to take the refusal.
+        """Return the publications to send in place of this one, which nsqd has refused; None to fail.
 
-        :param sent_messages: how many messages nsqd has refused
+        :param sent_messages: the number of messages that nsqd has refused
         """
         return None
 
 
 class Attempt:
-    """One command on one connection, from its sending to nsqd's answer. No task waits for it.
+    """A publication's command on one connection, from sending it to nsqd's answer (a `TakesAnswer`).
 
-    :ivar messages: how many messages it carries: callers that leave later do not lessen them
-    :ivar size: of the command in bytes
+    :ivar messages: the number of messages that were sent; those of callers who leave later are included
+    :ivar size: the size of the command in bytes
     :ivar sent_at: when it was sent, on AnyIO's clock
-    :ivar error: why nsqd's answer was no OK; None before the answer, and for OK
-    :ivar maybe_executed: after a lost connection: whether nsqd may have executed the command all the same
+    :ivar error: nsqd's refusal, or why the connection ended before the answer; None for OK
+    :ivar maybe_executed: after a lost connection: whether nsqd may have executed the command
     """
 
     __slots__ = (
@@ -158,23 +158,23 @@ class Attempt:
 
 
 class OutcomeEvent(Protocol):
-    """Set once; any number of tasks wait for it, before and after.
+    """What the callers of a publish wait for: set once, for any number of tasks.
 
-    `anyio.Event` and the events below it do more than an outcome needs. Without that, publishing by 100 tasks
-    that await each OK is faster by a fifth on asyncio, and by a seventh on Trio.
+    It does less than `anyio.Event`: with 100 tasks that await each OK, publishing is a fifth faster for that
+    on asyncio, and a seventh faster on Trio.
     """
 
     def set(self) -> None:
-        """Wake all tasks that wait; called again, it does nothing."""
+        """Wake all tasks that wait. A second call does nothing."""
         ...
 
     async def wait(self) -> None:
-        """Return once `set` was called; a checkpoint in any case."""
+        """Wait until `set` is called. This is a checkpoint in any case."""
         ...
 
 
 def outcome_event_class() -> Callable[[], OutcomeEvent]:
-    """Return the class for the running event loop; ask once, not for each event."""
+    """Return the class for the running event loop."""
     if on_asyncio():
         return _AsyncioEvent
     import trio  # noqa: PLC0415 - an extra
@@ -183,7 +183,7 @@ def outcome_event_class() -> Callable[[], OutcomeEvent]:
 
 
 class _AsyncioEvent:
-    """`OutcomeEvent` on asyncio, and on loops that take its place, as uvloop: a future for each task."""
+    """`OutcomeEvent` on asyncio and uvloop: a future for each task that waits."""
 
     __slots__ = ("_is_set", "_waiters")
 
@@ -194,7 +194,7 @@ class _AsyncioEvent:
     def set(self) -> None:
         self._is_set = True
         for waiter in self._waiters:
-            if not waiter.done():  # as it is when its task was cancelled
+            if not waiter.done():  # the task was not cancelled
                 waiter.set_result(None)
         self._waiters.clear()
 

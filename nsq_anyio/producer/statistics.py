@@ -1,4 +1,4 @@
-"""What a producer counts, and the snapshots of it."""
+"""The counters of a producer, and snapshots of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Counters", "ProducerConnectionStatistics", "ProducerStatistics"]
 
 @dataclass(slots=True)
 class Counters:
-    """How publishes ended so far, in messages.
+    """How publishes have ended, in messages.
 
     :ivar rejected: refused by nsqd
-    :ivar not_sent: certainly not executed, and given up
-    :ivar unknown: given up without knowing whether nsqd has them
-    :ivar resent: sent again, each time counts
+    :ivar not_sent: failed, and certainly not stored
+    :ivar unknown: failed, and perhaps stored
+    :ivar resent: sent again; each time counts
     """
 
     rejected: int = 0
@@ -27,7 +27,7 @@ class Counters:
     resent: int = 0
 
     def count(self, error: PublishError, messages: int) -> None:
-        """Count messages whose callers get ``error``."""
+        """Count messages that have failed with ``error``."""
         match error:
             case PublishRejected():
                 self.rejected += messages
@@ -45,11 +45,11 @@ class ProducerConnectionStatistics:
     :ivar connected: whether there is a connection now
     :ivar identity: what nsqd answered to IDENTIFY: its version and limits, and whether TLS, snappy or deflate
         are in use; None while there is no connection
-    :ivar authorization: what nsqd answered to AUTH; None where it asked for none
-    :ivar outstanding: messages that wait for its answer
-    :ivar outstanding_bytes: of them, the bytes
+    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
+    :ivar outstanding: messages that await its answer
+    :ivar outstanding_bytes: the bytes of their commands
     :ivar published: messages that it has confirmed
-    :ivar commands: the PUB, MPUB and DPUB commands that it was sent
+    :ivar commands: the PUB, MPUB and DPUB commands that were sent to it
     """
 
     nsqd: str
@@ -66,16 +66,16 @@ class ProducerConnectionStatistics:
 class ProducerStatistics:
     """A snapshot of a producer; the counters are messages since its block began.
 
-    :ivar connections: nsqds that are connected now
-    :ivar outstanding: messages that wait for an answer
-    :ivar outstanding_bytes: of them, the bytes
-    :ivar waiting: messages that wait for room on a connection, or to travel with others
-    :ivar published: confirmed by nsqd, those included whose caller has gone
+    :ivar connections: the number of nsqds that are connected now
+    :ivar outstanding: messages that await nsqd's answer
+    :ivar outstanding_bytes: the bytes of their commands
+    :ivar waiting: messages that wait for room on a connection, or in a batch that was not sent yet
+    :ivar published: confirmed by nsqd, also after their caller was cancelled or timed out
     :ivar rejected: refused by nsqd
-    :ivar not_sent: certainly not executed, and given up
-    :ivar unknown: given up without knowing whether nsqd has them
-    :ivar resent: sent again, each time counts
-    :ivar per_connection: each nsqd by itself
+    :ivar not_sent: failed, and certainly not stored
+    :ivar unknown: failed, and perhaps stored
+    :ivar resent: sent again; each time counts
+    :ivar per_connection: the same for each nsqd
     """
 
     connections: int
