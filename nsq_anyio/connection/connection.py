@@ -117,7 +117,7 @@ class Connection(Generic[SourceT, MessageT]):
         self._session.sending(command, taker)
         self._requested += 1
         if self._session.waiting == 1:
-            self.outbox.put_last(data)  # commands that are queued meanwhile are sent by the writer
+            self.outbox.put_and_send(data)  # commands that are queued meanwhile are sent by the writer
         else:
             self.outbox.put(data)
 

@@ -1,8 +1,8 @@
 """The outbox of a connection, and the writer task that sends what is in it.
 
 Commands are queued whole, by a plain function call, and the writer sends all of them as one piece. A caller
-that is cancelled therefore never cuts a frame. `Outbox.put_last` sends at once instead of waking the writer,
-unless the writer is in the middle of a send.
+that is cancelled therefore never cuts a frame. `Outbox.put_and_send` sends at once instead of waking the
+writer, unless the writer is in the middle of a send.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Outbox:
         """Queue a command ahead of the others."""
         self._items.insert(int(self._cut), command)
 
-    def put_last(self, command: bytes) -> None:
+    def put_and_send(self, command: bytes) -> None:
         """Queue a command that nsqd waits for, and send all that is queued at once.
 
         The writer sends what the system does not take without waiting, and is not woken if nothing is left.
@@ -64,11 +64,11 @@ class Outbox:
         self._not_sent(rest)
 
     async def take(self) -> bytes:
-        """Wait for commands, and take all that are queued; nothing if `put_last` has sent them meanwhile.
+        """Wait for commands, and take all that are queued; nothing if `put_and_send` has sent them meanwhile.
 
         Nothing comes any more after `close`.
 
-        :raises anyio.BrokenResourceError: if a signal handler raised in `put_last`, and commands were lost
+        :raises anyio.BrokenResourceError: if a signal handler raised amid a send, and commands were lost
         """
         if self._closed or (not self._items and not self._sending):
             self._wake = anyio.Event()
@@ -147,7 +147,7 @@ class Outbox:
 async def write(stream: ByteStream, outbox: Outbox, *, sent: Callable[[], None]) -> None:
     """Send what is put into the outbox, until cancelled.
 
-    :param sent: called after each send by the writer; not for what `Outbox.put_last` has sent
+    :param sent: called after each send by the writer; not for what `Outbox.put_and_send` has sent
     :raises TimeoutError: if the peer takes no bytes for as long as the stream allows
     """
     while True:

@@ -71,7 +71,7 @@ def hand_back_at_once(subscription: Subscription) -> None:
         # Before the answers, or nsqd would push what is requeued to this connection again.
         connection.outbox.put_first(commands.CLS)
     subscription.requeue_all(list(subscription.in_flight.values()))
-    connection.outbox.put_last(commands.NOP)  # all that is queued goes with it
+    connection.outbox.put_and_send(commands.NOP)  # all that is queued goes with it
     connection.half_close_now()
 
 

@@ -83,7 +83,7 @@ class Subscription:
         self._limit = InFlightLimit(loop_watch)
         self._gone = 0
         self._put: Callable[[bytes], None] = _nowhere
-        self._put_last: Callable[[bytes], None] = _nowhere
+        self._put_and_send: Callable[[bytes], None] = _nowhere
         self._msg_timeout = 0.0
         self._max_msg_timeout = 0.0
         self.stopping: bool = False
@@ -99,7 +99,7 @@ class Subscription:
         """Take the connection, before SUB."""
         self.connection = connection
         self._put = connection.outbox.put
-        self._put_last = connection.outbox.put_last
+        self._put_and_send = connection.outbox.put_and_send
         self._msg_timeout = connection.identity.msg_timeout
         self._max_msg_timeout = connection.identity.max_msg_timeout
         self.turn_changed_at = self.last_message_at = now
@@ -108,7 +108,7 @@ class Subscription:
         """The connection has ended: what was in flight on it goes to other consumers after its timeout."""
         self.connection = None
         self._put = _nowhere
-        self._put_last = _nowhere
+        self._put_and_send = _nowhere
         self.rdy = 0
         self.in_flight.clear()
         self.answered.set()
@@ -245,7 +245,7 @@ class Subscription:
         if self.in_flight or self.stopping or len(self.slots) > self.rdy:
             self._put(command)  # the writer tells when it is sent; see `progressed`
         else:
-            self._put_last(command)  # nothing else can be answered, and nsqd may wait for this
+            self._put_and_send(command)  # nothing else can be answered, and nsqd may wait for this
 
     def holds(self, message: Message) -> bool:
         """Whether nsqd still waits for the answer to ``message``, as far as is known here."""

@@ -62,7 +62,7 @@ async def test_all_that_is_queued_is_sent_as_one() -> None:
     sink = Sink([])
     outbox = outbox_to(sink, lambda: taken.append("taken"))
     outbox.put(b"FIN 1\n")
-    outbox.put_last(b"FIN 2\n")
+    outbox.put_and_send(b"FIN 2\n")
     assert sink.wire == b"FIN 1\nFIN 2\n"
     assert taken == ["taken"]
     await outbox.flushed()
@@ -75,7 +75,7 @@ async def test_the_writer_is_not_woken_when_nothing_is_left_to_send() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, sink, outbox, lambda: woken.append(sink.wire))
         await anyio.wait_all_tasks_blocked()
-        outbox.put_last(b"FIN 1\n")
+        outbox.put_and_send(b"FIN 1\n")
         await anyio.wait_all_tasks_blocked()
         assert (sink.wire, woken) == (b"FIN 1\n", [])
         outbox.put(b"FIN 2\n")
@@ -91,7 +91,7 @@ async def test_whoever_waits_for_the_flush_is_woken() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(outbox.flushed)
         await anyio.wait_all_tasks_blocked()
-        outbox.put_last(b"FIN 2\n")
+        outbox.put_and_send(b"FIN 2\n")
 
 
 async def test_the_writer_sends_what_was_left() -> None:
@@ -101,7 +101,7 @@ async def test_the_writer_sends_what_was_left() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, sink, outbox, lambda: told.append(sink.wire))
         await anyio.wait_all_tasks_blocked()
-        outbox.put_last(b"FIN 1\n")
+        outbox.put_and_send(b"FIN 1\n")
         assert sink.wire == b"FIN"
         outbox.put(b"FIN 2\n")
         with anyio.fail_after(5):
@@ -122,7 +122,7 @@ async def test_nothing_is_sent_at_once_in_the_middle_of_a_send() -> None:
         outbox.put(b"first\n")
         await anyio.wait_all_tasks_blocked()
         assert sink.wire == b"fi"
-        outbox.put_last(b"second\n")
+        outbox.put_and_send(b"second\n")
         assert sink.wire == b"fi"
         sink.gate.set()
         await anyio.wait_all_tasks_blocked()
@@ -134,7 +134,7 @@ async def test_a_broken_stream_is_left_to_the_writer() -> None:
     sink = Sink([])
     outbox = outbox_to(sink)
     sink.failure = anyio.BrokenResourceError()
-    outbox.put_last(b"FIN 1\n")
+    outbox.put_and_send(b"FIN 1\n")
     with anyio.fail_after(5), pytest.raises(anyio.BrokenResourceError):
         await run(sink, outbox)
 
@@ -150,9 +150,9 @@ async def test_an_interrupt_amid_a_send_neither_loses_nor_repeats_a_byte(takes: 
             outbox.put(b"FIN 1\n")
             await write(sink, outbox, sent=nothing)
         else:
-            outbox.put_last(b"FIN 1\n")
+            outbox.put_and_send(b"FIN 1\n")
     assert sink.wire == b"FIN 1\n"[:takes]
-    outbox.put_last(b"FIN 2\n")
+    outbox.put_and_send(b"FIN 2\n")
     assert sink.wire == b"FIN 1\nFIN 2\n"
     await outbox.flushed()
 
@@ -165,7 +165,7 @@ async def test_after_an_interrupt_amid_a_send_the_writer_is_woken_for_the_rest()
         await anyio.wait_all_tasks_blocked()
         sink.interrupt = KeyboardInterrupt()
         with pytest.raises(KeyboardInterrupt):
-            outbox.put_last(b"FIN 1\n")
+            outbox.put_and_send(b"FIN 1\n")
         with anyio.fail_after(5):
             await outbox.flushed()
         assert sink.wire == b"FIN 1\n"
@@ -179,7 +179,7 @@ async def test_after_an_interrupt_that_lost_commands_the_writer_breaks_instead_o
     sink = Sink([])
     outbox = outbox_to(sink, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        outbox.put_last(b"FIN 1\n")
+        outbox.put_and_send(b"FIN 1\n")
     with anyio.fail_after(5), pytest.raises(anyio.BrokenResourceError):
         await write(sink, outbox, sent=nothing)
 
@@ -188,14 +188,14 @@ async def test_nothing_is_sent_after_the_close_or_without_a_socket() -> None:
     sink = Sink([])
     outbox = outbox_to(sink)
     outbox.close()
-    outbox.put_last(b"FIN 1\n")
+    outbox.put_and_send(b"FIN 1\n")
     plain = Outbox(nothing)
-    plain.put_last(b"FIN 1\n")
+    plain.put_and_send(b"FIN 1\n")
     assert sink.wire == b""
 
 
 @given(
-    steps=st.lists(st.sampled_from(["put", "put_last", "turn"]), max_size=40),
+    steps=st.lists(st.sampled_from(["put", "put_and_send", "turn"]), max_size=40),
     takes=st.lists(st.integers(0, 12), max_size=30),
 )
 def test_whoever_sends_the_bytes_keep_their_order(steps: list[str], takes: list[int]) -> None:
@@ -214,7 +214,7 @@ def test_whoever_sends_the_bytes_keep_their_order(steps: list[str], takes: list[
                 if step == "put":
                     outbox.put(command)
                 else:
-                    outbox.put_last(command)
+                    outbox.put_and_send(command)
                 assert queued.startswith(sink.wire)
             with anyio.fail_after(5):
                 await outbox.flushed()
