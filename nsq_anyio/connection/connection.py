@@ -210,7 +210,7 @@ class Connection(Generic[SourceT, MessageT]):
 
     async def _write(self) -> None:
         try:
-            await write(self._stream, self.outbox, sent=self._receiver.progressed)
+            await write(self._stream, self.outbox, sent=self._receiver.may_proceed)
         except TimeoutError:
             limit = f"write_timeout={self._options.write_timeout} s"
             self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within {limit}"))
@@ -251,7 +251,7 @@ class Connection(Generic[SourceT, MessageT]):
                     return
         if heartbeat_came:
             self.outbox.put(commands.NOP)  # one for all: a flood of heartbeats must not fill the outbox
-        self._receiver.progressed()
+        self._receiver.may_proceed()
 
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
         """Wake every waiter, once. With ``failed``, also cancel the block, which then raises the reason."""
@@ -264,17 +264,17 @@ class Connection(Generic[SourceT, MessageT]):
         for place, taker in enumerate(takers, start=first):
             taker.fail(lost, maybe_executed=place < self._taken)
         self.outbox.close()
-        self._receiver.progressed()
+        self._receiver.may_proceed()
         if failed:
             self._failure = reason
             self._scope.cancel()
 
 
 class NoMessages:
-    """The receiver of a connection that never subscribes; ``progressed`` is as in `Receiver`."""
+    """The receiver of a connection that never subscribes; ``may_proceed`` is as in `Receiver`."""
 
-    def __init__(self, progressed: Callable[[], None] = lambda: None) -> None:
-        self.progressed: Callable[[], None] = progressed
+    def __init__(self, may_proceed: Callable[[], None] = lambda: None) -> None:
+        self.may_proceed: Callable[[], None] = may_proceed
 
     def arrival(self, now: float) -> None:
         """There are no messages, so they need no source."""

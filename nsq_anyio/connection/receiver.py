@@ -33,7 +33,7 @@ class Receiver(Protocol[SourceT, MessageT]):
         """Called when nsqd has refused a FIN, REQ or TOUCH."""
         ...
 
-    def progressed(self) -> None:
+    def may_proceed(self) -> None:
         """Called after answers arrive, the writer flushes, or the connection ends.
 
         Waiting work may now proceed.

@@ -185,7 +185,7 @@ class Subscription:
         if self._options.backoff_on_refused_answer and failure.error.code != "E_TOUCH_FAILED":
             self._throttle.result(Result.FAILURE)
 
-    def progressed(self) -> None:
+    def may_proceed(self) -> None:
         """Tell the supervisor when slots came free."""
         if len(self.slots) > self.needed_slots:
             self._look_again()
@@ -243,7 +243,7 @@ class Subscription:
 
     def _answer(self, command: bytes) -> None:
         if self.in_flight or self.stopping or len(self.slots) > self.rdy:
-            self._put(command)  # the writer tells when it is sent; see `progressed`
+            self._put(command)  # the writer tells when it is sent; see `may_proceed`
         else:
             self._put_and_send(command)  # nothing else can be answered, and nsqd may wait for this
 
@@ -280,7 +280,7 @@ class Subscription:
                 del self.in_flight[message.wire_id]
                 self._timed_out(message)
         if expired:
-            self.progressed()
+            self.may_proceed()
 
     def _delivered_again(self, message: Message, now: float) -> None:
         # By our clock it may have time left, but it must not be started any more.

@@ -193,7 +193,7 @@ class ProducerConnection:
                 async with open_connection(
                     self._address,
                     self._pool.connection_options,
-                    NoMessages(self._progressed),
+                    NoMessages(self._may_proceed),
                     accepted_before=self._pool.accepted,
                 ) as connection:
                     self._pool.accepted = True
@@ -239,7 +239,7 @@ class ProducerConnection:
         self.current = connection
         self._pool.changed()
 
-    def _progressed(self) -> None:
+    def _may_proceed(self) -> None:
         if self.current is not None and self.current.ended:
             self._use(None)
         self._pool.may_send()

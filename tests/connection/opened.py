@@ -38,7 +38,7 @@ class Kept:
     def response_failed(self, failure: ResponseFailed) -> None:
         self.failures.append(failure)
 
-    def progressed(self) -> None:
+    def may_proceed(self) -> None:
         pass
 
 
