@@ -19,13 +19,12 @@ from .exit_codes import PARTIAL
 from .input import Input
 from .message_reader import MessageReader
 from .pace import Pace, batches
+from .pub import ALL
 from .pub_sender import PubSender
 from .reach import check_nsqds_reachable
 from .run import first_error
 
-__all__ = ["ALL", "Pub", "Published"]
-
-ALL = "all"
+__all__ = ["Pub", "Published"]
 
 _MAX_BATCH_BYTES = 1024 * 1024
 _CHUNKS_AHEAD = 16

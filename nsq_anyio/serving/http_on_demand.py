@@ -1,7 +1,6 @@
 """The HTTP side of a server, whose modules are imported for its first connection.
 
-They take as long to import as all else that a server needs until it listens, and many who start one for a test
-never ask by HTTP.
+They take as long to import as the rest of the server, and many who start one for a test never ask by HTTP.
 """
 
 from __future__ import annotations
