@@ -20,15 +20,19 @@ from ..nsqd_flags import boolean_option
 if TYPE_CHECKING:
     import anyio
 
-    from ..pattern import Pattern
+    from ...pattern import Pattern
 
 __all__ = ["to_file"]
 
 
 def _pattern(text: str) -> Pattern:
-    from ..pattern import Pattern
+    from ...errors import InvalidOption
+    from ...pattern import Pattern
 
-    return Pattern(text)
+    try:
+        return Pattern(text)
+    except InvalidOption as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command(
