@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
+import nsq_anyio
 from nsq_anyio.cli.lazy_group import LazyGroup, subcommands
 from nsq_anyio.cli.main import cli
 
@@ -34,6 +36,16 @@ def imported(*arguments: str, heavy: tuple[str, ...] = HEAVY) -> str:
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_help_and_version_need_click_alone(flag: str) -> None:
     assert imported(flag, heavy=tuple(name for name in HEAVY if name != "nsq_anyio.errors")) == "[]"
+
+
+def test_the_handlers_of_signals_stand_before_anything_is_imported() -> None:
+    """What was imported before them would be where Ctrl-C prints a traceback."""
+    root = str(Path(nsq_anyio.__file__).parents[1])
+    program = f"import sys; sys.path.insert(0, {root!r}); import nsq_anyio.cli; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True, text=True, timeout=30
+    )
+    assert {"signal", "enum", "re", "typing"} & set(done.stdout.split()) == set()
 
 
 @pytest.mark.parametrize("command", sorted(set(subcommands(cli)) - {"nsqd", "nsqlookupd"}))
