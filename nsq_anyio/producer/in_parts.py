@@ -1,8 +1,9 @@
 """Many messages in as many MPUBs as nsqd wants them in.
 
 nsqd looks at the size of an MPUB first. It answers one beyond its --max-body-size with E_BAD_BODY, and stores
-nothing of it. It names that size in this answer and nowhere before, so it is learned from the refusal. This is
-for messages that need not be stored all or none: `Producer.publish_many` keeps its messages together.
+nothing of it. It names that size in this answer and nowhere before, so it is learned from the refusal.
+
+This is for messages that need not be stored all or none: `Producer.publish_many` keeps its messages together.
 """
 
 from __future__ import annotations
