@@ -4,8 +4,8 @@ The suites find the programs ``nsqd`` and ``nsqlookupd`` on their path. For the 
 scripts that run ``nsq-anyio nsqd`` and ``nsq-anyio nsqlookupd`` with whatever flags they get. Most suites use
 NSQ's own ports on 127.0.0.1, which have to be free.
 
-The exit code is 1 if a test passes with the real servers and not with the embedded ones, unless `EXPECTED` says
-why.
+The exit code is 1 if a test passes with the real servers and not with the embedded ones, unless `EXPECTED`
+says why.
 """
 
 from __future__ import annotations
