@@ -39,10 +39,12 @@ def check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, opti
 
 
 def local_time() -> datetime:
+    """Now, in the time zone of this machine."""
     return datetime.now().astimezone()
 
 
 def chosen_encoding(*, gzip: bool, gzip_level: int, zstd: bool, zstd_level: int) -> Encoding | None:
+    """How files are compressed; None for not at all."""
     if gzip and zstd:
         raise click.UsageError("use --gzip or --zstd, not both")
     if gzip:
