@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,8 +77,9 @@ SHELLS = [
 
 
 @pytest.mark.parametrize("complete", SHELLS)
-def test_commands_flags_values_and_paths(complete: object, certificate: Path) -> None:
-    assert callable(complete)
+def test_commands_flags_values_and_paths(
+    complete: Callable[[str, Path], list[str]], certificate: Path
+) -> None:
     home = certificate.parent
 
     def offered(line: str) -> set[str]:

@@ -67,6 +67,7 @@ def test_a_server_listens_before_it_imports_what_it_needs_later(command: str) ->
     program = PROGRAM.format(arguments=(command, *flags), heavy=("anyio", *NOT_TO_LISTEN))
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
+        line = ""
         for line in process.stderr:
             if line.startswith("HTTP: listening"):
                 process.terminate()

@@ -120,9 +120,11 @@ FOR_EACH = {
     ),
 }
 
-CASES = [(name, "") for name in GO]
-CASES += [(name, line) for name in CONSUMERS for line in FOR_CONSUMERS]
-CASES += [(name, line) for name, lines in FOR_EACH.items() for line in lines]
+CASES = [
+    *((name, "") for name in GO),
+    *itertools.product(CONSUMERS, FOR_CONSUMERS),
+    *((name, line) for name, lines_of_it in FOR_EACH.items() for line in lines_of_it),
+]
 
 REFUSED, ENDED, RAN, IDLE = "refused", "ended", "ran", "idle"
 
