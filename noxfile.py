@@ -82,7 +82,6 @@ def lowest(session: nox.Session) -> None:
             "stat_rows",
             "to_http_connections",
             "to_http_answers",
-            "pattern",
         ]
         session.run("pytest", *[f"tests/cli/test_{name}.py" for name in names], *ON_ALL_CORES)
 

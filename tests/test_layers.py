@@ -14,7 +14,7 @@ MAX_LINES = 320
 
 # What stands on a line imports from the lines above it; only the leaves import each other.
 LAYERS = (
-    ("errors", "names", "address", "block", "checks", "options", "events", "version", "lazy"),
+    ("errors", "names", "address", "block", "checks", "options", "events", "version", "lazy", "pattern"),
     ("protocol", "policy"),
     ("transport", "http"),
     ("connection", "serving"),
@@ -32,6 +32,8 @@ EDGE_TO_EDGE = {("testing", "embedded"), ("cli", "embedded"), ("cli", "spark")}
 CORE_REQUIRES = {"anyio", "h11", "httpx", "snappy"}
 # Bytes and decisions: no I/O, no clock, no randomness. `now` and the random source are arguments.
 NOT_FOR_DECISIONS = {"asyncio", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
+# Libraries that decide without I/O too: one for the bytes of a connection, one for expressions of Go.
+FOR_DECISIONS = {("nsq_anyio.protocol.compression", "snappy"), ("nsq_anyio.pattern", "re2")}
 # The core runs on AnyIO alone, so nothing there may choose an event loop.
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
 # But for these few files, each with its measured worth, or for what only one loop does.
@@ -131,11 +133,9 @@ def _outside(unit: str, module: str, top: str) -> str | None:
         return f"{unit} imports {top}: it decides without I/O, clock and randomness"
     if layer > DECISIONS and top in NOT_FOR_THE_CORE:
         return f"{unit} imports {top}: the core runs on AnyIO alone"
-    if (
-        not is_stdlib
-        and layer <= DECISIONS
-        and (module, top) != (f"{PACKAGE}.protocol.compression", "snappy")
-    ):
+    if (module, top) in FOR_DECISIONS:
+        return None
+    if not is_stdlib and layer <= DECISIONS:
         return f"{unit} imports {top}: it needs the standard library only"
     if not is_stdlib and top not in CORE_REQUIRES:
         return f"{unit or 'the package'} imports {top}: the core does not require it"
@@ -182,6 +182,7 @@ def test_a_file_is_read_in_one_go(path: Path) -> None:
         ("nsq_anyio.protocol.frames", "import nsq_anyio.errors"),
         ("nsq_anyio.protocol.frames", "from __future__ import annotations\nimport struct"),
         ("nsq_anyio.protocol.compression", "import snappy"),
+        ("nsq_anyio.pattern", "import re2"),
         ("nsq_anyio.policy.rdy", "if TYPE_CHECKING:\n    import random"),
         ("nsq_anyio.transport.dial", "import anyio.abc, ssl, time, socket"),
         ("nsq_anyio.http.client", "import httpx\nfrom ..protocol import commands"),

@@ -28,4 +28,6 @@ def completion(context: click.Context, shell: str) -> None:
         raise click.ClickException(f"the installed click cannot complete in {shell}")
     script = kind(root.command, {}, root.info_name or "nsq-anyio", COMPLETE_VARIABLE)
     # Not the base class's own check of the shell's version: bash may read this elsewhere.
-    click.echo(script.source_template % script.source_vars())
+    # In click's script for fish a description ends at its first comma.
+    template = script.source_template.replace('string split ","', 'string split --max 1 ","')
+    click.echo(template % script.source_vars())

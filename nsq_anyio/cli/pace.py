@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import anyio
 
-__all__ = ["Pace", "batches"]
+__all__ = ["Pace"]
 
 _BATCHES_PER_SECOND = 20
 _MAX_READ = 64 * 1024  # what a pipe of Linux holds
 _MIN_READ = 512
 _BYTES_A_MESSAGE = 100
 _READS_PER_SECOND = 10
-_PREFIX = 4  # the size of each message in an MPUB
 
 
 class Pace:
@@ -45,22 +42,3 @@ class Pace:
         with anyio.CancelScope(deadline=self._free_at):
             await stop.wait()
         self._free_at = max(self._free_at, anyio.current_time()) + messages / self._rate
-
-
-def batches(messages: Sequence[bytes], max_bytes: int, max_messages: int | None) -> Iterator[list[bytes]]:
-    """Cut messages into batches that MPUB can take; one that is too large for any is alone in its own.
-
-    :param max_bytes: of a batch, with 4 for each message
-    :param max_messages: None for no bound
-    """
-    batch: list[bytes] = []
-    size = 0
-    for message in messages:
-        length = len(message) + _PREFIX
-        if batch and (size + length > max_bytes or len(batch) == max_messages):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += length
-    if batch:
-        yield batch

@@ -6,20 +6,22 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from ..address import nsqd_addresses
-from ..names import check_topic
 from .command import UtilityCommand, quiet_command_flags
 from .connection_flags import ProducerFlags, connection_flags, producer_flags
 from .delimiter import delimiter_option
-from .input import Input, opened
-from .progress import shown_progress
-from .pub_run import ALL, Pub
-from .run import run_draining
+from .kinds import Integer
 
-__all__ = ["pub"]
+if TYPE_CHECKING:
+    from .input import Input
+
+__all__ = ["ALL", "pub"]
+
+ALL = "all"
+"""The mode in which each of several nsqds gets all messages."""
 
 _MODES = (ALL, "round-robin", "least-outstanding", "hostpool", "epsilon-greedy")
 
@@ -51,7 +53,7 @@ Example:
     help="Which of several nsqds gets a message: each gets all, or one gets it.",
 )
 @delimiter_option(r"What stands between messages, any bytes; \0 and \xNN are understood.")
-@click.option("--rate", type=click.IntRange(min=0), default=0, help="Messages a second at most; 0: no bound.")
+@click.option("--rate", type=Integer(min=0), default=0, help="Messages a second at most; 0: no bound.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress on a terminal.")
 @connection_flags
 @producer_flags
@@ -72,6 +74,12 @@ def pub(
     Empty lines are left out; the last one needs no line end. It ends when nsqd has taken all. A signal ends
     the reading: what was read is published, and it exits with 0.
     """
+    from ..address import nsqd_addresses
+    from ..names import check_topic
+    from .progress import shown_progress
+    from .pub_run import Pub
+    from .run import run_draining
+
     check_topic(topic)
     addresses = tuple(map(str, nsqd_addresses(nsqds)))
     with ExitStack() as stack:
@@ -83,6 +91,8 @@ def pub(
 
 
 def _open(stack: ExitStack, path: str) -> Input:
+    from .input import opened
+
     try:
         return stack.enter_context(opened(path))
     except OSError as error:

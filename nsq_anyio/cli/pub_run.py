@@ -14,18 +14,17 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from ..errors import NSQError
 from ..producer import produce
+from ..producer.in_parts import InParts, MpubLimit, batches
 from .connection_flags import ProducerFlags
 from .exit_codes import PARTIAL
 from .input import Input
 from .message_reader import MessageReader
-from .pace import Pace, batches
-from .pub_sender import PubSender
+from .pace import Pace
+from .pub import ALL
 from .reach import check_nsqds_reachable
 from .run import first_error
 
-__all__ = ["ALL", "Pub", "Published"]
-
-ALL = "all"
+__all__ = ["Pub", "Published"]
 
 _MAX_BATCH_BYTES = 1024 * 1024
 _CHUNKS_AHEAD = 16
@@ -90,7 +89,7 @@ class Pub:
             click.echo(f"ended before the end of the input: {_counted(self._messages)} published", err=True)
 
     @asynccontextmanager
-    async def _senders(self) -> AsyncGenerator[list[PubSender]]:
+    async def _senders(self) -> AsyncGenerator[list[InParts]]:
         """One for all nsqds, or one for each where each gets every message."""
         options, connection = self._flags.options, self._flags.connection
         async with AsyncExitStack() as stack:
@@ -104,24 +103,24 @@ class Pub:
                 for group in groups
             ]
             max_bytes = min(_MAX_BATCH_BYTES, options.max_body_size)
-            yield [PubSender(producer, self._topic, max_bytes) for producer in producers]
+            yield [InParts(producer, MpubLimit(max_bytes)) for producer in producers]
 
     async def _publish(
-        self, senders: Sequence[PubSender], messages: Sequence[bytes], stop: anyio.Event
+        self, senders: Sequence[InParts], messages: Sequence[bytes], stop: anyio.Event
     ) -> None:
         for batch in batches(messages, _MAX_BATCH_BYTES, self._pace.max_batch):
             await self._pace.wait(len(batch), stop)
             try:
                 async with anyio.create_task_group() as tasks:
                     for sender in senders[1:]:
-                        tasks.start_soon(sender.send, batch)
-                    await senders[0].send(batch)
+                        tasks.start_soon(sender.publish, self._topic, batch)
+                    await senders[0].publish(self._topic, batch)
             except* NSQError as errors:
                 raise self._not_published(first_error(errors), senders) from errors
             self._messages += len(batch)
             self._published(len(batch), sum(map(len, batch)))
 
-    def _not_published(self, error: BaseException, senders: Sequence[PubSender]) -> click.ClickException:
+    def _not_published(self, error: BaseException, senders: Sequence[InParts]) -> click.ClickException:
         done = min(sender.done for sender in senders)
         self._messages += done
         return self._failed(str(error), max(sender.done + sender.maybe for sender in senders) - done)

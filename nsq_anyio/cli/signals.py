@@ -1,13 +1,13 @@
 """The way out by a signal, from the first instant on.
 
 Python's own way is a traceback, of whatever is being imported just then. So this module is imported first,
-and imports next to nothing.
+and imports next to nothing. The interpreter has `_signal` already. `signal` makes enumerations of it, which
+takes longer than all else before the handlers stand.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 from .exit_codes import SIGNALLED
@@ -15,9 +15,12 @@ from .exit_codes import SIGNALLED
 TYPE_CHECKING = False  # `typing` takes longer to import than all the rest
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping, Sequence
     from types import FrameType
     from typing import Any, NoReturn
+else:
+    import _signal as signal
 
 __all__ = ["EndedBySignal", "HandlersRestored", "end_at_signals", "end_now"]
 
@@ -57,9 +60,18 @@ def end_now(number: int, frame: FrameType | None = None) -> NoReturn:
     it is swallowed or told with a traceback.
     """
     del frame
-    if "rich.live" in sys.modules and os.isatty(2):
-        os.write(2, _SHOW_CURSOR)  # live displays hide it
+    if "rich.live" in sys.modules:  # live displays hide it, on either stream
+        for descriptor in (1, 2):
+            _show_cursor(descriptor)
     os._exit(SIGNALLED + number)
+
+
+def _show_cursor(descriptor: int) -> None:
+    try:
+        if os.isatty(descriptor):
+            os.write(descriptor, _SHOW_CURSOR)
+    except OSError:
+        return  # the terminal has gone
 
 
 class HandlersRestored:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +16,7 @@ from .pipeline_options import OPTION
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..producer import Producer
+    from ..producer.in_parts import InParts
     from ..spark.chunk_file import Chunk, Record
     from ..spark.options import WriteOptions
     from ..spark.spool_errors import SpoolError
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["delete_spools", "list_spools", "put_back", "spool"]
 
 _SHOWN_OF_UUID = 8
-_FRAMING = 4
-"""Bytes that an MPUB takes for each body, and once for their count."""
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
 _directory = click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
@@ -220,42 +218,33 @@ async def _put_back(
     import anyio.to_thread
 
     from ..producer import produce
+    from ..producer.in_parts import InParts, MpubLimit
     from ..spark.spools import clear, sound_chunks
 
     async with produce(
         access.nsqds, options=access.producer_options(), connection=access.connection_options()
     ) as producer:
+        parts = InParts(producer, MpubLimit(access.max_body_size))
         for info in chosen:
             chunks = sound_chunks(info)
             published: list[tuple[Path, Record]] = []
             while chunk := await anyio.to_thread.run_sync(next, chunks, None):
-                await _publish(producer, chunk, info.topic, access)
+                await _publish(parts, chunk, info.topic, access)
                 published.append((chunk.path, chunk.record))
             # Only now; what fails before leaves the spool as it was.
             left = await anyio.to_thread.run_sync(clear, info, published)
             done.append((info, sum(record.rows for _, record in published), left))
 
 
-async def _publish(producer: Producer, chunk: Chunk, topic: str | None, access: WriteOptions) -> None:
-    for batch in _batches(chunk, access):
-        # A spool whose description is damaged still has the topic in each row.
-        named = topic or cast("list[str]", chunk.batch.column("topic").to_pylist())[0]
-        await producer.publish_many(named, batch)
+async def _publish(parts: InParts, chunk: Chunk, topic: str | None, access: WriteOptions) -> None:
+    from ..producer.bodies import batch_size
+    from ..producer.in_parts import batches
 
-
-def _batches(chunk: Chunk, access: WriteOptions) -> Iterator[list[bytes]]:
-    """Yield the bodies, as many at a time as one MPUB may take."""
-    batch: list[bytes] = []
-    size = _FRAMING
-    for body in cast("list[bytes]", chunk.batch.column("body").to_pylist()):
-        added = len(body) + _FRAMING
-        if batch and (len(batch) == access.batch_rows or size + added > access.batch_bytes):
-            yield batch
-            batch, size = [], _FRAMING
-        batch.append(body)
-        size += added
-    if batch:
-        yield batch
+    # A spool whose description is damaged still has the topic in each row.
+    named = topic or cast("list[str]", chunk.batch.column("topic").to_pylist())[0]
+    bodies = cast("list[bytes]", chunk.batch.column("body").to_pylist())
+    for batch in batches(bodies, access.batch_bytes - batch_size(0, 0), access.batch_rows):
+        await parts.publish(named, batch)
 
 
 def _report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool) -> None:

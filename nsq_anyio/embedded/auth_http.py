@@ -17,6 +17,7 @@ from ..errors import InvalidOption
 from ..http.fields import is_object, parse_json
 from ..http.transport import make_transport
 from ..http.url import ServerURL
+from ..pattern import check_patterns_work
 from .authorization import Authorization, AuthRequest, AuthState, NoAuthorization
 from .nsqd_options import NsqdOptions
 from .server_tls import auth_context
@@ -31,10 +32,12 @@ _FORBIDDEN = 403
 class AuthServers:
     """The ``auth_http_addresses`` of one nsqd.
 
-    :raises InvalidOption: if ``tls_root_ca_file`` is given, and cannot be used
+    :raises InvalidOption: if ``tls_root_ca_file`` is given, and cannot be used, or google-re2 is not
+        installed, without which no answer of an auth server can be obeyed
     """
 
     def __init__(self, options: NsqdOptions) -> None:
+        check_patterns_work()
         self._urls = [
             (ServerURL.parse(address), "" if "://" in address else "/auth")
             for address in options.auth_http_addresses

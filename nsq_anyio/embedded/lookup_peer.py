@@ -22,7 +22,7 @@ from ..address import Address, addresses
 from ..errors import FrameTooLarge, ProtocolError
 from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 from ..serving.listener import PEER_GONE
-from .nsqlookupd_session import MAGIC_V1, frame
+from .lookup_wire import MAGIC_V1, frame
 
 __all__ = ["HasTopics", "LookupPeers", "LookupTimes"]
 

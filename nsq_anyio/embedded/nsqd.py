@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import logging
 import os
+import ssl
 import time
 import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from ..checks import check_integer
 from ..connection.background import background_tasks
-from ..serving.http_server import serve_http
+from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
 from .access import auth_source
 from .broker import Broker, ChangeCallback
 from .known_channels import start_with_known_channels
 from .lookup_peer import LookupPeers
-from .nsq_answers import tls_required
 from .nsq_version import NSQ_VERSION
-from .nsqd_config import NsqdConfig
 from .nsqd_connection import ClientService
-from .nsqd_http import nsqd_routes
 from .nsqd_identity import NsqdIdentity
 from .nsqd_options import MAX_NODE_ID, NsqdOptions
 from .scheduler import Scheduler
-from .server_tls import server_context
 from .topic import Topic
+
+if TYPE_CHECKING:
+    from ..serving.http_messages import Handler
 
 __all__ = ["EmbeddedNsqd", "nsqd"]
 
@@ -115,7 +116,11 @@ async def nsqd(
     broadcast_address = broadcast_address or reachable_host(host)
     options = options or NsqdOptions()
     started_at = time.time()
-    tls = server_context(options)
+    tls: ssl.SSLContext | None = None
+    if options.tls_cert is not None:
+        from .server_tls import server_context  # noqa: PLC0415 - few need it
+
+        tls = server_context(options)
     auth = auth_source(options)
     async with AsyncExitStack() as stack:
         tcp = await stack.enter_async_context(listen(host, tcp_port, unix_path))
@@ -150,27 +155,39 @@ async def nsqd(
                 topic.start()
 
         broker.prepare_topics(prepare)
-        config = NsqdConfig(
-            options,
-            tcp_address=_asked(host, tcp_port, unix_path),
-            http_address=_asked(http_host or host, http_port, http_unix_path),
-            https_address=_asked(https_host or host, https_port),
-            identity=identity,
-            node=node,
-            lookupd_tcp_addresses=lookupd_tcp_addresses,
-            set_lookupds=peers.set_addresses,
-        )
         service = ClientService(broker, tls, auth)
-        routes = nsqd_routes(broker, service.clients, identity, config)
+
+        @cache  # HTTP and HTTPS share a config
+        def routes() -> Handler:
+            from .nsqd_config import NsqdConfig  # noqa: PLC0415 - see `serve_http_on_demand`
+            from .nsqd_http import nsqd_routes  # noqa: PLC0415
+
+            config = NsqdConfig(
+                options,
+                tcp_address=_asked(host, tcp_port, unix_path),
+                http_address=_asked(http_host or host, http_port, http_unix_path),
+                https_address=_asked(https_host or host, https_port),
+                identity=identity,
+                node=node,
+                lookupd_tcp_addresses=lookupd_tcp_addresses,
+                set_lookupds=peers.set_addresses,
+            )
+            return nsqd_routes(broker, service.clients, identity, config)
+
+        def https_only(port: int) -> Handler:
+            from .nsq_answers import tls_required  # noqa: PLC0415
+
+            return tls_required(port)
+
         tasks.start_soon(scheduler.run)
         tasks.start_soon(peers.run)
         tasks.start_soon(serve_connections, tcp.listener, service.serve)
         if https is not None:
-            tasks.start_soon(partial(serve_http, https.listener, routes, tls=tls))
+            tasks.start_soon(partial(serve_http_on_demand, https.listener, routes, tls=tls))
         if https is not None and options.requires_tls is True:
-            tasks.start_soon(serve_http, http.listener, tls_required(https.port))
+            tasks.start_soon(serve_http_on_demand, http.listener, partial(https_only, https.port))
         else:
-            tasks.start_soon(serve_http, http.listener, routes)
+            tasks.start_soon(serve_http_on_demand, http.listener, routes)
         _logger.info(
             "embedded nsqd %s for development and tests: TCP %s, HTTP %s, HTTPS %s",
             NSQ_VERSION,

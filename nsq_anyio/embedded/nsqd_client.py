@@ -35,11 +35,11 @@ from ..serving.listener import Remote
 from .access import Access, AuthorizationExpired
 from .broker import Broker
 from .channel import Channel
+from .layers import Layers
 from .negotiation import Negotiated, Upgrade, identify_reply, negotiate
 from .output import Output
 from .subscription import Subscription
 from .timers import CallbackTimer
-from .upgrade import Layers
 
 __all__ = ["NsqdClient", "Upgrader"]
 

@@ -13,9 +13,9 @@ from ..serving.listener import PEER_GONE, Remote, linger, remote_address
 from .access import Access, AuthSource
 from .authorization import AuthRequest
 from .broker import Broker
+from .layers import Layers
 from .negotiation import Upgrade
 from .nsqd_client import NsqdClient
-from .upgrade import Layers, upgrade
 
 __all__ = ["ClientService"]
 
@@ -111,6 +111,8 @@ class _Connection:
             self._scope.cancel()
 
     async def _upgrade(self, wanted: Upgrade, received: bytes) -> Layers:
+        from .upgrade import upgrade  # noqa: PLC0415 - TLS and the codecs take long to import, and few need them
+
         output = self._client.output
         # The answer to IDENTIFY has to be out: it belongs to the old layer, and all later bytes to the new.
         await output.hold()

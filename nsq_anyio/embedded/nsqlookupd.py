@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import SocketStream
@@ -17,7 +18,7 @@ from anyio.abc import SocketStream
 from ..address import Address
 from ..checks import check_seconds
 from ..connection.background import background_tasks
-from ..serving.http_server import serve_http
+from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import (
     PEER_GONE,
     linger,
@@ -28,9 +29,11 @@ from ..serving.listener import (
     serve_connections,
 )
 from .nsq_version import NSQ_VERSION
-from .nsqlookupd_http import nsqlookupd_routes
 from .nsqlookupd_session import LookupSession
 from .registry import Registry
+
+if TYPE_CHECKING:
+    from ..serving.http_messages import Handler
 
 __all__ = ["EmbeddedNsqlookupd", "NsqlookupdOptions", "nsqlookupd"]
 
@@ -114,8 +117,13 @@ async def nsqlookupd(
         }
         serve_peer = partial(_serve_peer, registry=registry, identity=json.dumps(identity).encode())
         tasks.start_soon(serve_connections, tcp_listener, serve_peer)
-        routes = nsqlookupd_routes(registry, time.time)
-        tasks.start_soon(serve_http, http_listener, routes)
+
+        def routes() -> Handler:
+            from .nsqlookupd_http import nsqlookupd_routes  # noqa: PLC0415 - see `serve_http_on_demand`
+
+            return nsqlookupd_routes(registry, time.time)
+
+        tasks.start_soon(serve_http_on_demand, http_listener, routes)
         tcp_address, http_address = str(Address(host, tcp_port)), str(Address(http_host or host, http_port))
         _logger.info(
             "embedded nsqlookupd %s for development and tests: TCP %s, HTTP %s",

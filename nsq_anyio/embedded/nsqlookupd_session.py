@@ -12,11 +12,10 @@ from typing import Any
 
 from ..names import is_valid_name
 from .go_struct import read_struct
+from .lookup_wire import MAGIC_V1, frame
 from .registry import Peer, Registry
 
-__all__ = ["MAGIC_V1", "LookupSession", "frame"]
-
-MAGIC_V1 = b"  V1"
+__all__ = ["LookupSession"]
 
 # nsqlookupd sets no bounds; nsqd's longest line has 141 bytes and its IDENTIFY a few hundred.
 _MAX_LINE = 1024 * 1024
@@ -31,11 +30,6 @@ _ZEROS: dict[str, Any] = {
     "http_port": 0,
     "version": "",
 }
-
-
-def frame(body: bytes) -> bytes:
-    """``body`` behind its size, as protocol V1 frames replies and the body of IDENTIFY."""
-    return _SIZE.pack(len(body)) + body
 
 
 class _Fatal(Exception):

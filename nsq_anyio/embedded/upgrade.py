@@ -1,9 +1,9 @@
-"""The layers that IDENTIFY puts between a connection and NSQ's bytes."""
+"""Puts on a connection the layers that IDENTIFY negotiated."""
 
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 from anyio.abc import ByteStream
@@ -13,26 +13,13 @@ from ..protocol.compression import Codec, Deflate, Snappy
 from ..protocol.frames import FRAME_RESPONSE, encode_frame
 from ..transport.compressed import CompressedStream
 from ..transport.tls import start_tls
+from .layers import Layers
 from .negotiation import Upgrade
 from .server_tls import HANDSHAKE_TIMEOUT, TLSFacts
 
-__all__ = ["Layers", "upgrade"]
+__all__ = ["upgrade"]
 
 _OK = encode_frame(FRAME_RESPONSE, b"OK")
-
-
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """What runs on one connection.
-
-    :ivar stream: the outermost layer, for NSQ's bytes
-    :ivar tls: None without TLS
-    """
-
-    stream: ByteStream
-    tls: TLSFacts | None = None
-    snappy: bool = False
-    deflate: bool = False
 
 
 async def upgrade(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -20,7 +21,7 @@ from .http_messages import Handler, PeerVanished, Request, RequestError, Respons
 from .http_reader import RECEIVE_SIZE, RequestReader
 from .listener import PEER_GONE, linger, serve_connections
 
-__all__ = ["serve_http"]
+__all__ = ["http_service", "serve_http"]
 
 _logger = logging.getLogger(__name__)
 
@@ -36,6 +37,16 @@ async def serve_http(
 ) -> None:
     """Answer requests until cancelled or until ``listener`` is closed; the caller closes it.
 
+    The parameters are those of `http_service`.
+    """
+    await serve_connections(listener, http_service(handler, request_timeout=request_timeout, tls=tls))
+
+
+def http_service(
+    handler: Handler, *, request_timeout: float = 30.0, tls: ssl.SSLContext | None = None
+) -> Callable[[ByteStream], Awaitable[None]]:
+    """What answers the requests of one connection, whatever its peer does.
+
     A `RequestError` of ``handler`` is answered with its status; anything else that it raises with 500 and a
     logged traceback. A body is read as far as the handler asks for it, so the handler bounds its size.
 
@@ -50,7 +61,7 @@ async def serve_http(
             if secured is not None:
                 await _Connection(secured, handler, request_timeout).run()
 
-    await serve_connections(listener, serve)
+    return serve
 
 
 async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, timeout: float) -> ByteStream | None:

@@ -18,6 +18,7 @@ from ..events import Connected, ConnectFailed, Event
 from ..http import ClusterFailed, Nsqlookupd
 from ..http.fan_out import FanOut
 from ..producer import Producer, produce
+from ..producer.in_parts import InParts, MpubLimit
 from .depth import nsqlookupd_clients
 from .options import WriteOptions
 from .rows_out import Outgoing, Rows, outgoing
@@ -79,13 +80,14 @@ async def _publish(
         connection=options.connection_options(),
     )
     async with connecting as producer, anyio.create_task_group() as tasks:
+        limit = MpubLimit(options.max_body_size)
         send, receive = anyio.create_memory_object_stream[Outgoing](0)
         async with send, receive:
             # Whichever nsqd is connected first would get all rows of a short task.
             with anyio.move_on_after(_FIRST_CONNECTION):
                 await tried.wait()
             for _ in range(min(_MAX_AT_ONCE, math.ceil(options.max_in_flight / options.batch_rows))):
-                tasks.start_soon(_send_each, receive.clone(), producer)
+                tasks.start_soon(_send_each, receive.clone(), producer, limit)
             rows = await _check_each(batch, others, options, partition, send)
     return rows
 
@@ -107,11 +109,14 @@ async def _check_each(
     return rows
 
 
-async def _send_each(receive: MemoryObjectReceiveStream[Outgoing], producer: Producer) -> None:
+async def _send_each(
+    receive: MemoryObjectReceiveStream[Outgoing], producer: Producer, limit: MpubLimit
+) -> None:
+    parts = InParts(producer, limit)
     async with receive:
         async for request in receive:
             if request.defers is None:
-                await producer.publish_many(request.topic, request.bodies)
+                await parts.publish(request.topic, request.bodies)
                 continue
             async with anyio.create_task_group() as tasks:
                 for body, defer in zip(request.bodies, request.defers, strict=True):

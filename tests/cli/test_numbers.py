@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from nsq_anyio.cli.go_flags import duration
-from nsq_anyio.cli.kinds import Number
+from nsq_anyio.cli.kinds import Integer, Number
 from nsq_anyio.cli.main import cli
 
 NO_NUMBERS = ["nan", "NaN", "-nan", "inf", "-inf", "infinity", "1e400", "-1e400"]
@@ -52,6 +52,12 @@ def test_each_flag_for_a_number_with_a_fraction_is_of_the_kind_that_checks() -> 
     ]
     assert " to-http sample" in numbers
     assert [flag for flag in numbers if not isinstance(FLAGS[flag].type, Number)] == []
+
+
+def test_each_flag_for_a_number_in_a_range_is_of_the_kind_that_says_what_to_use() -> None:
+    numbers = [flag for flag, parameter in FLAGS.items() if isinstance(parameter.type, click.IntRange)]
+    assert {" pub rate", " to-http n", " to-nsq status_every", " to-file gzip_level"} <= set(numbers)
+    assert [flag for flag in numbers if not isinstance(FLAGS[flag].type, Integer)] == []
 
 
 @pytest.mark.parametrize("text", NO_NUMBERS)

@@ -1,13 +1,11 @@
-"""At most so many messages a second, and batches that nsqd takes."""
+"""At most so many messages a second."""
 
 from __future__ import annotations
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nsq_anyio.cli.pace import Pace, batches
+from nsq_anyio.cli.pace import Pace
 
 pytestmark = pytest.mark.anyio
 
@@ -54,22 +52,3 @@ def test_a_rate_bounds_what_goes_together(rate: int, most: int | None) -> None:
 @pytest.mark.parametrize(("rate", "size"), [(0, 65536), (1, 512), (1000, 10_000), (1_000_000, 65536)])
 def test_a_rate_bounds_what_is_read_ahead(rate: int, size: int) -> None:
     assert Pace(rate).read_size == size
-
-
-@given(
-    st.lists(st.binary(min_size=1, max_size=40), max_size=50),
-    st.integers(min_value=1, max_value=120),
-    st.none() | st.integers(min_value=1, max_value=10),
-)
-def test_batches_hold_all_within_the_bounds(messages: list[bytes], size: int, count: int | None) -> None:
-    found = list(batches(messages, size, count))
-    assert [message for batch in found for message in batch] == messages
-    for batch in found:
-        assert batch
-        assert len(batch) == 1 or sum(len(message) + 4 for message in batch) <= size
-        assert count is None or len(batch) <= count
-
-
-def test_batches_are_as_large_as_they_can_be() -> None:
-    assert list(batches([b"a"] * 5, 10, None)) == [[b"a"] * 2, [b"a"] * 2, [b"a"]]
-    assert list(batches([b"a"] * 5, 1000, 3)) == [[b"a"] * 3, [b"a"] * 2]

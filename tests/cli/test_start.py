@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
+import nsq_anyio
 from nsq_anyio.cli.lazy_group import LazyGroup, subcommands
 from nsq_anyio.cli.main import cli
 
@@ -36,19 +38,41 @@ def test_help_and_version_need_click_alone(flag: str) -> None:
     assert imported(flag, heavy=tuple(name for name in HEAVY if name != "nsq_anyio.errors")) == "[]"
 
 
-@pytest.mark.parametrize("command", ["tail", "stat", "topic", "node", "up", "demo", "spool", "pipeline"])
-def test_the_help_of_a_command_needs_no_event_loop_and_no_display(command: str) -> None:
-    assert imported(command, "--help", heavy=("anyio", "asyncio", "httpx", "rich", "ssl")) == "[]"
-
-
-def test_the_servers_need_no_http_client_and_no_display() -> None:
-    wrong = ("--tcp-address=127.0.0.1:0", "--http-address=192.0.2.1:1")  # not an address of this machine
-    program = PROGRAM.format(arguments=("nsqd", *wrong), heavy=("httpx", "rich", "anyio"))
+def test_the_handlers_of_signals_stand_before_anything_is_imported() -> None:
+    """What was imported before them would be where Ctrl-C prints a traceback."""
+    root = str(Path(nsq_anyio.__file__).parents[1])
+    program = f"import sys; sys.path.insert(0, {root!r}); import nsq_anyio.cli; print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=30
+        [sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True, text=True, timeout=30
     )
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "['anyio']"
+    assert {"signal", "enum", "re", "typing"} & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize("command", sorted(set(subcommands(cli)) - {"nsqd", "nsqlookupd"}))
+def test_the_help_of_a_command_needs_no_event_loop_and_no_display(command: str) -> None:
+    assert imported(command, "--help", heavy=("anyio", "asyncio", "httpx", "re2", "rich", "ssl")) == "[]"
+
+
+# What a server needs when it is first asked by HTTP, or for TLS, compression or an auth server.
+NOT_TO_LISTEN = (
+    *("httpx", "rich", "h11", "snappy", "nsq_anyio.serving.http_server"),
+    *("nsq_anyio.embedded.upgrade", "nsq_anyio.embedded.nsqd_http", "nsq_anyio.embedded.nsqlookupd_http"),
+)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends the process there")
+@pytest.mark.parametrize("command", ["nsqd", "nsqlookupd"])
+def test_a_server_listens_before_it_imports_what_it_needs_later(command: str) -> None:
+    flags = ("--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
+    program = PROGRAM.format(arguments=(command, *flags), heavy=("anyio", *NOT_TO_LISTEN))
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = ""
+        for line in process.stderr:
+            if line.startswith("HTTP: listening"):
+                process.terminate()
+        assert process.wait(30) == 0
+    assert line == "['anyio']\n"
 
 
 def test_the_list_of_commands_says_what_the_commands_do() -> None:

@@ -200,14 +200,15 @@ def test_a_slow_request_ends_with_its_timeout(nsqd: Server, topic: str) -> None:
     assert nsqd.channel(topic, CHANNEL)["deferred_count"] == 1
 
 
-def test_a_redirect_is_not_followed(nsqd: Server, topic: str) -> None:
+def test_a_redirect_is_not_followed_and_cannot_control_the_terminal(nsqd: Server, topic: str) -> None:
     nsqd.publish(topic, b"m")
-    with http_sink(lambda _: (302, {"Location": "/elsewhere"})) as sink:
+    with http_sink(lambda _: (302, {"Location": "/elsewhere\x9b2J"})) as sink:
         arguments = flags(topic=topic, nsqd_tcp_address=nsqd.tcp_address, post=sink.url)
         with forwarding("to-http", *arguments) as process:
             until(lambda: nsqd.channel(topic, CHANNEL).get("requeue_count"))
             log = end(process)
-    assert "redirects are not followed: name the final address, /elsewhere" in log
+    assert "redirects are not followed: name the final address, /elsewhere\\x9b2J)" in log
+    assert "\x9b" not in log
     assert {request.path for request in sink.requests} == {"/"}
 
 

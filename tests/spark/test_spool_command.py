@@ -150,6 +150,16 @@ def test_small_batches_lose_nothing(tmp_path: Path, portal: BlockingPortal, nsqd
     assert take(portal, nsqd, "clicks", 7) == Counter(bodies)
 
 
+def test_an_nsqd_with_a_small_max_body_size_gets_all_rows(tmp_path: Path, portal: BlockingPortal) -> None:
+    bodies = [b"%d" % number for number in range(500)]
+    make_spool(tmp_path, FIRST, "clicks", bodies)
+    options = nsq.embedded.NsqdOptions(max_body_size=500)
+    with portal.wrap_async_context_manager(nsq.embedded.nsqd(options=options)) as server:
+        result = spool("put-back", str(tmp_path), "--all", "--nsqd", server.tcp_address, "--yes")
+        assert result.exit_code == 0, result.output
+        assert take(portal, server.tcp_address, "clicks", 500) == Counter(bodies)
+
+
 def test_what_cannot_be_published_stays(directory: Path, nsqd: str) -> None:
     make_spool(directory, FIRST.replace("1f0c", "3333"), "large", [b"x" * 101])
     result = spool("put-back", str(directory), "3333", "--nsqd", nsqd, "--yes")

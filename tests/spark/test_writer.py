@@ -33,7 +33,7 @@ from nsq_anyio.spark.writer import NsqStreamWriter, NsqWriter, Published
 
 from ..real_servers import real_nsqlookupd
 from .conftest import new_name
-from .nsqds import Nsqd, Topic, running_nsqd, wait_until
+from .nsqds import Kind, Nsqd, Topic, running_nsqd, wait_until
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -46,9 +46,13 @@ def schema_of(columns: list[Column]) -> StructType:
     return StructType([StructField(name, type_) for name, type_ in columns])
 
 
+def _to(topic: Topic) -> dict[str, str]:
+    return {"nsqd": topic.nsqd.tcp_address, "topic": topic.name}
+
+
 def writer_to(topic: Topic, **options: str) -> NsqWriter:
     """One as a task has it: a copy."""
-    given = {"nsqd": topic.nsqd.tcp_address, "topic": topic.name, **options}
+    given = {**_to(topic), **options}
     writer: NsqWriter = pickle.loads(pickle.dumps(NsqWriter(write_options(given))))
     return writer
 
@@ -155,6 +159,15 @@ def test_refusal_is_told_with_the_limit() -> None:
             writer_to(topic).write(iter([pa.record_batch({"body": ["x" * 101]})]))
         assert not isinstance(caught.value, BaseExceptionGroup)
         assert topic.state().left == 0
+
+
+@pytest.mark.parametrize("kind", ["real", "embedded"])
+def test_an_nsqd_with_a_small_max_body_size_gets_all_rows(kind: Kind) -> None:
+    """nsqd tells that size to nobody before it refuses."""
+    with running_nsqd(kind, ["--max-body-size=500"]) as nsqd:
+        topic = nsqd.topic(new_name())
+        assert publish_rows(batches(3, 1000), write_options(_to(topic)), 0) == 3000
+        assert len(set(topic.take(3000))) == 3000
 
 
 def test_rows_go_out_while_spark_makes_the_next_ones(topic: Topic) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,38 +9,30 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 import click
 
-from ...consumer import consume
-from ...names import check_channel
-from ...transport.tls_context import client_context, tls_options
 from ..command import UtilityCommand, command_flags
 from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..forwarding import never_giving_up
 from ..go_flags import duration
+from ..kinds import Integer
 from ..nsqd_flags import boolean_option
-from ..reach import check_reachable
-from ..run import run_draining
-from .archive import Archive, ArchiveOptions
-from .archiver import Syncing
-from .archives import Archives
-from .directories import make_directories
-from .encodings import Encoding, Gzip, Zstd
-from .names import NameFormat
-from .rotation import Rotation
-from .topics import Topics
 
 if TYPE_CHECKING:
-    from ..pattern import Pattern
+    import anyio
+
+    from ...pattern import Pattern
 
 __all__ = ["to_file"]
 
 
 def _pattern(text: str) -> Pattern:
-    from ..pattern import Pattern
+    from ...errors import InvalidOption
+    from ...pattern import Pattern
 
-    return Pattern(text)
+    try:
+        return Pattern(text)
+    except InvalidOption as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command(
@@ -102,13 +93,13 @@ Example:
     help="What <HOST> stands for, of <SHORT_HOST> and <HOSTNAME>.  [default: <SHORT_HOST>]",
 )
 @boolean_option("--gzip", "Compress with gzip; each sync ends a member.")
-@click.option("--gzip-level", type=click.IntRange(1, 9), default=6, show_default=True, help="Of --gzip.")
+@click.option("--gzip-level", type=Integer(1, 9), default=6, show_default=True, help="Of --gzip.")
 @boolean_option("--zstd", "Compress with zstd; each sync ends a frame. Needs the extra zstd.")
-@click.option("--zstd-level", type=click.IntRange(1, 22), default=3, show_default=True, help="Of --zstd.")
+@click.option("--zstd-level", type=Integer(1, 22), default=3, show_default=True, help="Of --zstd.")
 @boolean_option("--skip-empty-files", "Begin no file before there is a message for it.")
 @click.option(
     "--rotate-size",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=0,
     show_default=True,
     metavar="BYTES",
@@ -186,6 +177,20 @@ def to_file(
     SIGHUP ends the files that are being written, so that they can be rotated by others. SIGINT and SIGTERM
     sync, finish, and end with 0. When a file cannot be written, all topics end in good order, with 1.
     """
+    from ...consumer import consume
+    from ...names import check_channel
+    from ...transport.tls_context import client_context, tls_options
+    from ..forwarding import never_giving_up
+    from ..reach import check_reachable
+    from ..run import run_draining
+    from . import choices
+    from .archive import Archive, ArchiveOptions
+    from .archiver import Syncing
+    from .archives import Archives
+    from .names import NameFormat
+    from .rotation import Rotation
+    from .topics import Topics
+
     if log_prefix is not None:
         click.echo("note: --log-prefix has no effect", err=True)
     check_channel(channel)
@@ -200,18 +205,18 @@ def to_file(
     )
     options = ArchiveOptions(
         output_dir=output_dir,
-        work_dir=output_dir if work_dir is None or _is_same(work_dir, output_dir) else work_dir,
-        encoding=_encoding(gzip=gzip, gzip_level=gzip_level, zstd=zstd, zstd_level=zstd_level),
+        work_dir=output_dir if work_dir is None or choices.is_same(work_dir, output_dir) else work_dir,
+        encoding=choices.chosen_encoding(gzip=gzip, gzip_level=gzip_level, zstd=zstd, zstd_level=zstd_level),
         rotation=Rotation(rotate_size, rotate_interval),
         skip_empty_files=skip_empty_files,
     )
     suffix = options.encoding.suffix if options.encoding else ""
     syncing = Syncing(sync_interval, consumer.max_in_flight)
     names = NameFormat(filename_format, datetime_format, host_identifier, suffix, options.numbered)
-    clock = partial(datetime.now, UTC) if utc else _local_time
+    clock = partial(datetime.now, UTC) if utc else choices.local_time
     names.of_topic("topic").at(clock())  # tells now what is wrong with it
-    _check_topics_have_files_of_their_own(chosen, names, options)
-    _check_directories(options)
+    choices.check_topics_have_files_of_their_own(chosen, names, options)
+    choices.check_directories(options)
     consuming = partial(
         consume,
         channel=channel,
@@ -233,46 +238,3 @@ def to_file(
         await archives.run(stop)
 
     run_draining(run, backend)
-
-
-def _is_same(work_dir: Path, output_dir: Path) -> bool:
-    """Whether both are one directory, however they are written."""
-    return work_dir.resolve() == output_dir.resolve()
-
-
-def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: ArchiveOptions) -> None:
-    """Topics may append to one file together, but not when the one that ends first moves it away."""
-    several = topics.are_listed or len(set(topics.named)) > 1
-    if several and options.moves and not options.exclusive and "<TOPIC>" not in names.filename_format:
-        raise click.UsageError(
-            f"--filename-format={names.filename_format!r} gives all topics one file, which --work-dir moves: "
-            "add <TOPIC>"
-        )
-
-
-def _local_time() -> datetime:
-    return datetime.now().astimezone()
-
-
-def _encoding(*, gzip: bool, gzip_level: int, zstd: bool, zstd_level: int) -> Encoding | None:
-    if gzip and zstd:
-        raise click.UsageError("use --gzip or --zstd, not both")
-    if gzip:
-        return Gzip(gzip_level)
-    return Zstd(zstd_level) if zstd else None
-
-
-def _check_directories(options: ArchiveOptions) -> None:
-    """Say at once what would stop the first message."""
-    for directory in dict.fromkeys((options.output_dir, options.work_dir)):
-        try:
-            make_directories(directory)
-        except OSError as error:
-            raise click.ClickException(f"cannot make directory {directory}: {error.strerror}") from error
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise click.ClickException(f"cannot write to directory {directory}: permission denied")
-    if options.output_dir.stat().st_dev != options.work_dir.stat().st_dev:
-        raise click.ClickException(
-            f"--work-dir={options.work_dir} and --output-dir={options.output_dir} are on different file "
-            "systems: finished files are moved without copying, so both must be on one"
-        )

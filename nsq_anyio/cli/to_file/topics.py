@@ -13,7 +13,7 @@ from ...http import Cluster, ClusterReply
 from ...names import check_topic, is_valid_name
 
 if TYPE_CHECKING:
-    from ..pattern import Pattern
+    from ...pattern import Pattern
 
 __all__ = ["Topics"]
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
-import httpx
 
-from ...names import check_channel, check_topic
-from ...options import TLSOptions, default_user_agent
 from ..command import UtilityCommand, command_flags
 from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..forwarding import never_giving_up
 from ..go_flags import duration
-from ..header_flag import parse_header
 from ..http_tls_flags import http_tls_flags
-from ..kinds import Number
-from ..run import run_draining
-from .endpoint import Endpoint, get_endpoint, post_endpoint
-from .forward import MODES
-from .run import ToHttp
-from .status_policy import StatusPolicy
+from ..kinds import Integer, Number
+from .modes import MODES
+
+if TYPE_CHECKING:
+    import httpx
+
+    from ...options import TLSOptions
+    from .endpoint import Endpoint
 
 __all__ = ["to_http"]
 
@@ -66,7 +64,7 @@ _CONTENT_TYPE = "application/octet-stream"
 @click.option(
     "-n",
     "--n",
-    type=click.IntRange(min=1),
+    type=Integer(min=1),
     default=100,
     show_default=True,
     help="How many requests may run at once.",
@@ -100,7 +98,7 @@ _CONTENT_TYPE = "application/octet-stream"
 )
 @click.option(
     "--status-every",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=250,
     show_default=True,
     help="How many successes make a line of the log with their times; 0 for none.",
@@ -134,6 +132,12 @@ def to_http(
     A message is finished once a server has taken it. Those that cannot be delivered are tried again, for as
     long as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts.
     """
+    from ...names import check_channel, check_topic
+    from ..forwarding import never_giving_up
+    from ..run import run_draining
+    from .run import ToHttp
+    from .status_policy import StatusPolicy
+
     job = ToHttp(
         source=source,
         topic=check_topic(topic),
@@ -154,6 +158,8 @@ def to_http(
 
 
 def _endpoints(post: Sequence[str], get: Sequence[str]) -> list[Endpoint]:
+    from .endpoint import get_endpoint, post_endpoint
+
     if bool(post) == bool(get):
         given = "both" if post else "neither"
         raise click.UsageError(f"{given} of --post and --get given: use one of them, as often as needed")
@@ -161,6 +167,11 @@ def _endpoints(post: Sequence[str], get: Sequence[str]) -> list[Endpoint]:
 
 
 def _headers(given: Sequence[str], content_type: str, *, is_post: bool) -> httpx.Headers:
+    import httpx
+
+    from ...options import default_user_agent
+    from ..header_flag import parse_header
+
     if content_type != _CONTENT_TYPE and not is_post:
         raise click.UsageError("--content-type is of use with --post only")
     headers = httpx.Headers({"User-Agent": default_user_agent()})

@@ -7,7 +7,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import anyio
 
@@ -18,9 +18,7 @@ from .endpoint import Endpoint
 from .sender import Answer
 from .status_policy import Action, StatusPolicy
 
-__all__ = ["MODES", "Handler", "Mode", "Send", "ToAll", "ToOne", "handler", "is_in_sample"]
-
-Mode: TypeAlias = Literal["hostpool", "round-robin", "epsilon-greedy", "least-outstanding", "all"]
+__all__ = ["Handler", "Send", "ToAll", "ToOne", "handler", "is_in_sample"]
 
 _PICKERS: dict[str, Callable[[], RoundRobin[Endpoint]]] = {
     "hostpool": FailingHosts,
@@ -28,7 +26,6 @@ _PICKERS: dict[str, Callable[[], RoundRobin[Endpoint]]] = {
     "epsilon-greedy": lambda: EpsilonGreedy(random.Random()),
     "least-outstanding": LeastOutstanding,
 }
-MODES: tuple[str, ...] = (*_PICKERS, "all")
 
 _MAX_REMEMBERED = 10_000
 

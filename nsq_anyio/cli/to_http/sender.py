@@ -16,6 +16,7 @@ import httpx
 from ...options import TLSOptions
 from ...transport.tls_context import client_context
 from ..timings import Timings
+from ..visible import one_line
 from .connections import Connections
 from .endpoint import Endpoint
 from .exchange import Exchange, Headers, NoAnswer
@@ -108,7 +109,7 @@ def _answer(status: int, raw_headers: Headers) -> Answer:
     headers = httpx.Headers(raw_headers)
     if httpx.codes.is_redirect(status) and "Location" in headers:
         # Not followed: 301, 302 and 303 make a GET of a POST, which would lose the message.
-        reason += f" (redirects are not followed: name the final address, {headers['Location']})"
+        reason += f" (redirects are not followed: name the final address, {one_line(headers['Location'])})"
     return Answer(status, reason, retry_after(headers.get("Retry-After"), datetime.now(UTC)))
 
 

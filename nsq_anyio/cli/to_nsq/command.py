@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
-from ...address import nsqd_addresses
-from ...names import check_channel, check_topic
 from ..command import UtilityCommand, command_flags
 from ..connection_flags import (
     ConsumerFlags,
@@ -20,10 +18,10 @@ from ..connection_flags import (
     producer_flags,
     source_flags,
 )
-from ..forwarding import never_giving_up
-from ..run import run_draining
-from .json_filter import JSONFilter
-from .run import ToNsq
+from ..kinds import Integer
+
+if TYPE_CHECKING:
+    from .run import ToNsq
 
 __all__ = ["to_nsq"]
 
@@ -80,7 +78,7 @@ _MODES: dict[str, _Mode] = {
 )
 @click.option(
     "--status-every",
-    type=click.IntRange(min=0),
+    type=Integer(min=0),
     default=250,
     show_default=True,
     help="How many messages make a line of the log with their times; 0 for none.",
@@ -111,6 +109,13 @@ def to_nsq(
     as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts. What does not pass the
     conditions on JSON is finished, and what is no JSON object is reported as well.
     """
+    from ...address import nsqd_addresses
+    from ...names import check_channel, check_topic
+    from ..forwarding import never_giving_up
+    from ..run import run_draining
+    from .json_filter import JSONFilter
+    from .run import ToNsq
+
     names = [str(address) for address in nsqd_addresses(destination_nsqd_tcp_address)]
     # What was sent when a connection was lost is published again rather than requeued: it may be stored twice
     # either way.

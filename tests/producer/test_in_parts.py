@@ -1,4 +1,4 @@
-"""How ``pub`` cuts what it publishes to what an nsqd takes, which nsqd tells only by refusing."""
+"""Many messages are cut to what an nsqd takes in one MPUB, which it tells only by refusing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import nsq_anyio as nsq
-from nsq_anyio.cli.pub_sender import PubSender
+from nsq_anyio.producer.in_parts import InParts, MpubLimit, batches
 
 pytestmark = pytest.mark.anyio
 
@@ -49,8 +51,8 @@ class FakeProducer:
         self.stored += bodies
 
 
-def sender(producer: FakeProducer) -> PubSender:
-    return PubSender(cast("nsq.Producer", producer), "t", 2000)
+def sender(producer: FakeProducer) -> InParts:
+    return InParts(cast("nsq.Producer", producer), MpubLimit(2000))
 
 
 @contextmanager
@@ -65,7 +67,7 @@ async def test_all_is_published_in_order_after_one_refusal(limit: int) -> None:
     nsqd = FakeProducer(limit)
     to = sender(nsqd)
     for start in (0, 25):
-        await to.send(MESSAGES[start : start + 25])
+        await to.publish("t", MESSAGES[start : start + 25])
         assert (to.done, to.maybe) == (25, 0)
     assert nsqd.stored == MESSAGES
     assert nsqd.refused == (limit < 2000)
@@ -76,9 +78,9 @@ async def test_all_is_published_in_order_after_one_refusal(limit: int) -> None:
 )
 async def test_it_halves_when_nsqd_names_no_size(says: str) -> None:
     nsqd = FakeProducer(300, says)
-    await sender(nsqd).send(MESSAGES)
+    await sender(nsqd).publish("t", MESSAGES)
     assert nsqd.stored == MESSAGES
-    assert nsqd.refused == 3  # 2000, 1000 and 500 bytes
+    assert nsqd.refused == 3  # 1980, 940 and 420 bytes
 
 
 @pytest.mark.parametrize(
@@ -95,6 +97,42 @@ async def test_it_counts_what_was_done_before_an_error(error: nsq.NSQError, mayb
     nsqd = FakeProducer(limit, error=error, error_at=21)
     to = sender(nsqd)
     with raises(error):
-        await to.send(MESSAGES)
+        await to.publish("t", MESSAGES)
     assert nsqd.stored == MESSAGES[: to.done]
     assert (to.done, to.maybe) == (21 if limit == 1 else 20, maybe)
+
+
+async def test_what_one_learns_the_others_know() -> None:
+    nsqd = FakeProducer(300)
+    limit = MpubLimit(2000)
+    first, second = (InParts(cast("nsq.Producer", nsqd), limit) for _ in range(2))
+    await first.publish("t", MESSAGES)
+    await second.publish("t", MESSAGES)
+    assert nsqd.stored == MESSAGES * 2
+    assert nsqd.refused == 1
+
+
+def test_a_late_refusal_does_not_lower_what_is_known_already() -> None:
+    limit = MpubLimit(2000)
+    for _ in range(3):
+        limit.learn(nsq.PublishRejected("E_BAD_BODY", "MPUB body too big 1980 > 300"), 1980)
+    assert limit.size == 300
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=40), max_size=50),
+    st.integers(min_value=1, max_value=120),
+    st.none() | st.integers(min_value=1, max_value=10),
+)
+def test_batches_hold_all_within_the_bounds(messages: list[bytes], size: int, count: int | None) -> None:
+    found = list(batches(messages, size, count))
+    assert [message for batch in found for message in batch] == messages
+    for batch in found:
+        assert batch
+        assert len(batch) == 1 or sum(len(message) + 4 for message in batch) <= size
+        assert count is None or len(batch) <= count
+
+
+def test_batches_are_as_large_as_they_can_be() -> None:
+    assert list(batches([b"a"] * 5, 10, None)) == [[b"a"] * 2, [b"a"] * 2, [b"a"]]
+    assert list(batches([b"a"] * 5, 1000, 3)) == [[b"a"] * 3, [b"a"] * 2]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 
-import click
 import pytest
 
-from nsq_anyio.cli.pattern import Pattern
+from nsq_anyio.errors import InvalidOption
+from nsq_anyio.pattern import Pattern
 
 NAMES = ["clicks", "app.login", "A", "a-b", "x_1", "..", "b" * 40 + "-", "orders#ephemeral"]
 
@@ -64,10 +65,10 @@ def test_what_matches(text: str) -> None:
 
 @pytest.mark.parametrize("text", NO_PATTERNS, ids=lambda text: ascii(text)[:20])
 def test_what_is_no_pattern(text: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(click.BadParameter) as caught:
+    with pytest.raises(InvalidOption) as caught:
         Pattern(text)
-    assert f"{text!r} is not a regular expression: " in caught.value.message
-    assert "b'" not in caught.value.message
+    assert f"{text!r} is not a regular expression: " in str(caught.value)
+    assert "b'" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
 
 
@@ -78,3 +79,10 @@ def test_no_name_takes_long(text: str) -> None:
     for letter in "ax":
         assert not pattern.is_in(letter * 60 + "-")
     assert time.process_time() - started < 0.5
+
+
+def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    assert Pattern(".*").is_in("clicks")
+    with pytest.raises(InvalidOption, match=r"google-re2.*pip install 'nsq-anyio\[re2\]'"):
+        Pattern("clicks")

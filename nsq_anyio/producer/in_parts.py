@@ -1,0 +1,98 @@
+"""Many messages in as many MPUBs as nsqd wants them in.
+
+nsqd looks at the size of an MPUB first. It answers one beyond its --max-body-size with E_BAD_BODY, and stores
+nothing of it. It names that size in this answer and nowhere before, so it is learned from the refusal.
+
+This is for messages that need not be stored all or none: `Producer.publish_many` keeps its messages together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..errors import NotSent, PublishRejected
+from .bodies import SIZE_LENGTH, batch_size
+from .producer import Producer
+
+__all__ = ["InParts", "MpubLimit", "batches"]
+
+_REFUSAL = re.compile(r"MPUB body too big \d+ > (\d{1,19})", re.ASCII)
+
+
+class MpubLimit:
+    """The largest MPUB; several `InParts` may share what one of them learns.
+
+    :ivar size: in bytes, as far as it is known
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def learn(self, refusal: PublishRejected, sent: int) -> None:
+        """Take a refusal in; the limit is lower than the ``sent`` bytes then, whatever nsqd says."""
+        found = _REFUSAL.fullmatch(refusal.detail)
+        named = int(found[1]) if found else sent
+        self.size = min(self.size, named if named < sent else sent // 2)
+
+
+class InParts:
+    """Publishes batches that need not be stored all or none.
+
+    :param limit: of an MPUB, until nsqd says otherwise
+    :ivar done: how many messages of the last batch nsqd has taken
+    :ivar maybe: how many more of it nsqd may have taken
+    """
+
+    def __init__(self, producer: Producer, limit: MpubLimit) -> None:
+        self._producer = producer
+        self._limit = limit
+        self.done: int = 0
+        self.maybe: int = 0
+
+    async def publish(self, topic: str, batch: Sequence[bytes]) -> None:
+        """Publish messages in their order.
+
+        :raises NSQError: as `Producer.publish` does
+        """
+        self.done = 0
+        while self.done < len(batch):
+            part = next(batches(batch[self.done :], self._limit.size - batch_size(0, 0), None))
+            try:
+                await self._publish(topic, part)
+            except PublishRejected as refusal:
+                if refusal.code != "E_BAD_BODY" or len(part) == 1:
+                    raise
+                self._limit.learn(refusal, batch_size(len(part), sum(map(len, part))))
+
+    async def _publish(self, topic: str, part: Sequence[bytes]) -> None:
+        self.maybe = len(part)
+        try:
+            if len(part) == 1:
+                await self._producer.publish(topic, part[0])  # PUB takes what may be too large for MPUB
+            else:
+                await self._producer.publish_many(topic, part)
+        except (PublishRejected, NotSent):
+            self.maybe = 0
+            raise
+        self.done += len(part)
+        self.maybe = 0
+
+
+def batches(messages: Sequence[bytes], max_bytes: int, max_messages: int | None) -> Iterator[list[bytes]]:
+    """Cut messages into batches that MPUB can take; one that is too large for any is alone in its own.
+
+    :param max_bytes: of a batch, with 4 for each message
+    :param max_messages: None for no bound
+    """
+    batch: list[bytes] = []
+    size = 0
+    for message in messages:
+        length = len(message) + SIZE_LENGTH
+        if batch and (size + length > max_bytes or len(batch) == max_messages):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += length
+    if batch:
+        yield batch
