@@ -36,7 +36,7 @@ class Batches:
             held = [
                 message
                 for message in batch
-                if message.delivery.deadline > now and message.delivery.subscription.holds(message)
+                if message.delivery.deadline > now and message.delivery.delegate.holds(message)
             ]
             if held:
                 return held

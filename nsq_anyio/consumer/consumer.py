@@ -21,7 +21,7 @@ from .discovery import Discovery
 from .handler import Handler, Workers
 from .inbox import Inbox
 from .message import Message
-from .statistics import ConsumerStatistics, Counters, connection_statistics
+from .statistics import ConsumerStatistics, Counters
 from .supervisor import Supervisor
 
 __all__ = ["Consumer", "GiveUp"]
@@ -58,10 +58,6 @@ class Consumer:
         self._emit = Emitter("nsq_anyio.consumer", on_event)
         self._on_give_up = on_give_up
         self._inbox = Inbox(options.max_attempts, self._give_up)
-        self._limiter_is_shared = limiter is not None
-        # A limiter with no limit given grants what `max_in_flight` asks for, see its setter.
-        self._limiter = limiter or anyio.CapacityLimiter(max(max_in_flight or 1, 1))
-        self._follows_taker = max_in_flight is None and limiter is None
         self._closed = False
         discovery: Discovery | None = None
         if nsqlookupds:
@@ -73,15 +69,14 @@ class Consumer:
             nsqds=nsqds,
             discovery=discovery,
             inbox=self._inbox,
-            limiter=self._limiter,
+            max_in_flight=max_in_flight,
+            limiter=limiter,
             options=options,
             connection_options=connection,
             emit=self._emit,
             fail=self._fail,
         )
-        if max_in_flight is None:
-            max_in_flight = 1 if limiter is None else int(min(limiter.total_tokens, 2**31))
-        self._supervisor.distribution.max_in_flight = max_in_flight
+        self._distribution = self._supervisor.distribution
         self._background = Background(self._supervisor.run, self._shut_down)
 
     def __repr__(self) -> str:
@@ -93,7 +88,7 @@ class Consumer:
     # Taking messages
 
     def __aiter__(self) -> Consumer:
-        self._offer(1)
+        self._distribution.offer(1)
         return self
 
     def __anext__(self) -> Awaitable[Message]:
@@ -128,7 +123,7 @@ class Consumer:
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
             cancel_at_deadline=self._options.cancel_at_deadline,
         )
-        self._offer(concurrency)
+        self._distribution.offer(concurrency)
         await workers.run(concurrency)
 
     def batches(self, max_size: int, max_wait: float = 1.0) -> Batches:
@@ -145,16 +140,16 @@ class Consumer:
         check_integer("max_size", max_size, 1)
         check_seconds("max_wait", max_wait, 0)
         self._check_open()
-        self._offer(max_size)
+        self._distribution.offer(max_size)
         return Batches(self._inbox, max_size, max_wait, lambda: self.is_starved)
 
     def pause(self) -> None:
         """Receive nothing more until `resume`; what was received can be taken and answered."""
-        self._pause(paused=True)
+        self._distribution.pause(paused=True)
 
     def resume(self) -> None:
         """Receive again, after `pause`."""
-        self._pause(paused=False)
+        self._distribution.pause(paused=False)
 
     def stop(self) -> None:
         """Take no more messages: iterations end, `run` returns once its handlers have ended.
@@ -181,13 +176,12 @@ class Consumer:
 
         With a shared limiter it bounds this consumer's part.
         """
-        return self._supervisor.distribution.max_in_flight
+        return self._distribution.max_in_flight
 
     @max_in_flight.setter
     def max_in_flight(self, value: int) -> None:
         check_integer("max_in_flight", value, 0)
-        self._follows_taker = False
-        self._set_max_in_flight(value)
+        self._distribution.limit(value)
 
     @property
     def in_flight(self) -> int:
@@ -201,7 +195,7 @@ class Consumer:
         Then waiting for more before a batch is processed may be in vain.
         """
         return any(
-            subscription.in_flight and len(subscription.in_flight) >= subscription.rdy * _STARVED_PART
+            subscription.in_flight and len(subscription.in_flight) >= subscription.ready.rdy * _STARVED_PART
             for subscription in self._supervisor.subscriptions.values()
         )
 
@@ -217,13 +211,13 @@ class Consumer:
         total = Counters()
         total.add(supervisor.closed_counters)
         for subscription in subscriptions:
-            total.add(subscription.counters)
+            total.add(subscription.in_flight.counters)
         return ConsumerStatistics(
             connections=len(subscriptions),
             in_flight=self.in_flight,
             waiting=len(self._inbox),
-            backoff_level=supervisor.throttle.level,
-            per_connection=tuple(map(connection_statistics, subscriptions)),
+            backoff_level=self._distribution.backoff.level,
+            per_connection=tuple(subscription.statistics() for subscription in subscriptions),
             **asdict(total),
         )
 
@@ -249,21 +243,6 @@ class Consumer:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the consumer's block has ended: take messages inside `async with nsq.consume(...)`")
-
-    def _offer(self, wanted: int) -> None:
-        """Without a limit from the user, what is in flight follows what the taker can use."""
-        if self._follows_taker and wanted > self.max_in_flight:
-            self._set_max_in_flight(wanted)
-
-    def _set_max_in_flight(self, value: int) -> None:
-        self._supervisor.distribution.max_in_flight = value
-        if not self._limiter_is_shared:
-            self._limiter.total_tokens = max(value, 1)
-        self._supervisor.distribution.balance()
-
-    def _pause(self, *, paused: bool) -> None:
-        self._supervisor.distribution.paused = paused
-        self._supervisor.distribution.balance()
 
     async def _give_up(self, message: Message) -> None:
         try:

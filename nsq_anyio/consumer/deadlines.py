@@ -62,6 +62,6 @@ class DeadlineWatch:
             if deadline > now:
                 earliest = min(earliest, deadline)
             elif not worker.scope.cancel_called:
-                worker.message.delivery.subscription.expire(now)
+                worker.message.delivery.delegate.expire(now)
                 worker.scope.cancel()
         return earliest

@@ -67,7 +67,7 @@ class Inbox:
     def put_back(self, messages: Sequence[Message]) -> None:
         """Return messages that were taken but not started, to be taken next."""
         # Meanwhile they may have timed out, or their connection may have ended.
-        held = [message for message in messages if message.delivery.subscription.holds(message)]
+        held = [message for message in messages if message.delivery.delegate.holds(message)]
         if self._stop.reached:
             for message in held:
                 message.requeue(0, backoff=False)

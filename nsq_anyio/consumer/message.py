@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import Protocol, Self, cast
 
 import anyio
 
@@ -15,23 +15,64 @@ from ..connection.background import background_tasks
 from ..connection.stray import is_stray
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
 
-if TYPE_CHECKING:
-    from .subscription import Subscription
+__all__ = ["Delivery", "Message", "MessageDelegate", "finish_all", "signal_in"]
 
-__all__ = ["Delivery", "Message", "finish_all", "signal_in"]
+
+class MessageDelegate(Protocol):
+    """What a message needs of its connection, as go-nsq's ``MessageDelegate``: it takes the answers.
+
+    :ivar nsqd: the address, as ``host:port`` or a path
+    """
+
+    nsqd: str
+    topic: str
+    channel: str
+
+    def holds(self, message: Message) -> bool:
+        """Whether nsqd still waits for the answer to ``message``, as far as is known here."""
+        ...
+
+    def unanswered(self) -> list[Message]:
+        """All messages for whose answers nsqd still waits."""
+        ...
+
+    def finish(self, message: Message, *, handled: bool = True) -> None:
+        """FIN; it counts as a success in backoff if the message was ``handled``."""
+        ...
+
+    def finish_all(self, messages: Sequence[Message]) -> None:
+        """FIN for each of them."""
+        ...
+
+    def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
+        """REQ; it counts as a failure in backoff unless ``backoff`` is off."""
+        ...
+
+    def touch(self, message: Message) -> None:
+        """TOUCH."""
+        ...
+
+    def discarded(self, message: Message, reason: str) -> None:
+        """Report that the handler discards ``message``."""
+        ...
+
+    def expire(self, now: float) -> None:
+        """Let go of the messages past their deadline: nsqd has requeued them."""
+        ...
 
 
 class Delivery:
     """What all messages of one received chunk have in common.
 
+    :ivar delegate: takes the answers
     :ivar deadline: when nsqd stops waiting for their answers
-    :ivar hard_deadline: up to when TOUCH can move that (nsqd's ``--max-msg-timeout``)
+    :ivar hard_deadline: the latest time to which TOUCH can move that (nsqd's ``--max-msg-timeout``)
     """
 
-    __slots__ = ("deadline", "hard_deadline", "subscription")
+    __slots__ = ("deadline", "delegate", "hard_deadline")
 
-    def __init__(self, subscription: Subscription, deadline: float, hard_deadline: float) -> None:
-        self.subscription: Subscription = subscription
+    def __init__(self, delegate: MessageDelegate, deadline: float, hard_deadline: float) -> None:
+        self.delegate: MessageDelegate = delegate
         self.deadline: float = deadline
         self.hard_deadline: float = hard_deadline
 
@@ -76,17 +117,17 @@ class Message:
     @property
     def topic(self) -> str:
         """The topic it was published to."""
-        return self.delivery.subscription.topic
+        return self.delivery.delegate.topic
 
     @property
     def channel(self) -> str:
         """The channel it was consumed from."""
-        return self.delivery.subscription.channel
+        return self.delivery.delegate.channel
 
     @property
     def nsqd(self) -> str:
         """The address of the nsqd it came from, as ``host:port``."""
-        return self.delivery.subscription.nsqd
+        return self.delivery.delegate.nsqd
 
     @property
     def deadline(self) -> float:
@@ -106,7 +147,7 @@ class Message:
         if self._responded:
             raise AlreadyResponded(f"message {self.id} has its answer already")
         self._responded = True
-        self.delivery.subscription.finish(self)
+        self.delivery.delegate.finish(self)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
         """Tell nsqd to offer the message again (REQ).
@@ -122,7 +163,7 @@ class Message:
         if self._responded:
             raise AlreadyResponded(f"message {self.id} has its answer already")
         self._responded = True
-        self.delivery.subscription.requeue(self, delay, backoff=backoff)
+        self.delivery.delegate.requeue(self, delay, backoff=backoff)
 
     def touch(self) -> None:
         """Ask nsqd for another ``msg_timeout`` (TOUCH), at most up to its ``max_msg_timeout`` in all.
@@ -131,7 +172,7 @@ class Message:
         """
         if self._responded:
             raise AlreadyResponded(f"message {self.id} has its answer already")
-        self.delivery.subscription.touch(self)
+        self.delivery.delegate.touch(self)
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncGenerator[Self]:
@@ -159,7 +200,7 @@ class Message:
     async def _keep_touching(self) -> None:
         while self.delivery.deadline < self.delivery.hard_deadline:
             await anyio.sleep(max(self.delivery.deadline - anyio.current_time(), 0) / 2)
-            if self._responded or not self.delivery.subscription.holds(self):
+            if self._responded or not self.delivery.delegate.holds(self):
                 return
             self.touch()
 
@@ -167,7 +208,7 @@ class Message:
         """Finish a message that was tried too often; that says nothing of how the handlers do."""
         if not self._responded:
             self._responded = True
-            self.delivery.subscription.finish(self, handled=False)
+            self.delivery.delegate.finish(self, handled=False)
 
     def answer_for(self, error: BaseException | None) -> None:
         """Answer by how its processing ended, unless it has its answer: FIN for None, else REQ."""
@@ -179,7 +220,7 @@ class Message:
             case Requeue(delay=delay, backoff=backoff):
                 self.requeue(delay, backoff=backoff)
             case Discard(reason=reason):
-                self.delivery.subscription.discarded(self, reason)
+                self.delivery.delegate.discarded(self, reason)
                 self.finish()
             case _ if isinstance(error, Exception) or is_stray(error):
                 self.requeue()
@@ -189,7 +230,7 @@ class Message:
                 pass
             case _:
                 # Cancelled: not the message's fault; another consumer gets it at once.
-                if self.delivery.subscription.holds(self):
+                if self.delivery.delegate.holds(self):
                     self.requeue(0, backoff=False)
 
     async def __aenter__(self) -> Self:
@@ -216,8 +257,8 @@ def finish_all(messages: Sequence[Message]) -> None:
             raise AlreadyResponded(f"message {message.id} has its answer already")
     for message in messages:
         message._responded = True  # noqa: SLF001 - part of the class, but for several messages
-    for subscription, some in itertools.groupby(messages, lambda message: message.delivery.subscription):
-        subscription.finish_all(list(some))
+    for delegate, some in itertools.groupby(messages, lambda message: message.delivery.delegate):
+        delegate.finish_all(list(some))
 
 
 def signal_in(error: BaseException | None) -> BaseException | None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..protocol.authorization import AuthReply
 from ..protocol.identify import IdentifyReply
 
-if TYPE_CHECKING:
-    from .subscription import Subscription
-
-__all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters", "connection_statistics"]
+__all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters"]
 
 
 @dataclass(slots=True)
@@ -101,17 +97,3 @@ class ConsumerStatistics:
     late: int
     refused: int
     per_connection: tuple[ConnectionStatistics, ...]
-
-
-def connection_statistics(subscription: Subscription) -> ConnectionStatistics:
-    """What can be told of a subscription now."""
-    connection = subscription.connection
-    return ConnectionStatistics(
-        nsqd=subscription.nsqd,
-        identity=connection.identity if connection else IdentifyReply(),
-        authorization=connection.authorization if connection else None,
-        rdy=subscription.rdy,
-        max_rdy_count=subscription.max_rdy_count,
-        in_flight=len(subscription.in_flight),
-        **dataclasses.asdict(subscription.counters),
-    )

@@ -7,7 +7,8 @@
     ├ one task an nsqd: connect, subscribe, stay until released; static ones reconnect by themselves
     ├ tick             looks at the RDY distribution, and at deadlines
     └ distribution     spreads the budget over the connections
-      ├ throttle       ends the waits of backoff
+      ├ backoff        ends the waits of backoff
+      ├ up to date     raises RDY counts whenever something has changed
       ├ settle         waits until a lowered RDY count has had its effect
       └ slot queue     waits for a first slot, when other consumers hold all of a shared budget
 """
@@ -29,12 +30,10 @@ from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.reconnect import ReconnectDelay
 from .discovery import Discovery
 from .distribution import Distribution
-from .drain import drain, hand_back_at_once, retire
 from .inbox import Inbox
 from .loop_watch import LoopWatch
 from .statistics import Counters
 from .subscription import Subscription
-from .throttle import Throttle
 
 __all__ = ["Supervisor"]
 
@@ -55,7 +54,8 @@ class Supervisor:
         nsqds: Sequence[NsqdAddress],
         discovery: Discovery | None,
         inbox: Inbox,
-        limiter: anyio.CapacityLimiter,
+        max_in_flight: int | None,
+        limiter: anyio.CapacityLimiter | None,
         options: ConsumerOptions,
         connection_options: ConnectionOptions,
         emit: Emitter,
@@ -74,8 +74,7 @@ class Supervisor:
         self._emit = emit
         self._fail = fail
         self._rng = random.Random()
-        self.distribution: Distribution = Distribution(self.subscriptions, limiter, options, emit, fail)
-        self.throttle: Throttle = self.distribution.throttle
+        self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
         self._loop_watch = LoopWatch()
         self._msg_timeout = math.inf  # the shortest that an nsqd has named
         self._dialled: set[Address] = set()
@@ -114,7 +113,7 @@ class Supervisor:
         for address in self._discovery.directory.vanished(discovered, polls):
             options = self._options
             subscription = self.subscriptions[address]
-            tasks.start_soon(retire, subscription, options.drain_timeout, options.close_timeout)
+            tasks.start_soon(subscription.retire, options.drain_timeout, options.close_timeout)
 
     async def _connect_once(self, address: Address) -> None:
         """Serve a discovered nsqd; when it is lost, only nsqlookupd decides whether to try again."""
@@ -149,10 +148,10 @@ class Supervisor:
             self.topic,
             self.channel,
             inbox=self._inbox,
-            throttle=self.throttle,
+            backoff=self.distribution.backoff,
             options=self._options,
             emit=self._emit,
-            look_again=self.distribution.balance,
+            redistribute=self.distribution.redistribute,
             loop_watch=self._loop_watch,
         )
         subscribed_at: float | None = None
@@ -168,10 +167,10 @@ class Supervisor:
                 self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
                 await connection.subscribe(self.topic, self.channel)
                 subscribed_at = anyio.current_time()
-                subscription.outstanding.measured(subscribed_at - attached_at)
+                subscription.ready.measured(subscribed_at - attached_at)
                 self._add(subscription)
                 try:
-                    await subscription.released.wait()
+                    await subscription.wait_released()
                 finally:
                     self._remove(subscription)
         except (InvalidOption, PermanentRefusal, TLSFailed) as error:
@@ -179,13 +178,13 @@ class Supervisor:
             self._emit(ConnectFailed(str(address), error, None))
             self._fail(error)
         except ConnectionFailed as error:
-            if subscription.released.is_set():
+            if subscription.released:
                 return True  # its drain has told already
             happened = ConnectFailed if subscribed_at is None else Disconnected
             lasted = 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at
             self._emit(happened(str(address), error, None if self._stopping else retry_after(lasted)))
         finally:
-            self.distribution.opened(address)
+            self.distribution.attempt_over(address)
         return subscribed_at is not None
 
     def _add(self, subscription: Subscription) -> None:
@@ -194,17 +193,13 @@ class Supervisor:
         self.subscribed.set()
         if self._stopping:
             subscription.stop()
-        self.distribution.opened(subscription.address)
+        self.distribution.add(subscription.ready, subscription.address)
 
     def _remove(self, subscription: Subscription) -> None:
         del self.subscriptions[subscription.address]
-        hand_back_at_once(subscription)
-        subscription.detach()
-        self.distribution.give_back(subscription.slots)
-        subscription.slots = []
-        self.closed_counters.add(subscription.counters)
-        subscription.counters = self.closed_counters  # counts the answers that come too late
-        self.distribution.balance()
+        subscription.hand_back_at_once()
+        subscription.detach(self.closed_counters)
+        self.distribution.remove(subscription.ready)
 
     # The end, and what is looked at until then
 
@@ -216,8 +211,8 @@ class Supervisor:
             now = anyio.current_time()
             self._inbox.passed(now)
             for subscription in list(self.subscriptions.values()):
-                subscription.expire(now)
-            self.distribution.balance()
+                subscription.in_flight.expire(now)
+            self.distribution.redistribute()
 
     def stop(self) -> None:
         """Let no more messages come, and hand back those that nobody has taken."""
@@ -234,4 +229,4 @@ class Supervisor:
         with anyio.move_on_after(self._options.close_timeout):
             async with anyio.create_task_group() as tasks:
                 for subscription in list(self.subscriptions.values()):
-                    tasks.start_soon(drain, subscription)
+                    tasks.start_soon(subscription.drain)

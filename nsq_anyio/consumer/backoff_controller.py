@@ -12,13 +12,14 @@ from ..events import BackoffEnded, BackoffStarted, Emitter
 from ..options import ConsumerOptions
 from ..policy.backoff import Backoff, BackoffState, Result, Strategy, exponential, full_jitter
 
-__all__ = ["Throttle"]
+__all__ = ["BackoffController"]
 
 
-class Throttle:
+class BackoffController:
     """One consumer's backoff, over all of its connections.
 
-    :param look_again: called when what may be received has changed
+    :param lower: called when nothing may be received until a wait is over
+    :param redistribute: called when more may be received than before
     :param fail: called with the error that ends the consumer, for a strategy that makes no sense
     """
 
@@ -27,12 +28,15 @@ class Throttle:
         options: ConsumerOptions,
         rng: random.Random,
         emit: Emitter,
-        look_again: Callable[[], None],
+        *,
+        lower: Callable[[], None],
+        redistribute: Callable[[], None],
         fail: Callable[[Exception], None],
     ) -> None:
         self._backoff = Backoff(_strategy(options, rng), options.max_backoff_duration)
         self._emit = emit
-        self._look_again = look_again
+        self._lower = lower
+        self._redistribute = redistribute
         self._fail = fail
         self._waiting = anyio.Event()
         self._stopped = False
@@ -44,7 +48,7 @@ class Throttle:
 
     @property
     def level(self) -> int:
-        """How deep in backoff, 0 while not."""
+        """The level of backoff, 0 while not in backoff."""
         return self._backoff.level
 
     def bound(self, budget: int) -> int:
@@ -68,9 +72,10 @@ class Throttle:
         if self._backoff.state is BackoffState.WAITING:
             self._emit(BackoffStarted(self._backoff.level, self._backoff.until - now))
             self._waiting.set()
+            self._lower()
         else:
             self._emit(BackoffEnded())
-        self._look_again()
+            self._redistribute()
 
     async def run(self) -> None:
         """End the waits, until cancelled."""
@@ -81,7 +86,7 @@ class Throttle:
             # While waiting no result counts, so no other wait can have begun. The clock is not asked again:
             # uvloop's timers count milliseconds and may be early, and nothing would end the wait later.
             self._backoff.passed(self._backoff.until)
-            self._look_again()
+            self._redistribute()
 
     def stop(self) -> None:
         """Let results not count any more: no more messages are wanted."""
