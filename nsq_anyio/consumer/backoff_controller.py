@@ -85,7 +85,7 @@ class BackoffController:
             await anyio.sleep_until(self._backoff.until)
             # While waiting no result counts, so no other wait can have begun. The clock is not asked again:
             # uvloop's timers count milliseconds and may be early, and nothing would end the wait later.
-            self._backoff.passed(self._backoff.until)
+            self._backoff.end_wait(self._backoff.until)
             self._redistribute()
 
     def stop(self) -> None:

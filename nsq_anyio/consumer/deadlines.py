@@ -28,11 +28,11 @@ class Worker:
 class DeadlineWatch:
     """Watches workers.
 
-    :ivar next_look: when it will look at them next
+    :ivar next_check: when it will look at them next
     """
 
     def __init__(self) -> None:
-        self.next_look: float = math.inf
+        self.next_check: float = math.inf
         self._workers: list[Worker] = []
         self._earlier = anyio.Event()
 
@@ -40,19 +40,19 @@ class DeadlineWatch:
         """Watch one worker more."""
         self._workers.append(worker)
 
-    def look_earlier(self) -> None:
-        """Look at once: a worker has taken a message with a deadline before `next_look`."""
+    def check_earlier(self) -> None:
+        """Look at once: a worker has taken a message with a deadline before `next_check`."""
         self._earlier.set()
 
     async def run(self) -> None:
         """Watch, until cancelled."""
         while True:
             self._earlier = anyio.Event()
-            self.next_look = self._look(anyio.current_time())
-            with anyio.move_on_after(self.next_look - anyio.current_time()):
+            self.next_check = self._check(anyio.current_time())
+            with anyio.move_on_after(self.next_check - anyio.current_time()):
                 await self._earlier.wait()
 
-    def _look(self, now: float) -> float:
+    def _check(self, now: float) -> float:
         """Cancel what is overdue; the earliest deadline of the rest."""
         earliest = math.inf
         for worker in self._workers:

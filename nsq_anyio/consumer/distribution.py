@@ -22,10 +22,10 @@ from .ready_count import ReadyCount
 
 __all__ = ["Distribution"]
 
-_SOON = 1.0
+_OPENING_TIMEOUT = 1.0
 """Seconds for which room is left for a connection that is being opened."""
 
-_TURN = 0.001
+_READERS_TURN = 0.001
 """Seconds that give the readers a turn, where the event loop was blocked: what they read is not quiet."""
 
 
@@ -179,7 +179,7 @@ class Distribution:
         staying = self._staying()
         wanted = 0 if self._paused else self._budget.share(now)
         budget = self.backoff.bound(wanted)
-        opening = sum(since + _SOON > now for since in self._opening.values())
+        opening = sum(since + _OPENING_TIMEOUT > now for since in self._opening.values())
         if opening and staying:
             # They will be there in a moment, and what they are left need not be taken from others then.
             budget = max(budget * len(staying) // (len(staying) + opening), min(budget, 1))
@@ -206,7 +206,7 @@ class Distribution:
             self._lowered = anyio.Event()
             while (due := self._settles_at()) is not None:
                 await anyio.sleep_until(due)
-                await anyio.sleep(_TURN)
+                await anyio.sleep(_READERS_TURN)
                 now = anyio.current_time()
                 settled = [connection.settle(now) for connection in self._connections]
                 if any(settled):

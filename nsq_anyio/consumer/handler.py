@@ -125,8 +125,8 @@ class Workers:
             except StopAsyncIteration:
                 return
             worker.message = message
-            if message.delivery.deadline < deadlines.next_look:
-                deadlines.look_earlier()
+            if message.delivery.deadline < deadlines.next_check:
+                deadlines.check_earlier()
             try:
                 returned = self._handler(message)
                 result = await returned

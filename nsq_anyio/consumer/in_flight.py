@@ -30,7 +30,7 @@ from .statistics import Counters
 
 __all__ = ["InFlight"]
 
-_MOST_GONE = 8
+_MOST_STALE = 8
 """Messages let go of that may lie in the inbox, or as many as are in flight."""
 
 
@@ -76,7 +76,7 @@ class InFlight:
         self._limit = InFlightLimit(loop_watch)
         self._awaits_flush = awaits_flush
         self._expired = expired
-        self._gone = 0
+        self._stale = 0
         self._put: Callable[[bytes], None] = _nowhere
         self._put_last: Callable[[bytes], None] = _nowhere
         self._msg_timeout = 0.0
@@ -254,10 +254,10 @@ class InFlight:
 
     def _timed_out(self, message: Message) -> None:
         self.counters.timed_out += 1
-        self._gone += 1
-        if self._gone > max(len(self._messages), _MOST_GONE):
+        self._stale += 1
+        if self._stale > max(len(self._messages), _MOST_STALE):
             # Where nobody takes messages for long, what nsqd delivers again and again must not pile up.
-            self._gone = 0
+            self._stale = 0
             self._inbox.discard(lambda other: other.delivery.delegate is self and not self.holds(other))
         self._emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
         if self._options.backoff_on_timeout:

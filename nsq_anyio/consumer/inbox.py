@@ -75,7 +75,7 @@ class Inbox:
         self._messages.extendleft(reversed(held))
         self._wake(len(held))
 
-    def passed(self, now: float) -> None:
+    def update_time(self, now: float) -> None:
         """Note the time, on AnyIO's clock."""
         self._now = now
 
@@ -118,7 +118,7 @@ class Inbox:
                 or time.monotonic() - self._checkpoint_at > _SECONDS_PER_CHECKPOINT
             ):
                 await anyio.lowlevel.checkpoint()
-                self._rested()
+                self._note_checkpoint()
                 continue  # `stop` may have been reached meanwhile, and would not wake this taker
             if not self._messages:
                 await self._wait_for_put()
@@ -158,7 +158,7 @@ class Inbox:
         self._since_checkpoint += len(taken)
         return [message for message in taken if message.delivery.deadline > now]
 
-    def _rested(self) -> None:
+    def _note_checkpoint(self) -> None:
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
         self._now = anyio.current_time()
@@ -174,7 +174,7 @@ class Inbox:
             else:
                 self._takers.remove(event)
             raise
-        self._rested()
+        self._note_checkpoint()
 
     def _wake(self, count: int) -> None:
         for _ in range(min(count, len(self._takers))):

@@ -51,7 +51,7 @@ class ReadyCount:
     @property
     def needed_slots(self) -> int:
         """Room for what nsqd may have unanswered here, by the RDY counts of now and before."""
-        return max(self.rdy, len(self._in_flight), self._outstanding.beyond(self._in_flight.answers))
+        return max(self.rdy, len(self._in_flight), self._outstanding.needed_slots(self._in_flight.answers))
 
     @property
     def has_surplus(self) -> bool:
@@ -72,7 +72,7 @@ class ReadyCount:
             self._turn_changed_at,
             self._in_flight.last_message_at,
             len(self._in_flight),
-            self._outstanding.beyond(self._in_flight.answers),
+            self._outstanding.needed_slots(self._in_flight.answers),
         )
 
     # The connection
@@ -92,7 +92,7 @@ class ReadyCount:
     def stop(self, now: float) -> None:
         """Ask for nothing more: CLS is sent, after which nsqd goes by no RDY."""
         self._put = None
-        self._outstanding.lowered(self.rdy, self._in_flight.answers, now)
+        self._outstanding.note_lowered(self.rdy, self._in_flight.answers, now)
         self.rdy = 0
 
     # The count
@@ -104,23 +104,23 @@ class ReadyCount:
         if (rdy == 0) != (self.rdy == 0):
             self._turn_changed_at = now
         if rdy < self.rdy:
-            self._outstanding.lowered(self.rdy, self._in_flight.answers, now)
+            self._outstanding.note_lowered(self.rdy, self._in_flight.answers, now)
         self.rdy = rdy
         self._in_flight.rdy_sent(rdy)
         self._put(commands.rdy(rdy))
         self._emit(RdyChanged(self._nsqd, rdy))
 
-    def measured(self, round_trip: float) -> None:
+    def note_round_trip(self, round_trip: float) -> None:
         """Note how long nsqd took to answer a command."""
-        self._outstanding.measured(round_trip)
+        self._outstanding.note_round_trip(round_trip)
 
     def settles_at(self) -> float | None:
         """When a lowered count has had its effect; None while none is lowered. See `Outstanding`."""
-        return self._outstanding.due(self._in_flight.answers, self._in_flight.last_arrival)
+        return self._outstanding.settles_at(self._in_flight.answers, self._in_flight.last_arrival)
 
     def settle(self, now: float) -> bool:
         """Whether a lowered count has just had its effect, so that slots are free."""
-        return self._outstanding.passed(self._in_flight.answers, self._in_flight.last_arrival, now)
+        return self._outstanding.settle(self._in_flight.answers, self._in_flight.last_arrival, now)
 
     # Its slots
 

@@ -167,7 +167,7 @@ class Supervisor:
                 self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
                 await connection.subscribe(self.topic, self.channel)
                 subscribed_at = anyio.current_time()
-                subscription.ready.measured(subscribed_at - attached_at)
+                subscription.ready.note_round_trip(subscribed_at - attached_at)
                 self._add(subscription)
                 try:
                     await subscription.wait_released()
@@ -209,7 +209,7 @@ class Supervisor:
             if blocked > self._msg_timeout / 2:  # what is kept alive is touched after that time
                 self._emit(LoopBlocked(blocked, self._msg_timeout))
             now = anyio.current_time()
-            self._inbox.passed(now)
+            self._inbox.update_time(now)
             for subscription in list(self.subscriptions.values()):
                 subscription.in_flight.expire(now)
             self.distribution.redistribute()

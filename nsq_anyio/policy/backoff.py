@@ -97,7 +97,7 @@ class Backoff:
         self.until = now + self._wait()
         return True
 
-    def passed(self, now: float) -> bool:
+    def end_wait(self, now: float) -> bool:
         """Note the time; whether a wait is over, so that one connection may be probed."""
         if self.state is not BackoffState.WAITING or now < self.until:
             return False

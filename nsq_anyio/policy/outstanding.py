@@ -33,32 +33,32 @@ class Outstanding:
         self._lowered_at = -math.inf
         self._quiet = _LONGEST_QUIET
 
-    def measured(self, round_trip: float) -> None:
+    def note_round_trip(self, round_trip: float) -> None:
         """Note how long nsqd took to answer a command."""
         self._quiet = min(2 * round_trip + _SLACK, _LONGEST_QUIET)
 
-    def lowered(self, rdy: int, answered: int, now: float) -> None:
+    def note_lowered(self, rdy: int, answered: int, now: float) -> None:
         """Note that a RDY count below ``rdy``, the one in force, was sent after ``answered`` answers."""
         self._most = max(self._most, answered + rdy)
         self._lowered_at = now
 
-    def beyond(self, answered: int) -> int:
+    def needed_slots(self, answered: int) -> int:
         """For how many messages there must be room, whatever RDY is now; 0 or less for none."""
         return self._most - answered if self._most else 0
 
-    def due(self, answered: int, last_arrival: float) -> float | None:
+    def settles_at(self, answered: int, last_arrival: float) -> float | None:
         """When it is quiet for long enough, unless more arrives; None while nothing is outstanding.
 
         :param last_arrival: when anything came on this connection
         """
-        if self.beyond(answered) <= 0:
+        if self.needed_slots(answered) <= 0:
             return None
         return max(self._lowered_at, last_arrival) + self._quiet
 
-    def passed(self, answered: int, last_arrival: float, now: float) -> bool:
+    def settle(self, answered: int, last_arrival: float, now: float) -> bool:
         """Whether something was outstanding until now, and is not any more."""
-        due = self.due(answered, last_arrival)
-        if due is None or now < due:
+        at = self.settles_at(answered, last_arrival)
+        if at is None or now < at:
             return False
         self._most = 0
         return True
