@@ -1,4 +1,4 @@
-"""Slows a consumer down while its handlers fail: the backoff machine, with a clock and events."""
+"""Slows a consumer down while its handlers fail: gives the state machine of backoff a clock and events."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["BackoffController"]
 class BackoffController:
     """One consumer's backoff, over all of its connections.
 
-    :param lower: called when nothing may be received until a wait is over
+    :param lower: called when a wait begins: nothing may be received until it is over
     :param redistribute: called when more may be received than before
-    :param fail: called with the error that ends the consumer, for a strategy that makes no sense
+    :param fail: called with the error that ends the consumer when ``backoff_strategy`` fails
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class BackoffController:
         return self._backoff.bound(budget)
 
     def result(self, result: Result) -> None:
-        """Take into account how the processing of a message ended."""
+        """Take the result of processing one message into account."""
         if self._stopped:
             return
         now = anyio.current_time()
         try:
             changed = self._backoff.result(result, now)
         except InvalidOption as error:
-            # Raised here it would hit whoever gave the result: a handler, or the reader.
+            # Raised here, the error would hit whoever reports the result: a handler, or the reader.
             self._stopped = True
             self._fail(error)
             return
@@ -83,13 +83,13 @@ class BackoffController:
             await self._waiting.wait()
             self._waiting = anyio.Event()
             await anyio.sleep_until(self._backoff.until)
-            # While waiting no result counts, so no other wait can have begun. The clock is not asked again:
-            # uvloop's timers count milliseconds and may be early, and nothing would end the wait later.
+            # No result counts during a wait, so no other wait can have begun. The clock is not read again:
+            # uvloop's timers count milliseconds and may fire early, and then nothing would end the wait.
             self._backoff.end_wait(self._backoff.until)
             self._redistribute()
 
     def stop(self) -> None:
-        """Let results not count any more: no more messages are wanted."""
+        """Ignore all later results: the consumer is stopping."""
         self._stopped = True
 
 

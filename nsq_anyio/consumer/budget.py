@@ -1,7 +1,8 @@
-"""The max_in_flight budget: one `anyio.CapacityLimiter`, of which every connection borrows its slots.
+"""The max_in_flight budget: an `anyio.CapacityLimiter` from which every connection borrows its slots.
 
-Consumers that are given the same limiter share one budget. The limiter itself is their meeting point: its
-borrowers show who holds slots, its queue who waits for a first one; each takes an even share.
+Consumers that are given the same limiter share one budget. They need no other meeting point: the limiter's
+borrowers show which consumers hold slots, and its queue shows which wait for a first one. Each consumer
+keeps to an even share.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["Budget", "Slot"]
 
 
 class Slot:
-    """A borrower of one token: room for one message. ``holder`` is the consumer's budget."""
+    """Room for one message: a borrower of one token. ``holder`` is the budget that it belongs to."""
 
     __slots__ = ("holder",)
 
@@ -23,11 +24,11 @@ class Slot:
 
 
 class Budget:
-    """One consumer's ``max_in_flight``, and its part of the limiter.
+    """One consumer's ``max_in_flight``, and the slots that it has borrowed.
 
-    :param max_in_flight: None lets it follow what the taker can use, or the limiter
-    :param limiter: shared with other consumers; None for one of its own
-    :param turn: seconds for which a consumer may keep a last slot while others wait for one
+    :param max_in_flight: None to take the limiter's tokens, or without a limiter what the taker can use
+    :param limiter: shared with other consumers; None for a limiter of this consumer alone
+    :param turn: seconds for which a consumer may keep its last slot while others wait for one
     :param redistribute: called when another consumer asks for its share
     """
 
@@ -43,7 +44,7 @@ class Budget:
             max_in_flight = 1 if limiter is None else _whole(limiter.total_tokens)
         self._max_in_flight = max_in_flight
         self._is_shared = limiter is not None
-        # One of its own grants what `max_in_flight` asks for. It has a token at least, see `_set`.
+        # An unshared limiter follows `max_in_flight`. AnyIO wants at least one token in it.
         self._limiter = limiter or anyio.CapacityLimiter(max(max_in_flight, 1))
         self._turn = turn
         self._redistribute = redistribute
@@ -55,7 +56,7 @@ class Budget:
 
     @property
     def max_in_flight(self) -> int:
-        """How many messages may be unanswered at once, over all connections of this consumer."""
+        """The most messages that may be unanswered at once, over all connections of this consumer."""
         return self._max_in_flight
 
     @property
@@ -65,16 +66,19 @@ class Budget:
 
     @property
     def held(self) -> int:
-        """How many slots this consumer holds."""
+        """The number of slots that this consumer holds."""
         return self._held
 
     def limit(self, max_in_flight: int) -> None:
-        """Set ``max_in_flight``, as the user wants it; it follows the taker no longer."""
+        """Set ``max_in_flight`` to a user's value; from now on it does not follow the taker."""
         self._follows_taker = False
         self._set(max_in_flight)
 
     def offer(self, wanted: int) -> bool:
-        """Raise ``max_in_flight`` to what a taker can use, unless the user has set it; whether it was."""
+        """Raise ``max_in_flight`` to what a taker can use, unless the user has set it.
+
+        :returns: whether it was raised
+        """
         if not self._follows_taker or wanted <= self._max_in_flight:
             return False
         self._set(wanted)
@@ -86,7 +90,7 @@ class Budget:
             self._limiter.total_tokens = max(max_in_flight, 1)
 
     def share(self, now: float) -> int:
-        """How many slots to hold at most: ``max_in_flight``, or less beside others that want some."""
+        """The most slots to hold: ``max_in_flight``, or fewer while other consumers want some."""
         return min(self._max_in_flight, self._share(now))
 
     def _share(self, now: float) -> int:
@@ -105,7 +109,7 @@ class Budget:
         return max(share, 0)
 
     def take(self, count: int, now: float) -> list[Slot]:
-        """Borrow up to ``count`` slots, as many as there are."""
+        """Borrow up to ``count`` slots, or as many as are free."""
         slots, self._spare = self._spare[: max(count, 0)], self._spare[max(count, 0) :]
         spare = len(slots)
         for _ in range(count - spare):
@@ -119,7 +123,7 @@ class Budget:
         return slots
 
     async def wait_for_one(self) -> None:
-        """Queue for a slot, ahead of those that only want more; the next `take` gets it."""
+        """Queue for a slot, which the next `take` returns; it comes before consumers that only want more."""
         slot = Slot(self)
         self._waiting = True
         try:
@@ -132,7 +136,7 @@ class Budget:
         self._note_held(1, anyio.current_time())
 
     def return_spare(self) -> None:
-        """Return a slot that was waited for, but that nobody took."""
+        """Return a slot that `wait_for_one` got and that nobody took."""
         spare, self._spare = self._spare, []
         self.give_back(spare)
 
@@ -147,7 +151,7 @@ class Budget:
         return {slot.holder for slot in borrowers if isinstance(slot, Slot)} - {self}
 
     def asked_by(self, asker: Budget) -> None:
-        """Hear that another consumer waits for a first slot, and make room for it."""
+        """Make room for another consumer, which waits for a first slot."""
         self._askers.add(asker)
         self._redistribute()
 

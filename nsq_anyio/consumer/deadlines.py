@@ -1,7 +1,7 @@
-"""Cancels handlers whose message has timed out: nsqd gives it to another consumer then.
+"""Cancels a handler whose message has timed out, because nsqd then gives the message to another consumer.
 
-One task watches all workers of a `run`, with no timer per message: it sleeps until the earliest deadline it
-knows of, and a worker that takes a message with an earlier one wakes it.
+One task watches all workers of a `run`; there is no timer per message. The task sleeps until the earliest
+deadline that it knows of. A worker that takes a message with an earlier deadline wakes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Worker:
 class DeadlineWatch:
     """Watches workers.
 
-    :ivar next_check: when it will look at them next
+    :ivar next_check: the time of the next look at all workers
     """
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class DeadlineWatch:
         self._earlier = anyio.Event()
 
     def add(self, worker: Worker) -> None:
-        """Watch one worker more."""
+        """Watch one more worker."""
         self._workers.append(worker)
 
     def check_earlier(self) -> None:
-        """Look at once: a worker has taken a message with a deadline before `next_check`."""
+        """Check at once: a worker has taken a message whose deadline comes before `next_check`."""
         self._earlier.set()
 
     async def run(self) -> None:
@@ -53,7 +53,7 @@ class DeadlineWatch:
                 await self._earlier.wait()
 
     def _check(self, now: float) -> float:
-        """Cancel what is overdue; the earliest deadline of the rest."""
+        """Cancel the overdue handlers, and return the earliest deadline of the others."""
         earliest = math.inf
         for worker in self._workers:
             if worker.message is None or worker.message.responded:

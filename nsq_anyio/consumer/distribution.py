@@ -1,8 +1,8 @@
 """Spreads the max_in_flight budget over the connections of a consumer as RDY counts.
 
-Lower first, raise after. Whatever changes marks the distribution as outdated, and a task of the supervisor
-brings it up to date. Where less may be received than before, RDY counts are lowered at once all the same: RDY
-must be on its way before the next answer makes room at nsqd.
+Lower first, raise after. A change marks the distribution as outdated, and a task of the supervisor brings it
+up to date. But when less may be received than before, RDY counts are lowered at once: RDY must be queued
+before the next answer, which would make room at nsqd.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from .ready_count import ReadyCount
 __all__ = ["Distribution"]
 
 _OPENING_TIMEOUT = 1.0
-"""Seconds for which room is left for a connection that is being opened."""
+"""Seconds for which a share of the budget is left to a connection that is being opened."""
 
 _READERS_TURN = 0.001
-"""Seconds that give the readers a turn, where the event loop was blocked: what they read is not quiet."""
+"""Seconds for the readers to run after the event loop was blocked: unread bytes are no silence."""
 
 
 class Distribution:
-    """One consumer's budget, and which connection has how much of it.
+    """Decides how much of one consumer's budget each connection has.
 
-    :param max_in_flight: see `Budget`, as ``limiter``
+    :param max_in_flight: see `Budget`
+    :param limiter: see `Budget`
     :param fail: called with the error that ends the consumer
     :ivar backoff: bounds the budget while handlers fail
     """
@@ -65,7 +66,7 @@ class Distribution:
         self._starved = anyio.Event()
 
     async def run(self) -> None:
-        """Follow what happens, until cancelled."""
+        """Keep the RDY counts up to date, until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.backoff.run)
             tasks.start_soon(self._keep_up_to_date)
@@ -73,7 +74,7 @@ class Distribution:
             tasks.start_soon(self._queue_for_slots)
 
     def stop(self) -> None:
-        """Leave the RDY counts as they are: nothing more is wanted."""
+        """Leave the RDY counts as they are from now on: the consumer is stopping."""
         self._stopped = True
         self.backoff.stop()
 
@@ -81,44 +82,44 @@ class Distribution:
 
     @property
     def max_in_flight(self) -> int:
-        """How many messages may be unanswered at once, over all connections."""
+        """The most messages that may be unanswered at once, over all connections."""
         return self._budget.max_in_flight
 
     def limit(self, max_in_flight: int) -> None:
-        """Set ``max_in_flight``; 0 pauses."""
+        """Set ``max_in_flight`` to a user's value; 0 pauses."""
         self._budget.limit(max_in_flight)
         self.lower()
 
     def offer(self, wanted: int) -> None:
-        """Let ``max_in_flight`` follow what a taker can use, unless the user has set it."""
+        """Raise ``max_in_flight`` to what a taker can use, unless the user has set it."""
         if self._budget.offer(wanted):
             self.redistribute()
 
     def pause(self, *, paused: bool) -> None:
-        """Receive nothing, or again."""
+        """Receive nothing while ``paused``."""
         self._paused = paused
         self.lower()
 
     # The connections
 
     def opens(self, address: NsqdAddress) -> None:
-        """Leave room for a connection that is being opened; for the first attempt only, as it may fail."""
+        """Leave a share to a connection that is being opened. Only the first attempt gets one: it may fail."""
         if address not in self._opened:
             self._opening[address] = anyio.current_time()
 
     def attempt_over(self, address: NsqdAddress) -> None:
-        """Leave no more room for a connection that was being opened."""
+        """Note that an attempt to open a connection is over: leave it no share any more."""
         self._opening.pop(address, None)
         self._opened.add(address)
         self._update()
 
     def add(self, connection: ReadyCount, address: NsqdAddress) -> None:
-        """Give a connection that was opened its part from now on."""
+        """Give a new connection its share from now on."""
         self._connections.append(connection)
         self.attempt_over(address)
 
     def remove(self, connection: ReadyCount) -> None:
-        """Spread what a connection had over the others: it has ended."""
+        """Give the slots of a connection that has ended to the others."""
         self._connections.remove(connection)
         self._budget.give_back(connection.take_all_slots())
         self._update()
@@ -126,13 +127,13 @@ class Distribution:
     # The distribution
 
     def redistribute(self) -> None:
-        """Note that the distribution is outdated; it is brought up to date in a moment."""
+        """Mark the distribution as outdated. A task brings it up to date in its next turn."""
         self._outdated.set()
 
     def lower(self) -> None:
-        """Lower RDY counts at once, where less may be received than before; the rest follows in a moment.
+        """Lower RDY counts at once, as less may be received than before; the rest is done by `redistribute`.
 
-        An event hook may lead back here. That is harmless, because the counts only get lower.
+        An event hook may call this while RDY counts are being lowered. That is harmless: they only get lower.
         """
         self.redistribute()
         if not self._stopped:
@@ -141,13 +142,13 @@ class Distribution:
     async def _keep_up_to_date(self) -> None:
         while True:
             await self._outdated.wait()
-            if self._outdated.is_set():  # still: another task may have seen to it
+            if self._outdated.is_set():  # unless another task has called `_update` since then
                 self._update()
 
     def _update(self) -> None:
         """Bring the distribution up to date, and clear the mark.
 
-        Called by the supervisor's tasks only. Event hooks, which may run amid this, get as far as `lower`.
+        Only the supervisor's tasks call this. An event hook, which may run in the middle of it, cannot.
         """
         if self._outdated.is_set():
             self._outdated = anyio.Event()
@@ -175,24 +176,24 @@ class Distribution:
             self._starved.set()
 
     def _lower(self, now: float) -> dict[ReadyCount, int]:
-        """Send the RDY counts that are lower than before; return those to raise once there is room."""
+        """Send the RDY counts that are lower than before; return the ones that are higher."""
         staying = self._staying()
         wanted = 0 if self._paused else self._budget.share(now)
         budget = self.backoff.bound(wanted)
         opening = sum(since + _OPENING_TIMEOUT > now for since in self._opening.values())
         if opening and staying:
-            # They will be there in a moment, and what they are left need not be taken from others then.
+            # They will be subscribed in a moment, and then nothing has to be taken from the others.
             budget = max(budget * len(staying) // (len(staying) + opening), min(budget, 1))
         leaving = [connection for connection in self._connections if connection.stopped]
         if leaving:
-            # They get no RDY any more, but what nsqd may have unanswered there takes its room.
+            # They get no RDY any more, but messages that nsqd may have unanswered there still take room.
             budget -= sum(connection.needed_slots for connection in leaving)
             self._lowered.set()
         states = [connection.state() for connection in staying]
         lowered, raised = plan(states, max(budget, 0), now, self._rng, self._policy)
         for connection, rdy in lowered.items():
             self._lowered.set()
-            if rdy < connection.rdy:  # an event hook may have led to less
+            if rdy < connection.rdy:  # an event hook may have lowered it further
                 connection.send(rdy, now)
         return raised
 
@@ -200,7 +201,7 @@ class Distribution:
         return [connection for connection in self._connections if not connection.stopped]
 
     async def _settle(self) -> None:
-        """Use the room of lowered RDY counts, once nothing can be on its way because of the old ones."""
+        """Use the slots that lowered RDY counts free, once no message is on its way under the old ones."""
         while True:
             await self._lowered.wait()
             self._lowered = anyio.Event()
@@ -221,5 +222,5 @@ class Distribution:
         while True:
             await self._starved.wait()
             await self._budget.wait_for_one()
-            self._starved = anyio.Event()  # only now: each look at the distribution so far has set it again
+            self._starved = anyio.Event()  # not before: each `_balance` until now has set it again
             self._update()

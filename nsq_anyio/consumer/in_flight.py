@@ -31,21 +31,20 @@ from .statistics import Counters
 __all__ = ["InFlight"]
 
 _MOST_STALE = 8
-"""Messages let go of that may lie in the inbox, or as many as are in flight."""
+"""Expired messages that may stay in the inbox; more, if more are in flight."""
 
 
 class InFlight:
     """Registers messages as they arrive, and takes their answers: the `MessageDelegate` of one connection.
 
-    A message that is registered here is one for which nsqd waits, as far as is known. An answer takes it out;
-    an answer to one that is not here any more comes too late, and is dropped and counted.
+    As far as is known, nsqd waits for the answer to each message that is registered here. An answer takes the
+    message out. An answer to a message that is no longer here comes too late: it is dropped and counted.
 
     :param nsqd: the address, as ``host:port`` or a path
-    :param awaits_flush: whether somebody waits to be told that an answer was sent, which only the writer does
     :param expired: called when messages have timed out
-    :ivar counters: what happened to the messages so far
-    :ivar last_arrival: when anything last came on the connection
-    :ivar last_message_at: when it last brought messages; at first, when it was attached
+    :ivar counters: what has happened to the messages
+    :ivar last_arrival: when any bytes last arrived on the connection
+    :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class InFlight:
         options: ConsumerOptions,
         emit: Emitter,
         loop_watch: LoopWatch,
-        awaits_flush: Callable[[], bool],
         expired: Callable[[], None],
     ) -> None:
         self.nsqd: str = nsqd
@@ -74,7 +72,7 @@ class InFlight:
         self._options = options
         self._emit = emit
         self._limit = InFlightLimit(loop_watch)
-        self._awaits_flush = awaits_flush
+        self._awaits_flush: Callable[[], bool] = _never
         self._expired = expired
         self._stale = 0
         self._put: Callable[[bytes], None] = _nowhere
@@ -90,7 +88,7 @@ class InFlight:
 
     @property
     def answers(self) -> int:
-        """How many messages were answered."""
+        """The number of messages that were answered."""
         return self.counters.finished + self.counters.requeued
 
     def holds(self, message: Message) -> bool:
@@ -103,18 +101,24 @@ class InFlight:
 
     # The connection
 
-    def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
-        """Take the connection, before SUB."""
+    def attach(
+        self, connection: Connection[Delivery, Message], awaits_flush: Callable[[], bool], now: float
+    ) -> None:
+        """Take the connection, before SUB.
+
+        :param awaits_flush: whether somebody waits for the next answer to be sent, which the writer reports
+        """
         self._put = connection.outbox.put
         self._put_last = connection.outbox.put_last
         self._msg_timeout = connection.identity.msg_timeout
         self._max_msg_timeout = connection.identity.max_msg_timeout
+        self._awaits_flush = awaits_flush
         self.last_message_at = now
 
     def detach(self, counters: Counters) -> None:
-        """Let go of all messages: other consumers get them after their timeout.
+        """Let go of all messages. nsqd delivers them to other consumers after their timeout.
 
-        :param counters: what was counted is added to these, as are the answers that come too late
+        :param counters: the counts so far are added to these, which also count later answers
         """
         self._put = _nowhere
         self._put_last = _nowhere
@@ -124,20 +128,20 @@ class InFlight:
         self.counters = counters
 
     def rdy_sent(self, rdy: int) -> None:
-        """Note a RDY count that was sent: it bounds what may be in flight."""
+        """Note a RDY count that was sent. It bounds what may be in flight."""
         self._limit.rdy_sent(rdy)
 
     # What the reader hands over
 
-    def delivery(self, now: float) -> Delivery:
-        """Note that something arrives, and return what the messages of that chunk have in common."""
+    def arrival(self, now: float) -> Delivery:
+        """Note that a chunk arrives, and return what its messages have in common."""
         self.last_arrival = now
         return Delivery(self, now + self._msg_timeout, now + self._max_msg_timeout)
 
     def add(self, messages: Sequence[Message], now: float) -> None:
         """Register the messages of one chunk.
 
-        :raises ProtocolError: if one comes for the first time again, or there are more than RDY allows
+        :raises ProtocolError: if a first attempt comes twice, or there are more messages than RDY allows
         """
         self.counters.received += len(messages)
         self.last_message_at = now
@@ -151,7 +155,7 @@ class InFlight:
         if len(in_flight) + len(replaced) < expected:
             raise ProtocolError("nsqd pushed a message twice, both times as its first attempt")
         for found in replaced:
-            # nsqd must have timed it out. By our clock it may have time left, but it must not be started.
+            # nsqd has timed it out. By our clock it may have time left, but it must not be started.
             found.delivery = Delivery(self, now, found.delivery.hard_deadline)
             self._timed_out(found)
         if len(in_flight) > self._limit.count:
@@ -181,7 +185,7 @@ class InFlight:
             self._late(found)
 
     def finish_all(self, messages: Sequence[Message]) -> None:
-        """FIN for each of them, in one step when nobody wants to know of each."""
+        """FIN for each of them, in one step unless there is an event hook or backoff."""
         if self._emit.has_hook or self._backoff.engaged:
             for message in messages:
                 self.finish(message)
@@ -209,14 +213,14 @@ class InFlight:
             )
         self.counters.requeued += 1
         command = commands.req(message.wire_id, round(delay * 1000))
-        # The latter leaves room for CLS, see `Subscription.hand_back_at_once`.
+        # `_put` leaves time to put CLS in front, see `Subscription.hand_back_at_once`.
         (self._answer if backoff else self._put)(command)
         if self._emit.has_hook:
             self._emit.to_hook(MessageRequeued(self.nsqd, message.id, message.attempts, delay))
         self._backoff.result(Result.FAILURE if backoff else Result.NEUTRAL)
 
     def touch(self, message: Message) -> None:
-        """TOUCH, and count the deadline as nsqd does: from now, up to the hard deadline."""
+        """TOUCH, and move the deadline as nsqd does: counted from now, and at most to the hard deadline."""
         if self.holds(message):
             self._put(commands.touch(message.wire_id))
             hard_deadline = message.delivery.hard_deadline
@@ -240,7 +244,7 @@ class InFlight:
         """Let go of the messages past their deadline: nsqd has requeued them."""
         overdue = [message for message in self._messages.values() if message.deadline <= now]
         for message in overdue:
-            if self.holds(message):  # the hook, told of another one, may have stopped the consumer
+            if self.holds(message):  # the hook may have stopped the consumer when told of another one
                 del self._messages[message.wire_id]
                 self._timed_out(message)
         if overdue:
@@ -250,13 +254,13 @@ class InFlight:
         if self._messages or self._awaits_flush():
             self._put(command)
         else:
-            self._put_last(command)  # nothing else can be answered, and nsqd may wait for this
+            self._put_last(command)  # there is nothing else to answer, and nsqd may wait for this
 
     def _timed_out(self, message: Message) -> None:
         self.counters.timed_out += 1
         self._stale += 1
         if self._stale > max(len(self._messages), _MOST_STALE):
-            # Where nobody takes messages for long, what nsqd delivers again and again must not pile up.
+            # Messages that nobody takes are delivered again and again, and must not pile up.
             self._stale = 0
             self._inbox.discard(lambda other: other.delivery.delegate is self and not self.holds(other))
         self._emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
@@ -264,10 +268,14 @@ class InFlight:
             self._backoff.result(Result.FAILURE)
 
     def _late(self, found: Message | None) -> None:
-        if found is not None:  # nsqd has delivered it again, and that delivery awaits its own answer
+        if found is not None:  # nsqd has delivered it again, and waits for the answer to that delivery
             self._messages[found.wire_id] = found
         self.counters.late += 1
 
 
+def _never() -> bool:
+    return False
+
+
 def _nowhere(command: bytes) -> None:
-    """Where commands go while there is no connection: their messages are not in flight any more."""
+    """Drop a command, as there is no connection: its message is no longer in flight."""

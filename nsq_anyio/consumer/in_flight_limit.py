@@ -8,13 +8,13 @@ from .loop_watch import LoopWatch
 __all__ = ["InFlightLimit"]
 
 _MOST = 3
-"""Times the highest RDY count that was sent; what nsqd has timed out stays until a tick."""
+"""Times the highest RDY count that was sent: messages that nsqd has timed out stay until the next tick."""
 
 
 class InFlightLimit:
-    """Bounds what is held for an nsqd by the RDY counts that it was sent, whatever it says of itself.
+    """Bounds the messages that an nsqd may push, whatever it claims, by the RDY counts that it was sent.
 
-    :ivar count: messages in flight up to which nothing has to be looked at more closely
+    :ivar count: messages in flight up to which no further check is needed
     """
 
     __slots__ = ("_highest_rdy", "_loop_watch", "count")
@@ -30,12 +30,12 @@ class InFlightLimit:
         self.count = _MOST * self._highest_rdy
 
     def check(self, in_flight: int, msg_timeout: float, now: float) -> None:
-        """Decide about more messages than `count`.
+        """Check whether there may be more messages than `count`.
 
-        nsqd goes beyond RDY by what it has timed out: at most RDY messages in each msg_timeout for which the
-        event loop was blocked.
+        nsqd exceeds RDY by the messages that it has timed out: at most RDY messages in each msg_timeout for
+        which the event loop was blocked.
 
-        :raises ProtocolError: if that does not explain them
+        :raises ProtocolError: if that does not explain their number
         """
         timeouts = self._loop_watch.blocked_lately(now) / msg_timeout
         if in_flight > self.count * (1 + timeouts):

@@ -1,4 +1,4 @@
-"""The RDY count of one connection, and the slots of the budget that it takes."""
+"""The RDY count of one connection, and the slots that it borrows for it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ __all__ = ["ReadyCount"]
 
 
 class ReadyCount:
-    """What nsqd was told that it may push on one connection.
+    """Sends the RDY count of one connection, and keeps its slots. `Distribution` decides on both.
 
-    `Distribution` decides on the count and lends the slots; here it is sent, and here they are kept.
-
-    :ivar rdy: the RDY count that was sent last; 0 at first, and without a connection
+    :ivar rdy: the RDY count that was sent last; 0 before the first one, and without a connection
     """
 
     def __init__(self, nsqd: str, in_flight: InFlight, emit: Emitter) -> None:
@@ -40,17 +38,17 @@ class ReadyCount:
 
     @property
     def max_rdy_count(self) -> int:
-        """The most that nsqd allows; 0 without a connection."""
+        """The highest RDY count that nsqd allows; 0 without a connection."""
         return self._max_rdy_count
 
     @property
     def slots(self) -> int:
-        """How many slots of the budget are held."""
+        """The number of slots that are held."""
         return len(self._slots)
 
     @property
     def needed_slots(self) -> int:
-        """Room for what nsqd may have unanswered here, by the RDY counts of now and before."""
+        """The slots for all that nsqd may have unanswered, by the present RDY count and former ones."""
         return max(self.rdy, len(self._in_flight), self._outstanding.needed_slots(self._in_flight.answers))
 
     @property
@@ -63,8 +61,12 @@ class ReadyCount:
         """Whether no RDY can be sent: there is no connection, or `stop` was called."""
         return self._put is None
 
+    def awaits_flush(self) -> bool:
+        """Whether the next answer, once it is sent, frees a slot or may be the last one to wait for."""
+        return self._put is None or len(self._slots) > self.rdy
+
     def state(self) -> ConnectionRdy[ReadyCount]:
-        """What the policy decides on."""
+        """This connection, as `plan` sees it."""
         return ConnectionRdy(
             self,
             self.rdy,
@@ -90,7 +92,7 @@ class ReadyCount:
         self.rdy = 0
 
     def stop(self, now: float) -> None:
-        """Ask for nothing more: CLS is sent, after which nsqd goes by no RDY."""
+        """Send no more RDY: CLS is sent, after which nsqd pushes nothing."""
         self._put = None
         self._outstanding.note_lowered(self.rdy, self._in_flight.answers, now)
         self.rdy = 0
@@ -115,27 +117,27 @@ class ReadyCount:
         self._outstanding.note_round_trip(round_trip)
 
     def settles_at(self) -> float | None:
-        """When a lowered count has had its effect; None while none is lowered. See `Outstanding`."""
+        """When a lowered RDY count will have taken effect; None if none was lowered. See `Outstanding`."""
         return self._outstanding.settles_at(self._in_flight.answers, self._in_flight.last_arrival)
 
     def settle(self, now: float) -> bool:
-        """Whether a lowered count has just had its effect, so that slots are free."""
+        """Whether a lowered RDY count has just taken effect, so that slots come free."""
         return self._outstanding.settle(self._in_flight.answers, self._in_flight.last_arrival, now)
 
     # Its slots
 
     def add_slots(self, slots: list[Slot]) -> None:
-        """Keep borrowed slots."""
+        """Keep slots that were borrowed."""
         self._slots += slots
 
     def take_surplus(self) -> list[Slot]:
-        """Give up the slots beyond `needed_slots`."""
+        """Hand out the slots beyond `needed_slots`."""
         count = max(len(self._slots) - self.needed_slots, 0)
         surplus = self._slots[:count]
         del self._slots[:count]
         return surplus
 
     def take_all_slots(self) -> list[Slot]:
-        """Give up all slots."""
+        """Hand out all slots."""
         slots, self._slots = self._slots, []
         return slots

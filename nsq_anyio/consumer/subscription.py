@@ -28,17 +28,17 @@ _FLOWING = 1.0
 """Seconds without a message after which a connection counts as quiet."""
 
 _SETTLING = 0.03
-"""Seconds without a message, where messages flowed, until nothing more is expected after CLOSE_WAIT. Without
-this wait, one stop in about 1,500 under load left a message in flight."""
+"""Seconds without a message after which no more are expected behind CLOSE_WAIT. Without this wait, one stop
+in about 1,500 under load left a message in flight."""
 
 
 class Subscription:
     """The receiver of one connection, from before SUB to its end.
 
-    It ends in one of three ways: `drain` hands back what is unanswered and has nsqd confirm it, `retire` lets
-    it be answered first, and `hand_back_at_once` waits for nothing.
+    A subscription ends in one of three ways. `drain` hands back unanswered messages and waits until nsqd has
+    confirmed that. `retire` first gives them time to be answered. `hand_back_at_once` waits for nothing.
 
-    :param redistribute: called when the RDY distribution may change: slots came free, or an idle connection
+    :param redistribute: called when RDY counts may have to change: slots came free, or an idle connection
         brings messages
     :ivar in_flight: its messages
     :ivar ready: its RDY count
@@ -70,10 +70,10 @@ class Subscription:
             options=options,
             emit=emit,
             loop_watch=loop_watch,
-            awaits_flush=self._awaits_flush,
             expired=self.progressed,
         )
         self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, emit)
+        self.arrival = self.in_flight.arrival
         self._inbox = inbox
         self._emit = emit
         self._redistribute = redistribute
@@ -90,7 +90,7 @@ class Subscription:
 
     @property
     def released(self) -> bool:
-        """Whether it has ended as this side wanted it to: `drain` is over."""
+        """Whether `drain` is over, so that this side has ended the subscription."""
         return self._released.is_set()
 
     async def wait_released(self) -> None:
@@ -98,7 +98,7 @@ class Subscription:
         await self._released.wait()
 
     def statistics(self) -> ConnectionStatistics:
-        """A snapshot of it."""
+        """A snapshot of this connection."""
         connection = self._connection
         return ConnectionStatistics(
             nsqd=self.nsqd,
@@ -115,13 +115,13 @@ class Subscription:
     def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
         """Take the connection, before SUB."""
         self._connection = connection
-        self.in_flight.attach(connection, now)
+        self.in_flight.attach(connection, self.ready.awaits_flush, now)
         self.ready.attach(connection, now)
 
     def detach(self, counters: Counters) -> None:
-        """The connection has ended: what was in flight on it goes to other consumers after its timeout.
+        """Let go of the connection, which has ended.
 
-        :param counters: take over what was counted, and count the answers that come too late
+        :param counters: see `InFlight.detach`
         """
         self._connection = None
         self.ready.detach()
@@ -130,12 +130,8 @@ class Subscription:
 
     # What the reader and the writer call
 
-    def arrival(self, now: float) -> Delivery:
-        """Return what the messages of one chunk have in common."""
-        return self.in_flight.delivery(now)
-
     def received(self, messages: list[Message], now: float) -> None:
-        """Register and pass on the messages of one chunk."""
+        """Register the messages of one chunk, and pass them on."""
         was_idle = now - self.in_flight.last_message_at >= self._lend_after
         self.in_flight.add(messages, now)
         if self._stopping:
@@ -143,27 +139,23 @@ class Subscription:
         else:
             self._inbox.put(messages, now)
             if was_idle:
-                self._redistribute()  # it wants back what it has lent
+                self._redistribute()  # it wants back the slots that it has lent
 
     def response_failed(self, failure: session.ResponseFailed) -> None:
         """Count an answer that nsqd refused."""
         self.in_flight.response_failed(failure)
 
     def progressed(self) -> None:
-        """Find out what came free: slots of the budget, or this subscription of its last message."""
+        """Act on sent answers and on expired messages: slots may be free, or all messages answered."""
         if self.ready.has_surplus:
             self._redistribute()
         if self._stopping and not self.in_flight:
             self._all_answered.set()
 
-    def _awaits_flush(self) -> bool:
-        """Whether `progressed` has something to find out once the next answer is sent."""
-        return self._stopping or self.ready.slots > self.ready.rdy
-
     # The end
 
     def stop(self) -> None:
-        """Send CLS: what still comes is handed back, what is in flight can be answered."""
+        """Send CLS. Messages in flight can still be answered; any that arrive from now on are handed back."""
         if self._stopping:
             return
         self._stopping = True
@@ -172,8 +164,8 @@ class Subscription:
             self._close_wait = self._connection.stop_messages()
 
     async def drain(self) -> None:
-        """Stop, hand back what is unanswered, and see to it that nsqd has handled all answers."""
-        if self._draining:  # by `retire`, and now the consumer ends; or the other way round
+        """Stop, hand back unanswered messages, and wait until nsqd has handled all answers."""
+        if self._draining:  # `retire` is at it while the consumer ends, or the other way round
             await self._released.wait()
             return
         self._draining = True
@@ -190,7 +182,7 @@ class Subscription:
 
     async def _stop_and_close(self, connection: Connection[Delivery, Message]) -> None:
         self.stop()
-        # Before the wait, so that they go back even if nsqd never answers CLS.
+        # Handed back before the wait, in case nsqd never answers CLS.
         self.in_flight.hand_back(self.in_flight.unanswered())
         if self._close_wait is not None:
             await self._close_wait.wait()
@@ -198,10 +190,11 @@ class Subscription:
         await connection.close()
 
     async def _let_last_message_come(self) -> None:
-        """Wait for a last message, so that it can be handed back.
+        """Wait for a last message, which has to be handed back.
 
-        nsqd answers CLS in one goroutine while another may be about to push a message that it took from the
-        queue before; nothing tells when that is over. Where messages flow, it comes within milliseconds.
+        One goroutine of nsqd answers CLS while another may be about to push a message that it has already
+        taken from the queue. Nothing tells when that is over. Where messages flow, it comes within
+        milliseconds.
         """
         if anyio.current_time() - self.in_flight.last_message_at > _FLOWING:
             return
@@ -211,7 +204,7 @@ class Subscription:
             quiet_until = max(quiet_until, self.in_flight.last_message_at + _SETTLING)
 
     async def retire(self, drain_timeout: float, close_timeout: float) -> None:
-        """Stop, let what was received be answered, and close: this nsqd is not wanted any more."""
+        """Stop, give the messages in flight time to be answered, and close: this nsqd is no longer wanted."""
         if self._stopping:
             return
         self.stop()
@@ -223,10 +216,11 @@ class Subscription:
             await self.drain()
 
     def hand_back_at_once(self) -> None:
-        """Hand back what is unanswered without waiting for anything, where `drain` has not come to its end.
+        """Hand back unanswered messages without waiting for anything, if `drain` is not over.
 
-        So it is when the event loop ends first: `asyncio.run` cancels all tasks when its main one is over,
-        the connection's reader and writer among them. Where layers lie over the socket nothing can be sent.
+        That happens when the event loop ends first: `asyncio.run` cancels all tasks when its main task is
+        over, including the connection's reader and writer. Through TLS or compression nothing can be sent
+        then.
         """
         connection = self._connection
         if connection is None or connection.ended or self._released.is_set():
@@ -234,8 +228,8 @@ class Subscription:
         if not self._stopping:
             self._stopping = True
             self.ready.stop(anyio.current_time())
-            # Before the answers, or nsqd would push what is requeued to this connection again.
+            # CLS goes first, or nsqd would push the requeued messages to this connection again.
             connection.outbox.put_first(commands.CLS)
         self.in_flight.hand_back(self.in_flight.unanswered())
-        connection.outbox.put_last(commands.NOP)  # all that is queued goes with it
+        connection.outbox.put_last(commands.NOP)  # sends all that is queued
         connection.half_close_now()

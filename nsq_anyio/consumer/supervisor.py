@@ -1,16 +1,16 @@
-"""Keeps a consumer's connections in line with what is wanted.
+"""Opens and closes the connections of a consumer, and gives each its part of the budget.
 
 ::
 
     supervisor
-    ├ discovery        tells which nsqds have the topic (with nsqlookupds)
-    ├ one task an nsqd: connect, subscribe, stay until released; static ones reconnect by themselves
-    ├ tick             looks at the RDY distribution, and at deadlines
+    ├ discovery        finds the nsqds that have the topic (with nsqlookupds)
+    ├ one task an nsqd: connects, subscribes, stays until released; static nsqds are connected again
+    ├ tick             looks at deadlines, and at the RDY distribution
     └ distribution     spreads the budget over the connections
       ├ backoff        ends the waits of backoff
-      ├ up to date     raises RDY counts whenever something has changed
-      ├ settle         waits until a lowered RDY count has had its effect
-      └ slot queue     waits for a first slot, when other consumers hold all of a shared budget
+      ├ up to date     changes the RDY counts once something has changed
+      ├ settle         waits until lowered RDY counts have taken effect
+      └ slot queue     waits for a first slot, when other consumers hold all slots of a shared budget
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["Supervisor"]
 class Supervisor:
     """Runs the connections of one consumer.
 
-    :param nsqds: static addresses, with no ``discovery``
-    :param discovery: finds the nsqds, with no static ones
+    :param nsqds: static addresses; empty with ``discovery``
+    :param discovery: finds the nsqds; None with static addresses
     :param fail: called with the error that ends the consumer
     """
 
@@ -76,7 +76,7 @@ class Supervisor:
         self._rng = random.Random()
         self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
         self._loop_watch = LoopWatch()
-        self._msg_timeout = math.inf  # the shortest that an nsqd has named
+        self._msg_timeout = math.inf  # the shortest of any nsqd
         self._dialled: set[Address] = set()
         self._stopping = False
         self._refused = False
@@ -116,7 +116,7 @@ class Supervisor:
             tasks.start_soon(subscription.retire, options.drain_timeout, options.close_timeout)
 
     async def _connect_once(self, address: Address) -> None:
-        """Serve a discovered nsqd; when it is lost, only nsqlookupd decides whether to try again."""
+        """Serve a discovered nsqd once. When it is lost, nsqlookupd decides whether to try again."""
         try:
             connected = await self._serve(address, lambda _lasted: None)
         finally:
@@ -125,7 +125,7 @@ class Supervisor:
             self._discovery.poll_soon()
 
     async def _keep_connected(self, address: NsqdAddress) -> None:
-        """Serve a static nsqd, again and again, with growing delays while it fails."""
+        """Serve a static nsqd again and again, with growing delays while it fails."""
         reconnect = ReconnectDelay(self._options.reconnect_delay, self._options.max_reconnect_delay)
         delay = 0.0
 
@@ -139,9 +139,9 @@ class Supervisor:
             await anyio.sleep(delay)
 
     async def _serve(self, address: NsqdAddress, retry_after: Callable[[float], float | None]) -> bool:
-        """One connection's life; whether one came about.
+        """Open a connection, and keep it until it is released or lost; return whether it was subscribed.
 
-        :param retry_after: tells, from how long the connection lasted, when the next attempt follows
+        :param retry_after: from the seconds that the connection lasted to the delay before the next attempt
         """
         subscription = Subscription(
             address,
@@ -179,7 +179,7 @@ class Supervisor:
             self._fail(error)
         except ConnectionFailed as error:
             if subscription.released:
-                return True  # its drain has told already
+                return True  # `drain` has emitted the event
             happened = ConnectFailed if subscribed_at is None else Disconnected
             lasted = 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at
             self._emit(happened(str(address), error, None if self._stopping else retry_after(lasted)))
@@ -201,12 +201,12 @@ class Supervisor:
         subscription.detach(self.closed_counters)
         self.distribution.remove(subscription.ready)
 
-    # The end, and what is looked at until then
+    # Regular checks, and the end
 
     async def _tick(self) -> None:
         while True:
             blocked = await self._loop_watch.sleep(self._options.rdy_redistribute_interval)
-            if blocked > self._msg_timeout / 2:  # what is kept alive is touched after that time
+            if blocked > self._msg_timeout / 2:  # `keep_alive` touches a message after that time
                 self._emit(LoopBlocked(blocked, self._msg_timeout))
             now = anyio.current_time()
             self._inbox.update_time(now)
@@ -215,7 +215,7 @@ class Supervisor:
             self.distribution.redistribute()
 
     def stop(self) -> None:
-        """Let no more messages come, and hand back those that nobody has taken."""
+        """Receive no more messages, and hand back those that nobody has taken."""
         self._stopping = True
         self.distribution.stop()
         for subscription in self.subscriptions.values():
@@ -224,7 +224,7 @@ class Supervisor:
             message.requeue(0, backoff=False)
 
     async def drain(self) -> None:
-        """Stop, hand back every unanswered message, and close, for ``close_timeout`` at most."""
+        """Stop, hand back every unanswered message, and close, within ``close_timeout``."""
         self.stop()
         with anyio.move_on_after(self._options.close_timeout):
             async with anyio.create_task_group() as tasks:
