@@ -103,7 +103,7 @@ class Distribution:
     # The connections
 
     def opens(self, address: NsqdAddress) -> None:
-        """Leave a share to a connection that is being opened. Only the first attempt gets one: it may fail."""
+        """Leave a share to a connection that is being opened. Only a first attempt gets one: it may fail."""
         if address not in self._opened:
             self._opening[address] = anyio.current_time()
 

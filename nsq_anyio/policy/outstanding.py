@@ -57,7 +57,7 @@ class Outstanding:
         return max(self._lowered_at, last_arrival) + self._quiet
 
     def settle(self, answered: int, last_arrival: float, now: float) -> bool:
-        """Forget the former RDY counts if they have no more effect by ``now``; return whether they had until now."""
+        """Forget the former RDY counts once they have no more effect; return whether that is so just now."""
         at = self.settles_at(answered, last_arrival)
         if at is None or now < at:
             return False
