@@ -1,4 +1,4 @@
-"""Consuming: discovery, connections, flow control, and the messages they bring."""
+"""The consumer: discovery, connections, flow control, messages and handlers."""
 
 from .consume import consume
 from .consumer import Consumer, GiveUp

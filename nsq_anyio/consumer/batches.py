@@ -13,9 +13,11 @@ __all__ = ["Batches"]
 
 
 class Batches:
-    """An iterator of batches. Made by `Consumer.batches`.
+    """An iterator over lists of messages. Made by `Consumer.batches`.
 
-    :param is_starved: whether waiting for more messages may be in vain
+    :param max_size: the most messages in a batch
+    :param max_wait: seconds to wait for more messages after the first one
+    :param is_starved: whether no more messages may come before the ones in flight are answered
     """
 
     def __init__(self, inbox: Inbox, max_size: int, max_wait: float, is_starved: Callable[[], bool]) -> None:
@@ -28,29 +30,30 @@ class Batches:
         return self
 
     async def __anext__(self) -> list[Message]:
-        """Wait for the next batch, of one message at least."""
+        """Wait for the next batch of at least one message."""
         while True:
             batch = await self._collect()
-            # While more were waited for, the first ones may have timed out or lost their connection.
+            # While the batch was filling, its first messages may have timed out or lost their connection.
             now = anyio.current_time()
             held = [
                 message
                 for message in batch
-                if message.delivery.deadline > now and message.delivery.subscription.holds(message)
+                if message.delivery.deadline > now and message.delivery.delegate.holds(message)
             ]
             if held:
                 return held
 
     async def _collect(self) -> list[Message]:
-        """Wait for a first message, then for more until the batch is full, late, or starved."""
+        """Wait for a first message, then for more until the batch is full, time is up, or it is starved."""
         inbox = self._inbox
         batch = [await inbox.take()]
         try:
             with anyio.move_on_after(self._max_wait):
                 while len(batch) < self._max_size:
                     batch += inbox.take_ready(self._max_size - len(batch))
-                    # What is left there is to be given up. That takes as long as `on_give_up` does, which
-                    # neither the others should wait for nor `max_wait` cut short: the next batch begins so.
+                    # Messages that are still in the inbox are to be given up. `on_give_up` may take long:
+                    # this batch must not wait for it, and `max_wait` must not cut it short. So it is left to
+                    # the next batch.
                     if len(batch) == self._max_size or len(inbox) or self._is_starved():
                         break
                     await inbox.wait()

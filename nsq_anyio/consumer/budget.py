@@ -1,7 +1,8 @@
-"""The max_in_flight budget: one `anyio.CapacityLimiter`, of which every connection borrows its slots.
+"""The max_in_flight budget: an `anyio.CapacityLimiter` from which every connection borrows its slots.
 
-Consumers that are given the same limiter share one budget. The limiter itself is their meeting point: its
-borrowers show who holds slots, its queue who waits for a first one; each takes an even share.
+Consumers that are given the same limiter share one budget. They need no other meeting point: the limiter's
+borrowers show which consumers hold slots, and its queue shows which wait for a first one. Each consumer
+keeps to an even share.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["Budget", "Slot"]
 
 
 class Slot:
-    """A borrower of one token: room for one message. ``holder`` is the consumer's budget."""
+    """Room for one message: a borrower of one token. ``holder`` is the budget that it belongs to."""
 
     __slots__ = ("holder",)
 
@@ -23,33 +24,78 @@ class Slot:
 
 
 class Budget:
-    """One consumer's part of a limiter.
+    """One consumer's ``max_in_flight``, and the slots that it has borrowed.
 
-    :param limiter: perhaps shared with other consumers
-    :param turn: seconds for which a consumer may keep a last slot while others wait for one
-    :param look_again: called when another consumer asks for its share
-    :ivar waiting: whether this consumer waits for a first slot
+    :param max_in_flight: None to take the limiter's tokens, or without a limiter what the taker can use
+    :param limiter: shared with other consumers; None for a limiter of this consumer alone
+    :param turn: seconds for which a consumer may keep its last slot while others wait for one
+    :param redistribute: called when another consumer asks for its share
     """
 
-    def __init__(self, limiter: anyio.CapacityLimiter, turn: float, look_again: Callable[[], None]) -> None:
-        self.limiter = limiter
+    def __init__(
+        self,
+        max_in_flight: int | None,
+        limiter: anyio.CapacityLimiter | None,
+        turn: float,
+        redistribute: Callable[[], None],
+    ) -> None:
+        self._follows_taker = max_in_flight is None and limiter is None
+        if max_in_flight is None:
+            max_in_flight = 1 if limiter is None else _whole(limiter.total_tokens)
+        self._max_in_flight = max_in_flight
+        self._is_shared = limiter is not None
+        # An unshared limiter follows `max_in_flight`. AnyIO wants at least one token in it.
+        self._limiter = limiter or anyio.CapacityLimiter(max(max_in_flight, 1))
         self._turn = turn
-        self._look_again = look_again
-        self.waiting: bool = False
+        self._redistribute = redistribute
+        self._waiting = False
         self._askers: set[Budget] = set()
         self._held = 0
         self._held_since = 0.0
         self._spare: list[Slot] = []
 
     @property
+    def max_in_flight(self) -> int:
+        """The most messages that may be unanswered at once, over all connections of this consumer."""
+        return self._max_in_flight
+
+    @property
+    def waiting(self) -> bool:
+        """Whether this consumer waits for a first slot."""
+        return self._waiting
+
+    @property
     def held(self) -> int:
-        """How many slots this consumer holds."""
+        """The number of slots that this consumer holds."""
         return self._held
 
+    def limit(self, max_in_flight: int) -> None:
+        """Set ``max_in_flight`` to a user's value; from now on it does not follow the taker."""
+        self._follows_taker = False
+        self._set(max_in_flight)
+
+    def offer(self, wanted: int) -> bool:
+        """Raise ``max_in_flight`` to what a taker can use, unless the user has set it.
+
+        :returns: whether it was raised
+        """
+        if not self._follows_taker or wanted <= self._max_in_flight:
+            return False
+        self._set(wanted)
+        return True
+
+    def _set(self, max_in_flight: int) -> None:
+        self._max_in_flight = max_in_flight
+        if not self._is_shared:
+            self._limiter.total_tokens = max(max_in_flight, 1)
+
     def share(self, now: float) -> int:
-        """How many slots this consumer should hold at most, beside the others that want some."""
-        statistics = self.limiter.statistics()
-        total = self.limiter.total_tokens
+        """The most slots to hold: ``max_in_flight``, or fewer while other consumers want some."""
+        return min(self._max_in_flight, self._share(now))
+
+    def _share(self, now: float) -> int:
+        statistics = self._limiter.statistics()
+        total = self._limiter.total_tokens
         self._askers = {asker for asker in self._askers if asker.waiting}
         if statistics.borrowed_tokens == self._held and not (statistics.tasks_waiting or self._askers):
             return _whole(total)
@@ -63,13 +109,13 @@ class Budget:
         return max(share, 0)
 
     def take(self, count: int, now: float) -> list[Slot]:
-        """Borrow up to ``count`` slots, as many as there are."""
+        """Borrow up to ``count`` slots, or as many as are free."""
         slots, self._spare = self._spare[: max(count, 0)], self._spare[max(count, 0) :]
         spare = len(slots)
         for _ in range(count - spare):
             slot = Slot(self)
             try:
-                self.limiter.acquire_on_behalf_of_nowait(slot)
+                self._limiter.acquire_on_behalf_of_nowait(slot)
             except anyio.WouldBlock:
                 break
             slots.append(slot)
@@ -77,37 +123,37 @@ class Budget:
         return slots
 
     async def wait_for_one(self) -> None:
-        """Queue for a slot, ahead of those that only want more; the next `take` gets it."""
+        """Queue for a slot, which the next `take` returns; it comes before consumers that only want more."""
         slot = Slot(self)
-        self.waiting = True
+        self._waiting = True
         try:
             for holder in self._holders():
                 holder.asked_by(self)
-            await self.limiter.acquire_on_behalf_of(slot)
+            await self._limiter.acquire_on_behalf_of(slot)
         finally:
-            self.waiting = False
+            self._waiting = False
         self._spare.append(slot)
         self._note_held(1, anyio.current_time())
 
     def return_spare(self) -> None:
-        """Return a slot that was waited for, but that nobody took."""
+        """Return a slot that `wait_for_one` got and that nobody took."""
         spare, self._spare = self._spare, []
         self.give_back(spare)
 
     def give_back(self, slots: list[Slot]) -> None:
         """Return borrowed slots."""
         for slot in slots:
-            self.limiter.release_on_behalf_of(slot)
+            self._limiter.release_on_behalf_of(slot)
         self._held -= len(slots)
 
     def _holders(self) -> set[Budget]:
-        borrowers = self.limiter.statistics().borrowers
+        borrowers = self._limiter.statistics().borrowers
         return {slot.holder for slot in borrowers if isinstance(slot, Slot)} - {self}
 
     def asked_by(self, asker: Budget) -> None:
-        """Hear that another consumer waits for a first slot, and make room for it."""
+        """Make room for another consumer, which waits for a first slot."""
         self._askers.add(asker)
-        self._look_again()
+        self._redistribute()
 
     def _note_held(self, count: int, now: float) -> None:
         if self._held == 0 and count:

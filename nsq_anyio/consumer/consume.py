@@ -1,4 +1,4 @@
-"""`consume`: the way in."""
+"""`consume`, with which each consumer begins."""
 
 from __future__ import annotations
 
@@ -43,36 +43,37 @@ def consume(
                 async with message:
                     print(message.body)
 
-    When the block ends, in whatever way, messages that were not answered are handed back to nsqd, and no
-    task, socket or message in flight remains.
+    When the block ends, in whatever way, unanswered messages are handed back to nsqd, and no task, socket or
+    message in flight remains.
 
     :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
     :param channel: likewise; the consumers of one channel share its messages
-    :param nsqd: address or addresses, as ``host:port`` or the path of a unix socket; they are reconnected for
-        as long as the block lasts
-    :param nsqlookupd: URL or URLs of nsqlookupds, all of which are asked which nsqds have the topic;
-        exactly one of ``nsqd`` and ``nsqlookupd`` must be given
-    :param max_in_flight: how many messages may be unanswered at once, over all connections, 0 or more;
-        default: what the taker can use, 1 for iteration and ``concurrency`` for `Consumer.run`
-    :param limiter: a budget shared with other consumers, instead of ``max_in_flight`` or bounding it
-    :param on_give_up: called, plain or async, with each message that came more than ``max_attempts`` times,
-        before it is finished
+    :param nsqd: one or more addresses, as ``host:port`` or the path of a unix socket; a connection that is
+        lost is made again for as long as the block lasts
+    :param nsqlookupd: one or more URLs of nsqlookupds; each is asked which nsqds have the topic. Exactly one
+        of ``nsqd`` and ``nsqlookupd`` must be given
+    :param max_in_flight: the most messages that may be unanswered at once, over all connections, 0 or more;
+        default: what the taker can use, which is 1 for iteration and ``concurrency`` for `Consumer.run`
+    :param limiter: a budget shared with other consumers; with ``max_in_flight``, both bounds hold
+    :param on_give_up: a plain or async function, called with each message that was delivered more than
+        ``max_attempts`` times, before it is finished
     :param on_event: called with each event, see `nsq_anyio.events`
-    :param options: the options that are not for every day
-    :param connection: the same for each connection
-    :raises InvalidName: for a topic or channel that nsqd would refuse
-    :raises InvalidAddress: for an address or URL that is none
-    :raises InvalidOption: for any other value out of range, or not exactly one of nsqd and nsqlookupd; from
-        the block, if a ``backoff_strategy`` of yours fails or returns no seconds
-    :raises PermanentRefusal: from the block, if an nsqd refuses for good: no permission, options
-        that it rejects
+    :param options: further options of the consumer
+    :param connection: options of each connection
+    :raises InvalidName: if nsqd would refuse the topic or channel
+    :raises InvalidAddress: if an address or URL is not valid
+    :raises InvalidOption: if another value is out of range, or not exactly one of ``nsqd`` and
+        ``nsqlookupd`` is given; from the block, if a ``backoff_strategy`` function raises or does not return
+        seconds
+    :raises PermanentRefusal: from the block, if an nsqd refuses for good: no permission, or options that it
+        rejects
     """
     check_topic(topic)
     check_channel(channel)
     if (nsqd is None) == (nsqlookupd is None):
         given = "neither" if nsqd is None else "both"
         raise InvalidOption(
-            f"{given} of nsqd and nsqlookupd given: name the nsqds, or the nsqlookupds to ask"
+            f"{given} of nsqd and nsqlookupd given: name either the nsqds, or the nsqlookupds to ask"
         )
     check_integer("max_in_flight", max_in_flight, 0, special=(None,))
     if limiter is not None and not isinstance(limiter, anyio.CapacityLimiter):
@@ -97,5 +98,5 @@ def _urls(value: str | Sequence[str]) -> tuple[str, ...]:
     if not urls:
         raise InvalidOption("nsqlookupd is empty: name at least one URL, such as 'http://127.0.0.1:4161'")
     for url in urls:
-        Nsqlookupd(url)  # checks it
+        Nsqlookupd(url)  # which checks the URL
     return urls

@@ -1,4 +1,4 @@
-"""What users hold inside ``async with nsq.consume(...)``."""
+"""The consumer that ``async with nsq.consume(...)`` yields."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from .discovery import Discovery
 from .handler import Handler, Workers
 from .inbox import Inbox
 from .message import Message
-from .statistics import ConsumerStatistics, Counters, connection_statistics
+from .statistics import ConsumerStatistics, Counters
 from .supervisor import Supervisor
 
 __all__ = ["Consumer", "GiveUp"]
 
 GiveUp = Callable[[Message], Awaitable[object] | object]
-"""Called with a message before it is given up; plain or async. If it raises, the message is requeued."""
+"""A plain or async function, called with a message before it is given up. If it raises, the message is
+requeued."""
 
 _STARVED_PART = 0.85
-"""The part of RDY in flight at which more cannot be expected soon (building client libraries, "Message Flow
-Starvation")."""
+"""The share of RDY in flight from which on no more messages are expected soon (building client libraries,
+"Message Flow Starvation")."""
 
 
 class Consumer:
     """Takes the messages of one channel. Made by `consume`.
 
-    Iterate over it, or hand a handler to `run`; several tasks may do so at once and share the messages.
+    Iterate over it, or call `run` with a handler. Several tasks may do so at once; they share the messages.
     """
 
     def __init__(
@@ -58,10 +59,6 @@ class Consumer:
         self._emit = Emitter("nsq_anyio.consumer", on_event)
         self._on_give_up = on_give_up
         self._inbox = Inbox(options.max_attempts, self._give_up)
-        self._limiter_is_shared = limiter is not None
-        # A limiter with no limit given grants what `max_in_flight` asks for, see its setter.
-        self._limiter = limiter or anyio.CapacityLimiter(max(max_in_flight or 1, 1))
-        self._follows_taker = max_in_flight is None and limiter is None
         self._closed = False
         discovery: Discovery | None = None
         if nsqlookupds:
@@ -73,15 +70,14 @@ class Consumer:
             nsqds=nsqds,
             discovery=discovery,
             inbox=self._inbox,
-            limiter=self._limiter,
+            max_in_flight=max_in_flight,
+            limiter=limiter,
             options=options,
             connection_options=connection,
             emit=self._emit,
             fail=self._fail,
         )
-        if max_in_flight is None:
-            max_in_flight = 1 if limiter is None else int(min(limiter.total_tokens, 2**31))
-        self._supervisor.distribution.max_in_flight = max_in_flight
+        self._distribution = self._supervisor.distribution
         self._background = Background(self._supervisor.run, self._shut_down)
 
     def __repr__(self) -> str:
@@ -93,11 +89,11 @@ class Consumer:
     # Taking messages
 
     def __aiter__(self) -> Consumer:
-        self._offer(1)
+        self._distribution.offer(1)
         return self
 
     def __anext__(self) -> Awaitable[Message]:
-        """Wait for the next message; the iteration ends after `stop`.
+        """Wait for the next message. `stop` ends the iteration.
 
         :raises Closed: outside the block
         """
@@ -107,14 +103,16 @@ class Consumer:
     async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
         """Handle messages until `stop` is called, this call is cancelled, or the consumer fails.
 
-        The message is finished when the handler returns, and requeued when it raises; `Requeue` and `Discard`
-        say it in detail. A handler may also answer by itself. Cancelled, the call starts no more messages and
-        gives running handlers ``cancelled_drain_timeout`` seconds (after `stop`: ``drain_timeout``) before
-        it cancels them and requeues their messages. A handler whose message times out is cancelled too,
-        unless ``cancel_at_deadline`` is off.
+        The message is finished when the handler returns, and requeued when it raises. A handler may raise
+        `Requeue` or `Discard` to choose, or answer the message itself.
+
+        A call that is cancelled starts no more messages. Running handlers get ``cancelled_drain_timeout``
+        seconds to finish (after `stop`: ``drain_timeout``), then they are cancelled and their messages are
+        requeued. A handler is also cancelled when its message times out, unless ``cancel_at_deadline`` is
+        off.
 
         :param handler: an async function of one message
-        :param concurrency: how many run at a time, 1 or more; default 1
+        :param concurrency: the most handlers to run at a time, 1 or more; default 1
         :raises InvalidOption: if ``concurrency`` is out of range, or ``handler`` is not async
         :raises Closed: outside the block
         """
@@ -128,39 +126,39 @@ class Consumer:
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
             cancel_at_deadline=self._options.cancel_at_deadline,
         )
-        self._offer(concurrency)
+        self._distribution.offer(concurrency)
         await workers.run(concurrency)
 
     def batches(self, max_size: int, max_wait: float = 1.0) -> Batches:
-        """Iterate over lists of messages; each message is answered by itself.
+        """Iterate over lists of messages. Each message is to be answered.
 
-        A batch ends when it is full, ``max_wait`` seconds after its first message, or when `is_starved` says
-        that more may not come before these are answered.
+        A batch ends when it is full, ``max_wait`` seconds after its first message, or when the consumer
+        `is_starved`: then no more messages may come before these are answered.
 
-        :param max_size: messages in a batch at most, 1 or more
-        :param max_wait: seconds to wait for more, 0 or more; default 1
+        :param max_size: the most messages in a batch, 1 or more
+        :param max_wait: seconds to wait for more messages, 0 or more; default 1
         :raises InvalidOption: if either is out of range
         :raises Closed: outside the block
         """
         check_integer("max_size", max_size, 1)
         check_seconds("max_wait", max_wait, 0)
         self._check_open()
-        self._offer(max_size)
+        self._distribution.offer(max_size)
         return Batches(self._inbox, max_size, max_wait, lambda: self.is_starved)
 
     def pause(self) -> None:
-        """Receive nothing more until `resume`; what was received can be taken and answered."""
-        self._pause(paused=True)
+        """Receive no more messages until `resume`. Those that were received can be taken and answered."""
+        self._distribution.pause(paused=True)
 
     def resume(self) -> None:
-        """Receive again, after `pause`."""
-        self._pause(paused=False)
+        """Receive messages again, after `pause`."""
+        self._distribution.pause(paused=False)
 
     def stop(self) -> None:
-        """Take no more messages: iterations end, `run` returns once its handlers have ended.
+        """Take no more messages. Iterations end, and `run` returns once its handlers have ended.
 
-        Messages that nobody has taken are handed back at once; those that were taken can still be answered
-        until the block ends.
+        Messages that nobody has taken are handed back at once. Those that were taken can be answered until
+        the block ends.
         """
         self._supervisor.stop()
 
@@ -177,31 +175,30 @@ class Consumer:
 
     @property
     def max_in_flight(self) -> int:
-        """How many messages may be unanswered at once, over all connections; settable, 0 pauses.
+        """The most messages that may be unanswered at once, over all connections. It can be set; 0 pauses.
 
-        With a shared limiter it bounds this consumer's part.
+        With a shared limiter it bounds this consumer's share.
         """
-        return self._supervisor.distribution.max_in_flight
+        return self._distribution.max_in_flight
 
     @max_in_flight.setter
     def max_in_flight(self, value: int) -> None:
         check_integer("max_in_flight", value, 0)
-        self._follows_taker = False
-        self._set_max_in_flight(value)
+        self._distribution.limit(value)
 
     @property
     def in_flight(self) -> int:
-        """How many messages were received and are not answered."""
+        """The number of messages that were received and are not answered."""
         return sum(len(subscription.in_flight) for subscription in self._supervisor.subscriptions.values())
 
     @property
     def is_starved(self) -> bool:
-        """Whether a connection has brought nearly all that its RDY count allows.
+        """Whether nearly as many messages as the RDY count allows are in flight on a connection.
 
-        Then waiting for more before a batch is processed may be in vain.
+        Then no more messages may come before some are answered.
         """
         return any(
-            subscription.in_flight and len(subscription.in_flight) >= subscription.rdy * _STARVED_PART
+            subscription.in_flight and len(subscription.in_flight) >= subscription.ready.rdy * _STARVED_PART
             for subscription in self._supervisor.subscriptions.values()
         )
 
@@ -211,19 +208,19 @@ class Consumer:
         return tuple(map(str, self._supervisor.subscriptions))
 
     def statistics(self) -> ConsumerStatistics:
-        """A snapshot of the counters, over all connections since the block began."""
+        """A snapshot of the counters over all connections, counted from the beginning of the block."""
         supervisor = self._supervisor
         subscriptions = supervisor.subscriptions.values()
         total = Counters()
         total.add(supervisor.closed_counters)
         for subscription in subscriptions:
-            total.add(subscription.counters)
+            total.add(subscription.in_flight.counters)
         return ConsumerStatistics(
             connections=len(subscriptions),
             in_flight=self.in_flight,
             waiting=len(self._inbox),
-            backoff_level=supervisor.throttle.level,
-            per_connection=tuple(map(connection_statistics, subscriptions)),
+            backoff_level=self._distribution.backoff.level,
+            per_connection=tuple(subscription.statistics() for subscription in subscriptions),
             **asdict(total),
         )
 
@@ -237,10 +234,10 @@ class Consumer:
                 yield self
         finally:
             self._closed = True
-            self._supervisor.subscribed.set()  # for who waits in `ready`
+            self._supervisor.subscribed.set()  # wakes whoever waits in `ready`
 
     async def _shut_down(self, cancelled: bool) -> None:
-        del cancelled  # bounded by close_timeout in either case: running handlers have ended with `run`
+        del cancelled  # close_timeout bounds it in either case, and handlers have ended with `run`
         await self._supervisor.drain()
 
     def _fail(self, error: Exception) -> None:
@@ -249,21 +246,6 @@ class Consumer:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the consumer's block has ended: take messages inside `async with nsq.consume(...)`")
-
-    def _offer(self, wanted: int) -> None:
-        """Without a limit from the user, what is in flight follows what the taker can use."""
-        if self._follows_taker and wanted > self.max_in_flight:
-            self._set_max_in_flight(wanted)
-
-    def _set_max_in_flight(self, value: int) -> None:
-        self._supervisor.distribution.max_in_flight = value
-        if not self._limiter_is_shared:
-            self._limiter.total_tokens = max(value, 1)
-        self._supervisor.distribution.balance()
-
-    def _pause(self, *, paused: bool) -> None:
-        self._supervisor.distribution.paused = paused
-        self._supervisor.distribution.balance()
 
     async def _give_up(self, message: Message) -> None:
         try:

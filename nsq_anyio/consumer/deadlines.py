@@ -1,7 +1,7 @@
-"""Cancels handlers whose message has timed out: nsqd gives it to another consumer then.
+"""Cancels a handler whose message has timed out, because nsqd then gives the message to another consumer.
 
-One task watches all workers of a `run`, with no timer per message: it sleeps until the earliest deadline it
-knows of, and a worker that takes a message with an earlier one wakes it.
+One task watches all workers of a `run`; there is no timer per message. The task sleeps until the earliest
+deadline that it knows of. A worker that takes a message with an earlier deadline wakes it.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ class Worker:
 class DeadlineWatch:
     """Watches workers.
 
-    :ivar next_look: when it will look at them next
+    :ivar next_check: the time of the next look at all workers
     """
 
     def __init__(self) -> None:
-        self.next_look: float = math.inf
+        self.next_check: float = math.inf
         self._workers: list[Worker] = []
         self._earlier = anyio.Event()
 
     def add(self, worker: Worker) -> None:
-        """Watch one worker more."""
+        """Watch one more worker."""
         self._workers.append(worker)
 
-    def look_earlier(self) -> None:
-        """Look at once: a worker has taken a message with a deadline before `next_look`."""
+    def check_earlier(self) -> None:
+        """Check at once: a worker has taken a message whose deadline comes before `next_check`."""
         self._earlier.set()
 
     async def run(self) -> None:
         """Watch, until cancelled."""
         while True:
             self._earlier = anyio.Event()
-            self.next_look = self._look(anyio.current_time())
-            with anyio.move_on_after(self.next_look - anyio.current_time()):
+            self.next_check = self._check(anyio.current_time())
+            with anyio.move_on_after(self.next_check - anyio.current_time()):
                 await self._earlier.wait()
 
-    def _look(self, now: float) -> float:
-        """Cancel what is overdue; the earliest deadline of the rest."""
+    def _check(self, now: float) -> float:
+        """Cancel the overdue handlers, and return the earliest deadline of the others."""
         earliest = math.inf
         for worker in self._workers:
             if worker.message is None or worker.message.responded:
@@ -62,6 +62,6 @@ class DeadlineWatch:
             if deadline > now:
                 earliest = min(earliest, deadline)
             elif not worker.scope.cancel_called:
-                worker.message.delivery.subscription.expire(now)
+                worker.message.delivery.delegate.expire(now)
                 worker.scope.cancel()
         return earliest

@@ -1,4 +1,4 @@
-"""Finds the nsqds that have a topic, by polling all nsqlookupds in parallel."""
+"""Finds the nsqds that have a topic: polls all nsqlookupds in parallel."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from ..transport.tls_context import client_context, tls_options
 __all__ = ["Discovery"]
 
 _LEAST_INTERVAL = 1.0
-"""Seconds between two polls, however often connections are lost."""
+"""The least seconds between two polls, however often connections are lost."""
 
 
 class Discovery:
     """Polls nsqlookupds for one topic.
 
-    :param urls: of the nsqlookupds' HTTP sides
-    :param auth_secret: of the connections, which nsqlookupds get with ``lookupd_authorization``
-    :ivar directory: what they said last
+    :param urls: the HTTP URLs of the nsqlookupds
+    :param auth_secret: the connections' secret, which is sent to nsqlookupds with ``lookupd_authorization``
+    :ivar directory: the last answer of each nsqlookupd
     :raises InvalidOption: if a file of ``lookupd_tls`` cannot be used, or there is no secret to send
     """
 
@@ -57,11 +57,11 @@ class Discovery:
         self._rng = random.Random()
 
     def poll_soon(self) -> None:
-        """Do not wait for the interval: a connection was lost."""
+        """Poll before the interval is over, because a connection was lost."""
         self._soon.set()
 
     async def run(self, changed: Callable[[], None], polled: Callable[[], None]) -> None:
-        """Poll until cancelled; ``changed`` is called after each answer, ``polled`` after each round."""
+        """Poll until cancelled. Call ``changed`` after each answer, and ``polled`` after each round."""
         options = self._options
         async with AsyncExitStack() as stack:
             for lookupd in self._lookupds:
@@ -71,11 +71,11 @@ class Discovery:
                 async with anyio.create_task_group() as tasks:
                     for lookupd in self._lookupds:
                         tasks.start_soon(self._poll, lookupd, changed)
-                # Once more: where all nsqlookupds failed, their last answers stay in force, and a connection
-                # that was lost is among them.
+                # Once more, for when all nsqlookupds fail: their last answers stay in force, and may list an
+                # nsqd whose connection was lost.
                 changed()
                 polled()
-                # Spread over the jitter, so that consumers started together do not poll together.
+                # The jitter keeps consumers that start together from polling together.
                 spread = 1 + options.lookupd_poll_jitter * self._rng.uniform(-1, 1)
                 interval = options.lookupd_poll_interval * max(spread, 0.01)
                 await anyio.sleep(min(_LEAST_INTERVAL, interval))
@@ -90,7 +90,7 @@ class Discovery:
             if error.code != "TOPIC_NOT_FOUND":
                 self._emit(LookupFailed(name, error))
                 return
-            producers = ()  # not an error: nobody has published to the topic yet
+            producers = ()  # no error: nothing has been published to the topic yet
         except HTTPError as error:
             self._emit(LookupFailed(name, error))
             return
@@ -108,7 +108,7 @@ class Discovery:
 def _clients(
     urls: Sequence[str], options: ConsumerOptions, auth_secret: AuthSecret | None
 ) -> list[Nsqlookupd]:
-    # Without options of its own each client finds the system's authorities when it is opened, in a thread.
+    # A client without a context loads the system's authorities when it is opened, in a thread.
     tls = None if isinstance(options.lookupd_tls, bool) else tls_options(options.lookupd_tls)
     context = None if tls is None else client_context(tls)
     return [
@@ -124,7 +124,7 @@ def _clients(
 
 
 def _bearer(url: str, auth_secret: AuthSecret | None) -> Authorization:
-    """What reveals the secret at each poll."""
+    """A function that reveals the secret at each poll."""
     if auth_secret is None:
         raise InvalidOption(
             "lookupd_authorization=True without a secret: set ConnectionOptions(auth_secret=...)"
@@ -136,7 +136,7 @@ def _bearer(url: str, auth_secret: AuthSecret | None) -> Authorization:
         except (HandshakeFailed, InvalidOption) as error:
             reason = error.reason if isinstance(error, HandshakeFailed) else str(error)
             raise HTTPUnavailable(url, f"not asked: {reason}") from error
-        # One character a byte; the client refuses what is not ASCII, without showing it.
+        # Latin-1 maps each byte to one character. The client refuses non-ASCII text without showing it.
         return f"Bearer {secret.decode('latin-1')}"
 
     return authorization

@@ -1,9 +1,14 @@
-"""Spreads the max_in_flight budget over the connections of a consumer as RDY counts."""
+"""Spreads the max_in_flight budget over the connections of a consumer as RDY counts.
+
+Lower first, raise after. A change marks the distribution as outdated, and a task of the supervisor brings it
+up to date. But when less may be received than before, RDY counts are lowered at once: RDY must be queued
+before the next answer, which would make room at nsqd.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import anyio
 
@@ -11,158 +16,211 @@ from ..address import NsqdAddress
 from ..events import Emitter
 from ..options import ConsumerOptions
 from ..policy.rdy import RdyPolicy, plan
-from .budget import Budget, Slot
-from .subscription import Subscription
-from .throttle import Throttle
+from .backoff_controller import BackoffController
+from .budget import Budget
+from .ready_count import ReadyCount
 
 __all__ = ["Distribution"]
 
-_SOON = 1.0
-"""Seconds for which room is left for a connection that is being opened."""
+_OPENING_TIMEOUT = 1.0
+"""Seconds for which a share of the budget is left to a connection that is being opened."""
 
-_TURN = 0.001
-"""Seconds that give the readers a turn, where the event loop was blocked: what they read is not quiet."""
+_READERS_TURN = 0.001
+"""Seconds for the readers to run after the event loop was blocked: unread bytes are no silence."""
 
 
 class Distribution:
-    """One consumer's part of a limiter, and who has how much of it.
+    """Decides how much of one consumer's budget each connection has.
 
-    :param subscriptions: the connections as they are now, by address
+    :param max_in_flight: see `Budget`
+    :param limiter: see `Budget`
     :param fail: called with the error that ends the consumer
-    :ivar max_in_flight: the budget
-    :ivar paused: whether nothing is to be received
-    :ivar throttle: what backoff lets through
+    :ivar backoff: bounds the budget while handlers fail
     """
 
     def __init__(
         self,
-        subscriptions: Mapping[NsqdAddress, Subscription],
-        limiter: anyio.CapacityLimiter,
+        max_in_flight: int | None,
+        limiter: anyio.CapacityLimiter | None,
         options: ConsumerOptions,
         emit: Emitter,
         fail: Callable[[Exception], None],
     ) -> None:
-        self.max_in_flight: int = 0
-        self.paused: bool = False
-        self._opening: dict[NsqdAddress, float] = {}
-        self._opened: set[NsqdAddress] = set()
-        self._subscriptions = subscriptions
+        self._budget = Budget(max_in_flight, limiter, options.rdy_redistribute_interval, self.redistribute)
         self._rng = random.Random()
+        self.backoff: BackoffController = BackoffController(
+            options, self._rng, emit, lower=self.lower, redistribute=self.redistribute, fail=fail
+        )
         self._policy = RdyPolicy(
             options.low_rdy_idle_timeout,
             options.low_rdy_timeout,
             options.lend_after if options.rdy_policy == "lend" else None,
         )
-        self._budget = Budget(limiter, options.rdy_redistribute_interval, self.balance)
-        self.throttle: Throttle = Throttle(options, self._rng, emit, self.balance, fail)
+        self._connections: list[ReadyCount] = []
+        self._opening: dict[NsqdAddress, float] = {}
+        self._opened: set[NsqdAddress] = set()
+        self._paused = False
         self._stopped = False
-        self._balancing = False
+        self._outdated = anyio.Event()
         self._lowered = anyio.Event()
         self._starved = anyio.Event()
 
     async def run(self) -> None:
-        """Follow what happens, until cancelled."""
+        """Keep the RDY counts up to date, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.throttle.run)
+            tasks.start_soon(self.backoff.run)
+            tasks.start_soon(self._keep_up_to_date)
             tasks.start_soon(self._settle)
             tasks.start_soon(self._queue_for_slots)
 
     def stop(self) -> None:
-        """Leave the RDY counts as they are: nothing more is wanted."""
+        """Leave the RDY counts as they are from now on: the consumer is stopping."""
         self._stopped = True
-        self.throttle.stop()
+        self.backoff.stop()
+
+    # What the user wants
+
+    @property
+    def max_in_flight(self) -> int:
+        """The most messages that may be unanswered at once, over all connections."""
+        return self._budget.max_in_flight
+
+    def limit(self, max_in_flight: int) -> None:
+        """Set ``max_in_flight`` to a user's value; 0 pauses."""
+        self._budget.limit(max_in_flight)
+        self.lower()
+
+    def offer(self, wanted: int) -> None:
+        """Raise ``max_in_flight`` to what a taker can use, unless the user has set it."""
+        if self._budget.offer(wanted):
+            self.redistribute()
+
+    def pause(self, *, paused: bool) -> None:
+        """Receive nothing while ``paused``."""
+        self._paused = paused
+        self.lower()
+
+    # The connections
 
     def opens(self, address: NsqdAddress) -> None:
-        """Leave room for a connection that is being opened; for the first attempt only, as it may fail."""
+        """Leave a share to a connection that is being opened. Only a first attempt gets one: it may fail."""
         if address not in self._opened:
             self._opening[address] = anyio.current_time()
 
-    def opened(self, address: NsqdAddress) -> None:
-        """That is over: it is among the connections, or not, and the budget is spread accordingly."""
+    def attempt_over(self, address: NsqdAddress) -> None:
+        """Note that an attempt to open a connection is over: leave it no share any more."""
         self._opening.pop(address, None)
         self._opened.add(address)
-        self.balance()
+        self._update()
 
-    def balance(self) -> None:
-        """Spread the budget: lower first, return what came free, then raise."""
-        if self._balancing or self._stopped:
-            return  # set_rdy may lead back here
-        self._balancing = True
-        try:
+    def add(self, connection: ReadyCount, address: NsqdAddress) -> None:
+        """Give a new connection its share from now on."""
+        self._connections.append(connection)
+        self.attempt_over(address)
+
+    def remove(self, connection: ReadyCount) -> None:
+        """Give the slots of a connection that has ended to the others."""
+        self._connections.remove(connection)
+        self._budget.give_back(connection.take_all_slots())
+        self._update()
+
+    # The distribution
+
+    def redistribute(self) -> None:
+        """Mark the distribution as outdated. A task brings it up to date in its next turn."""
+        self._outdated.set()
+
+    def lower(self) -> None:
+        """Lower RDY counts at once, as less may be received than before; the rest is done by `redistribute`.
+
+        An event hook may call this while RDY counts are being lowered. That is harmless: they only get lower.
+        """
+        self.redistribute()
+        if not self._stopped:
+            self._lower(anyio.current_time())
+
+    async def _keep_up_to_date(self) -> None:
+        while True:
+            await self._outdated.wait()
+            if self._outdated.is_set():  # unless another task has called `_update` since then
+                self._update()
+
+    def _update(self) -> None:
+        """Bring the distribution up to date, and clear the mark.
+
+        Only the supervisor's tasks call this. An event hook, which may run in the middle of it, cannot.
+        """
+        if self._outdated.is_set():
+            self._outdated = anyio.Event()
+        if self._stopped:
+            self._budget.return_spare()
+        else:
             self._balance(anyio.current_time())
-        finally:
-            self._balancing = False
 
     def _balance(self, now: float) -> None:
-        subscriptions = list(self._subscriptions.values())
-        wanted = 0 if self.paused else min(self.max_in_flight, self._budget.share(now))
-        budget = self.throttle.bound(wanted)
-        staying = [subscription for subscription in subscriptions if not subscription.stopping]
-        opening = sum(since + _SOON > now for since in self._opening.values())
-        if opening and staying:
-            # They will be there in a moment, and what they are left need not be taken from others then.
-            budget = max(budget * len(staying) // (len(staying) + opening), min(budget, 1))
-        leaving = [subscription for subscription in subscriptions if subscription.stopping]
-        if leaving:
-            # They get no RDY any more, but what nsqd may have unanswered there takes its room.
-            budget -= sum(subscription.needed_slots for subscription in leaving)
-            self._lowered.set()
-        states = [subscription.rdy_state() for subscription in staying]
-        lowered, raised = plan(states, max(budget, 0), now, self._rng, self._policy)
-        for subscription, rdy in lowered.items():
-            subscription.set_rdy(rdy, now)
-            self._lowered.set()
-        for subscription in subscriptions:
-            self._return_slots(subscription)
-        for subscription, rdy in raised.items():
+        raised = self._lower(now)
+        for connection in self._connections:
+            self._budget.give_back(connection.take_surplus())
+        for connection, rdy in raised.items():
+            if self._outdated.is_set() or self._stopped:
+                break  # an event hook has changed something, and the plan is outdated
             # Where the limiter is shared, others may have taken what the plan counted on.
-            subscription.slots += self._budget.take(rdy - len(subscription.slots), now)
-            granted = min(rdy, len(subscription.slots))
-            if granted > subscription.rdy:
-                subscription.set_rdy(granted, now)
-        used = sum(subscription.needed_slots for subscription in subscriptions)
+            connection.add_slots(self._budget.take(rdy - connection.slots, now))
+            granted = min(rdy, connection.slots)
+            if granted > connection.rdy:
+                connection.send(granted, now)
         self._budget.return_spare()
-        wants = not self.paused and self.throttle.bound(self.max_in_flight)
-        if staying and wants and not (self._budget.held or used):
+        used = any(connection.needed_slots for connection in self._connections)
+        wants = not self._paused and self.backoff.bound(self._budget.max_in_flight)
+        if self._staying() and wants and not (self._budget.held or used):
             self._starved.set()
 
-    def _return_slots(self, subscription: Subscription) -> None:
-        surplus = len(subscription.slots) - subscription.needed_slots
-        if surplus > 0:
-            self.give_back(subscription.slots[:surplus])
-            del subscription.slots[:surplus]
+    def _lower(self, now: float) -> dict[ReadyCount, int]:
+        """Send the RDY counts that are lower than before; return the ones that are higher."""
+        staying = self._staying()
+        wanted = 0 if self._paused else self._budget.share(now)
+        budget = self.backoff.bound(wanted)
+        opening = sum(since + _OPENING_TIMEOUT > now for since in self._opening.values())
+        if opening and staying:
+            # They will be subscribed in a moment, and then nothing has to be taken from the others.
+            budget = max(budget * len(staying) // (len(staying) + opening), min(budget, 1))
+        leaving = [connection for connection in self._connections if connection.stopped]
+        if leaving:
+            # They get no RDY any more, but messages that nsqd may have unanswered there still take room.
+            budget -= sum(connection.needed_slots for connection in leaving)
+            self._lowered.set()
+        states = [connection.state() for connection in staying]
+        lowered, raised = plan(states, max(budget, 0), now, self._rng, self._policy)
+        for connection, rdy in lowered.items():
+            self._lowered.set()
+            if rdy < connection.rdy:  # an event hook may have lowered it further
+                connection.send(rdy, now)
+        return raised
 
-    def give_back(self, slots: list[Slot]) -> None:
-        """Return slots of the limiter."""
-        self._budget.give_back(slots)
+    def _staying(self) -> list[ReadyCount]:
+        return [connection for connection in self._connections if not connection.stopped]
 
     async def _settle(self) -> None:
-        """Use the room of lowered RDY counts, once nothing can be on its way because of the old ones."""
+        """Use the slots that lowered RDY counts free, once no message is on its way under the old ones."""
         while True:
             await self._lowered.wait()
             self._lowered = anyio.Event()
             while (due := self._settles_at()) is not None:
                 await anyio.sleep_until(due)
-                await anyio.sleep(_TURN)
+                await anyio.sleep(_READERS_TURN)
                 now = anyio.current_time()
-                settled = [
-                    subscription.outstanding.passed(subscription.answers, subscription.last_arrival, now)
-                    for subscription in self._subscriptions.values()
-                ]
+                settled = [connection.settle(now) for connection in self._connections]
                 if any(settled):
-                    self.balance()
+                    self._update()
 
     def _settles_at(self) -> float | None:
-        times = [
-            subscription.outstanding.due(subscription.answers, subscription.last_arrival)
-            for subscription in self._subscriptions.values()
-        ]
+        times = [connection.settles_at() for connection in self._connections]
         return min((time for time in times if time is not None), default=None)
 
     async def _queue_for_slots(self) -> None:
+        """Wait for a first slot, when other consumers hold all of a shared budget."""
         while True:
             await self._starved.wait()
             await self._budget.wait_for_one()
-            self._starved = anyio.Event()  # only now: each look at the distribution so far has set it again
-            self.balance()
-            self._budget.return_spare()  # which it has not done when the consumer is stopping
+            self._starved = anyio.Event()  # not before: each `_balance` until now has set it again
+            self._update()

@@ -1,4 +1,4 @@
-"""Handlers: how many run at once, what their end means for the message, and how they are stopped."""
+"""Runs handlers: how many at once, how their messages are answered, and how they are stopped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .message import Message, signal_in
 __all__ = ["Handler", "Workers"]
 
 Handler = Callable[[Message], Awaitable[object]]
-"""An async function of one message. Returning finishes it; raising requeues it, or as `Requeue` and
-`Discard` say."""
+"""An async function of one message. The message is finished when it returns and requeued when it raises,
+unless it raises `Requeue` or `Discard`, which say what to do."""
 
 
 _NOTHING_YET = object()
@@ -29,12 +29,12 @@ _NOTHING_YET = object()
 class Workers:
     """Tasks that take messages and run the handler on them.
 
-    They are shielded from cancellation, so that a handler that is nearly done can finish: once the
-    surrounding scope is cancelled no message is started, and after a bounded time handlers are cancelled.
+    The tasks are shielded from cancellation, so that a handler that is nearly done can finish. Once the
+    surrounding scope is cancelled, no message is started, and after a bounded time handlers are cancelled.
 
     :param drain_timeout: seconds for running handlers once the inbox has stopped
-    :param cancelled_drain_timeout: the same once the surrounding scope is cancelled
-    :param cancel_at_deadline: whether handlers are cancelled when their message times out
+    :param cancelled_drain_timeout: seconds for running handlers once the surrounding scope is cancelled
+    :param cancel_at_deadline: whether a handler is cancelled when its message times out
     :raises InvalidOption: if the handler is not an async function
     """
 
@@ -65,12 +65,12 @@ class Workers:
     async def run(self, concurrency: int) -> None:
         """Handle messages, ``concurrency`` at a time, until the inbox stops.
 
-        :raises InvalidOption: if the handler turns out to be no async function
+        :raises InvalidOption: if it turns out that the handler is not an async function
         """
         with ungrouped():
             async with anyio.create_task_group() as group:
-                # In a task of its own: no shield stops asyncio's `Task.cancel`, which comes to the calling
-                # task.
+                # In a task of its own, because no shield stops asyncio's `Task.cancel`, which cancels the
+                # calling task.
                 group.start_soon(self._handle, concurrency)
                 with self._watching:
                     await self._watch()
@@ -90,12 +90,12 @@ class Workers:
                             workers.start_soon(self._work)
                     tasks.cancel_scope.cancel()
         finally:
-            # Without workers nobody takes messages: where asyncio's `Task.cancel` has ended one of them, and
-            # the group with it, `run` must not wait on.
+            # asyncio's `Task.cancel` may have ended one of the workers, and the group with it. Nobody takes
+            # messages then, and `run` must not go on waiting.
             self._watching.cancel()
 
     async def _watch(self) -> None:
-        """Start the clock for running handlers when messages stop; a shorter one when this is cancelled."""
+        """Bound the time of running handlers once messages stop, and more tightly once this is cancelled."""
         try:
             await self._inbox.wait_stopped()
             self._end_within(self._drain_timeout)
@@ -111,8 +111,8 @@ class Workers:
         worker = Worker()
         self._deadlines.add(worker)
         while not self._stop.reached:
-            # A scope per message would cost as much as all else that is done for one; this one is renewed
-            # only when a deadline has cancelled it.
+            # A scope per message would cost as much as all the rest of handling it. This one is replaced only
+            # when a deadline has cancelled it.
             with anyio.CancelScope() as worker.scope:
                 await self._take_and_handle(worker)
 
@@ -125,8 +125,8 @@ class Workers:
             except StopAsyncIteration:
                 return
             worker.message = message
-            if message.delivery.deadline < deadlines.next_look:
-                deadlines.look_earlier()
+            if message.delivery.deadline < deadlines.next_check:
+                deadlines.check_earlier()
             try:
                 returned = self._handler(message)
                 result = await returned
@@ -148,7 +148,7 @@ class Workers:
         if isinstance(error, TypeError) and returned is not _NOTHING_YET:
             self._invalid = self._invalid or not_awaitable(self._handler, returned)
             if self._invalid is not None:
-                # It would be so with each message. This one is for a program that was put right.
+                # It would be so with every message. Leave this one for a program with a valid handler.
                 if not message.responded:
                     message.requeue(0, backoff=False)
                 self._inbox.end(self._stop)

@@ -1,7 +1,7 @@
-"""Refuses handlers that are no async functions, before they are given a message.
+"""Refuses handlers that are not async functions, before they are given a message.
 
-A plain function does its work when it is called, and then there is nothing to await: the message would count
-as failed, and be tried again, with all that the function does. Where the code of a function does not tell
+A plain function does its work when it is called, and returns nothing to await. The message would count as
+failed, and all the work would be done again with the next attempt. Where the code of a function does not show
 what it returns, the first message does.
 """
 
@@ -23,9 +23,9 @@ _REMEDY = (
 
 
 def check_handler(handler: object) -> None:
-    """Look at a handler before its first message.
+    """Check a handler before its first message.
 
-    :raises InvalidOption: if it cannot be called, or certainly returns nothing to await
+    :raises InvalidOption: if it cannot be called, or certainly does not return an awaitable
     """
     if not callable(handler):
         raise InvalidOption(f"handler={handler!r} is not valid, it cannot be called: {_REMEDY}")
@@ -40,7 +40,7 @@ def check_handler(handler: object) -> None:
 
 
 def not_awaitable(handler: object, returned: object) -> InvalidOption | None:
-    """The error for a handler that has returned something that cannot be awaited; None where it can be."""
+    """The error for a handler whose return value cannot be awaited; None if it can."""
     if inspect.isawaitable(returned):
         return None
     kind = type(returned).__name__
@@ -50,7 +50,7 @@ def not_awaitable(handler: object, returned: object) -> InvalidOption | None:
 
 
 def _function_of(handler: object) -> object:
-    """What is called in the end: behind `functools.partial`, a bound method, or ``__call__``."""
+    """The function that is called in the end, behind `functools.partial`, a bound method, or ``__call__``."""
     while True:
         if isinstance(handler, functools.partial):
             handler = handler.func
@@ -65,7 +65,7 @@ def _function_of(handler: object) -> object:
 
 
 def _returns_constants(code: CodeType) -> bool:
-    """Whether each ``return`` is of a constant, None for the most part: nothing that can be awaited."""
+    """Whether each ``return`` returns a constant, most often None, which cannot be awaited."""
     returns = False
     before = ""
     for instruction in dis.get_instructions(code):

@@ -1,60 +1,281 @@
-"""What a connection may have in flight: each message once, and no more than this side has asked for."""
+"""The messages in flight on one connection, and the answers to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import anyio
+
+from ..connection import Connection
 from ..errors import ProtocolError
+from ..events import (
+    Emitter,
+    MessageDiscarded,
+    MessageFinished,
+    MessageRequeued,
+    MessageTimedOut,
+    MessageTouched,
+    ResponseFailed,
+)
+from ..options import ConsumerOptions
+from ..policy.backoff import Result
+from ..policy.requeue import requeue_delay
+from ..protocol import commands, session
+from .backoff_controller import BackoffController
+from .in_flight_limit import InFlightLimit
+from .inbox import Inbox
 from .loop_watch import LoopWatch
-from .message import Message
+from .message import Delivery, Message
+from .statistics import Counters
 
-__all__ = ["InFlightLimit", "register"]
+__all__ = ["InFlight"]
 
-_MOST = 3
-"""Times the highest RDY count that was sent; what nsqd has timed out stays until a tick."""
+_MOST_STALE = 8
+"""Expired messages that may stay in the inbox; more, if more are in flight."""
 
 
-def register(in_flight: dict[bytes, Message], messages: Sequence[Message]) -> list[Message]:
-    """Add messages that came; return those they take the place of, which nsqd must have timed out.
+class InFlight:
+    """Registers messages as they arrive, and takes their answers: the `MessageDelegate` of one connection.
 
-    :raises ProtocolError: if one comes for the first time again
+    As far as is known, nsqd waits for the answer to each message that is registered here. An answer takes the
+    message out. An answer to a message that is no longer here comes too late: it is dropped and counted.
+
+    :param nsqd: the address, as ``host:port`` or a path
+    :param expired: called when messages have timed out
+    :ivar counters: what has happened to the messages
+    :ivar last_arrival: when any bytes last arrived on the connection
+    :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
     """
-    expected = len(in_flight) + len(messages)
-    replaced: list[Message] = []
-    for message in messages:
-        if message.attempts > 1 and (found := in_flight.pop(message.wire_id, None)) is not None:
-            replaced.append(found)
-        in_flight[message.wire_id] = message
-    if len(in_flight) + len(replaced) < expected:
-        raise ProtocolError("nsqd pushed a message twice, both times as its first attempt")
-    return replaced
 
+    def __init__(
+        self,
+        nsqd: str,
+        topic: str,
+        channel: str,
+        *,
+        inbox: Inbox,
+        backoff: BackoffController,
+        options: ConsumerOptions,
+        emit: Emitter,
+        loop_watch: LoopWatch,
+        expired: Callable[[], None],
+    ) -> None:
+        self.nsqd: str = nsqd
+        self.topic: str = topic
+        self.channel: str = channel
+        self.counters: Counters = Counters()
+        self.last_arrival: float = 0.0
+        self.last_message_at: float = 0.0
+        self._messages: dict[bytes, Message] = {}
+        self._inbox = inbox
+        self._backoff = backoff
+        self._options = options
+        self._emit = emit
+        self._limit = InFlightLimit(loop_watch)
+        self._awaits_flush: Callable[[], bool] = _never
+        self._expired = expired
+        self._stale = 0
+        self._put: Callable[[bytes], None] = _nowhere
+        self._put_and_send: Callable[[bytes], None] = _nowhere
+        self._msg_timeout = 0.0
+        self._max_msg_timeout = 0.0
 
-class InFlightLimit:
-    """Bounds what is held for an nsqd by what it was asked for, whatever it says of itself."""
+    def __len__(self) -> int:
+        return len(self._messages)
 
-    __slots__ = ("_loop_watch", "_most_rdy", "count")
+    def __repr__(self) -> str:
+        return f"<InFlight {self.nsqd} {len(self._messages)} messages>"
 
-    def __init__(self, loop_watch: LoopWatch) -> None:
-        self._loop_watch = loop_watch
-        self._most_rdy = 1
-        self.count: int = _MOST
+    @property
+    def answers(self) -> int:
+        """The number of messages that were answered."""
+        return self.counters.finished + self.counters.requeued
 
-    def asked(self, rdy: int) -> None:
-        """Note a RDY count that was sent."""
-        self._most_rdy = max(self._most_rdy, rdy)
-        self.count = _MOST * self._most_rdy
+    def holds(self, message: Message) -> bool:
+        """Whether nsqd still waits for the answer to ``message``, as far as is known here."""
+        return self._messages.get(message.wire_id) is message
 
-    def exceeded(self, in_flight: int, msg_timeout: float, now: float) -> None:
-        """Refuse so many, beyond `count`.
+    def unanswered(self) -> list[Message]:
+        """All messages for whose answers nsqd still waits."""
+        return list(self._messages.values())
 
-        nsqd goes beyond RDY by what it has timed out: RDY messages at most, in each msg_timeout for which the
-        event loop was blocked.
+    # The connection
 
-        :raises ProtocolError: if that does not explain them
+    def attach(
+        self, connection: Connection[Delivery, Message], awaits_flush: Callable[[], bool], now: float
+    ) -> None:
+        """Take the connection, before SUB.
+
+        :param awaits_flush: whether somebody waits for the next answer to be sent, which the writer reports
         """
-        timeouts = self._loop_watch.blocked_lately(now) / msg_timeout
-        if in_flight > self.count * (1 + timeouts):
-            raise ProtocolError(
-                f"nsqd pushed messages beyond RDY: {in_flight} are unanswered, with a RDY of {self._most_rdy}"
+        self._put = connection.outbox.put
+        self._put_and_send = connection.outbox.put_and_send
+        self._msg_timeout = connection.identity.msg_timeout
+        self._max_msg_timeout = connection.identity.max_msg_timeout
+        self._awaits_flush = awaits_flush
+        self.last_message_at = now
+
+    def detach(self, counters: Counters) -> None:
+        """Let go of all messages. nsqd delivers them to other consumers after their timeout.
+
+        :param counters: the counts so far are added to these, which also count later answers
+        """
+        self._put = _nowhere
+        self._put_and_send = _nowhere
+        self._messages.clear()
+        self._inbox.discard(lambda message: message.delivery.delegate is self)
+        counters.add(self.counters)
+        self.counters = counters
+
+    def rdy_sent(self, rdy: int) -> None:
+        """Note a RDY count that was sent. It bounds what may be in flight."""
+        self._limit.rdy_sent(rdy)
+
+    # What the reader hands over
+
+    def arrival(self, now: float) -> Delivery:
+        """Note that a chunk arrives, and return what its messages have in common."""
+        self.last_arrival = now
+        return Delivery(self, now + self._msg_timeout, now + self._max_msg_timeout)
+
+    def add(self, messages: Sequence[Message], now: float) -> None:
+        """Register the messages of one chunk.
+
+        :raises ProtocolError: if a first attempt comes twice, or there are more messages than RDY allows
+        """
+        self.counters.received += len(messages)
+        self.last_message_at = now
+        in_flight = self._messages
+        expected = len(in_flight) + len(messages)
+        replaced: list[Message] = []
+        for message in messages:
+            if message.attempts > 1 and (found := in_flight.pop(message.wire_id, None)) is not None:
+                replaced.append(found)
+            in_flight[message.wire_id] = message
+        if len(in_flight) + len(replaced) < expected:
+            raise ProtocolError("nsqd pushed a message twice, both times as its first attempt")
+        for found in replaced:
+            # nsqd has timed it out. By our clock it may have time left, but it must not be started.
+            found.delivery = Delivery(self, now, found.delivery.hard_deadline)
+            self._timed_out(found)
+        if len(in_flight) > self._limit.count:
+            self._limit.check(len(in_flight), self._msg_timeout, now)
+
+    def response_failed(self, failure: session.ResponseFailed) -> None:
+        """Count an answer that nsqd refused."""
+        self.counters.refused += 1
+        message_id = failure.message_id.decode("ascii") if failure.message_id else None
+        self._emit(ResponseFailed(self.nsqd, failure.error.code, message_id))
+        if self._options.backoff_on_refused_answer and failure.error.code != "E_TOUCH_FAILED":
+            self._backoff.result(Result.FAILURE)
+
+    # Answers
+
+    def finish(self, message: Message, *, handled: bool = True) -> None:
+        """FIN; it counts as a success in backoff if the message was ``handled``."""
+        found = self._messages.pop(message.wire_id, None)
+        if found is message:
+            self.counters.finished += 1
+            self._answer(commands.fin(message.wire_id))
+            if self._emit.has_hook:
+                self._emit.to_hook(MessageFinished(self.nsqd, message.id, message.attempts))
+            if handled and self._backoff.engaged:
+                self._backoff.result(Result.SUCCESS)
+        else:
+            self._late(found)
+
+    def finish_all(self, messages: Sequence[Message]) -> None:
+        """FIN for each of them, in one step unless there is an event hook or backoff."""
+        if self._emit.has_hook or self._backoff.engaged:
+            for message in messages:
+                self.finish(message)
+            return
+        finished: list[bytes] = []
+        for message in messages:
+            if (found := self._messages.pop(message.wire_id, None)) is message:
+                finished.append(message.wire_id)
+            else:
+                self._late(found)
+        if finished:
+            self.counters.finished += len(finished)
+            self._answer(commands.fins(finished))
+
+    def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
+        """REQ; it counts as a failure in backoff unless ``backoff`` is off."""
+        found = self._messages.pop(message.wire_id, None)
+        if found is not message:
+            self._late(found)
+            return
+        if delay is None:
+            options = self._options
+            delay = requeue_delay(
+                message.attempts, base=options.requeue_delay, maximum=options.max_requeue_delay
             )
+        self.counters.requeued += 1
+        command = commands.req(message.wire_id, round(delay * 1000))
+        # `_put` leaves time to put CLS in front, see `Subscription.hand_back_at_once`.
+        (self._answer if backoff else self._put)(command)
+        if self._emit.has_hook:
+            self._emit.to_hook(MessageRequeued(self.nsqd, message.id, message.attempts, delay))
+        self._backoff.result(Result.FAILURE if backoff else Result.NEUTRAL)
+
+    def touch(self, message: Message) -> None:
+        """TOUCH, and move the deadline as nsqd does: counted from now, and at most to the hard deadline."""
+        if self.holds(message):
+            self._put(commands.touch(message.wire_id))
+            hard_deadline = message.delivery.hard_deadline
+            deadline = min(anyio.current_time() + self._msg_timeout, hard_deadline)
+            message.delivery = Delivery(self, deadline, hard_deadline)
+            if self._emit.has_hook:
+                self._emit.to_hook(MessageTouched(self.nsqd, message.id, deadline))
+        else:
+            self.counters.late += 1
+
+    def discarded(self, message: Message, reason: str) -> None:
+        """Report that the handler discards ``message``."""
+        self._emit(MessageDiscarded(self.nsqd, message.id, reason))
+
+    def hand_back(self, messages: Iterable[Message]) -> None:
+        """REQ 0 for messages that nobody will process here."""
+        for message in messages:
+            message.requeue(0, backoff=False)
+
+    def expire(self, now: float) -> None:
+        """Let go of the messages past their deadline: nsqd has requeued them."""
+        overdue = [message for message in self._messages.values() if message.deadline <= now]
+        for message in overdue:
+            if self.holds(message):  # the hook may have stopped the consumer when told of another one
+                del self._messages[message.wire_id]
+                self._timed_out(message)
+        if overdue:
+            self._expired()
+
+    def _answer(self, command: bytes) -> None:
+        if self._messages or self._awaits_flush():
+            self._put(command)
+        else:
+            self._put_and_send(command)  # there is nothing else to answer, and nsqd may wait for this
+
+    def _timed_out(self, message: Message) -> None:
+        self.counters.timed_out += 1
+        self._stale += 1
+        if self._stale > max(len(self._messages), _MOST_STALE):
+            # Messages that nobody takes are delivered again and again, and must not pile up.
+            self._stale = 0
+            self._inbox.discard(lambda other: other.delivery.delegate is self and not self.holds(other))
+        self._emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
+        if self._options.backoff_on_timeout:
+            self._backoff.result(Result.FAILURE)
+
+    def _late(self, found: Message | None) -> None:
+        if found is not None:  # nsqd has delivered it again, and waits for the answer to that delivery
+            self._messages[found.wire_id] = found
+        self.counters.late += 1
+
+
+def _never() -> bool:
+    return False
+
+
+def _nowhere(command: bytes) -> None:
+    """Drop a command, as there is no connection: its message is no longer in flight."""

@@ -1,8 +1,8 @@
-"""The hand-over from the readers to whoever takes messages.
+"""Hands messages over from the readers to the tasks that take them.
 
-A deque that RDY bounds; no lock, event or task per message. A taker that finds messages goes on without
-yielding, except for a checkpoint every few dozen messages or few milliseconds; one that finds none is
-woken once per received chunk.
+The inbox is a deque whose length RDY bounds. It uses no lock, event or task per message. A taker that finds
+messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds. A
+taker that finds none is woken once per received chunk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECONDS_PER_CHECKPOINT = 0.005
 
 
 class Stop:
-    """Ends the takers that look at it, once it is `reached`."""
+    """Tells the takers that look at it to end, once it is `reached`."""
 
     __slots__ = ("reached",)
 
@@ -34,7 +34,7 @@ class Stop:
 class Inbox:
     """Messages that wait to be taken.
 
-    :param max_attempts: messages delivered more often go to ``give_up`` instead; 0 for no limit
+    :param max_attempts: messages with more attempts go to ``give_up`` and are not returned; 0 for no limit
     :param give_up: answers such a message
     """
 
@@ -58,16 +58,16 @@ class Inbox:
         return self._stop.reached
 
     def put(self, messages: Sequence[Message], now: float) -> None:
-        """Add the messages of one chunk, and wake as many takers."""
+        """Add the messages of one chunk, and wake as many takers as there are messages."""
         self._now = now
         self._messages.extend(messages)
         if self._takers:
             self._wake(len(messages))
 
     def put_back(self, messages: Sequence[Message]) -> None:
-        """Return messages that were taken but not started, to be taken next."""
+        """Put messages that were taken but not started back in front."""
         # Meanwhile they may have timed out, or their connection may have ended.
-        held = [message for message in messages if message.delivery.subscription.holds(message)]
+        held = [message for message in messages if message.delivery.delegate.holds(message)]
         if self._stop.reached:
             for message in held:
                 message.requeue(0, backoff=False)
@@ -75,18 +75,18 @@ class Inbox:
         self._messages.extendleft(reversed(held))
         self._wake(len(held))
 
-    def passed(self, now: float) -> None:
-        """Note the time, on AnyIO's clock."""
+    def update_time(self, now: float) -> None:
+        """Update the cached time, which is used to skip expired messages."""
         self._now = now
 
     def discard(self, gone: Callable[[Message], bool]) -> None:
-        """Drop the messages that nobody waits to have answered any more."""
+        """Drop the messages for which ``gone`` is true: nsqd no longer waits for their answers."""
         kept = [message for message in self._messages if not gone(message)]
         self._messages.clear()
         self._messages.extend(kept)
 
     def stop(self) -> list[Message]:
-        """End all takers; return the messages that nobody has taken."""
+        """End all takers, and return the messages that nobody has taken."""
         left = list(self._messages)
         self._messages.clear()
         self._stopped.set()
@@ -98,14 +98,14 @@ class Inbox:
         await self._stopped.wait()
 
     def end(self, stop: Stop) -> None:
-        """End the takers that look at ``stop``, those that wait included."""
+        """End the takers that look at ``stop``, including those that are waiting."""
         stop.reached = True
         self._wake(len(self._takers))
 
     async def take(self, stop: Stop | None = None) -> Message:
-        """Wait for a message that is worth starting: neither past its deadline nor past its attempts.
+        """Wait for a message that is neither past its deadline nor past ``max_attempts``.
 
-        :param stop: ends this taker; None for the inbox's own `stop`
+        :param stop: ends this taker; None to end with `stop` of the inbox
         :raises StopAsyncIteration: once that is reached
         """
         stop = stop or self._stop
@@ -118,7 +118,7 @@ class Inbox:
                 or time.monotonic() - self._checkpoint_at > _SECONDS_PER_CHECKPOINT
             ):
                 await anyio.lowlevel.checkpoint()
-                self._rested()
+                self._note_checkpoint()
                 continue  # `stop` may have been reached meanwhile, and would not wake this taker
             if not self._messages:
                 await self._wait_for_put()
@@ -126,14 +126,14 @@ class Inbox:
             message = self._messages.popleft()
             self._since_checkpoint += 1
             if message.delivery.deadline <= self._now:
-                continue  # nsqd has requeued it; the supervisor counts it
+                continue  # nsqd has requeued it; `InFlight.expire` counts it
             if message.attempts > self._max_attempts:
                 await self._give_up(message)
                 continue
             return message
 
     async def wait(self) -> None:
-        """Wait until something is put in.
+        """Wait until messages are put in.
 
         :raises StopAsyncIteration: once `stop` is called
         """
@@ -142,9 +142,9 @@ class Inbox:
         await self._wait_for_put()
 
     def take_ready(self, most: int) -> list[Message]:
-        """Take what `take` would return without waiting, up to ``most``, all in one step.
+        """Take up to ``most`` messages that `take` would return without waiting, in one step.
 
-        The next `take` lets the other tasks run as if it had taken them itself.
+        They count towards the next checkpoint of `take`.
         """
         messages = self._messages
         count = min(most, len(messages))
@@ -158,7 +158,7 @@ class Inbox:
         self._since_checkpoint += len(taken)
         return [message for message in taken if message.delivery.deadline > now]
 
-    def _rested(self) -> None:
+    def _note_checkpoint(self) -> None:
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
         self._now = anyio.current_time()
@@ -170,11 +170,11 @@ class Inbox:
             await event.wait()
         except BaseException:
             if event.is_set():
-                self._wake(1)  # pass the wake-up on: its message is for somebody else
+                self._wake(1)  # pass the wake-up on, as its message is left for another taker
             else:
                 self._takers.remove(event)
             raise
-        self._rested()
+        self._note_checkpoint()
 
     def _wake(self, count: int) -> None:
         for _ in range(min(count, len(self._takers))):

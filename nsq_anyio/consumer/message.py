@@ -1,4 +1,4 @@
-"""A message, as its consumer holds it."""
+"""A message, and how it is answered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import Protocol, Self, cast
 
 import anyio
 
@@ -15,41 +15,82 @@ from ..connection.background import background_tasks
 from ..connection.stray import is_stray
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
 
-if TYPE_CHECKING:
-    from .subscription import Subscription
+__all__ = ["Delivery", "Message", "MessageDelegate", "finish_all", "signal_in"]
 
-__all__ = ["Delivery", "Message", "finish_all", "signal_in"]
+
+class MessageDelegate(Protocol):
+    """Takes the answers to the messages of one connection, as go-nsq's ``MessageDelegate`` does.
+
+    :ivar nsqd: the address, as ``host:port`` or a path
+    """
+
+    nsqd: str
+    topic: str
+    channel: str
+
+    def holds(self, message: Message) -> bool:
+        """Whether nsqd still waits for the answer to ``message``, as far as is known here."""
+        ...
+
+    def unanswered(self) -> list[Message]:
+        """All messages for whose answers nsqd still waits."""
+        ...
+
+    def finish(self, message: Message, *, handled: bool = True) -> None:
+        """FIN; it counts as a success in backoff if the message was ``handled``."""
+        ...
+
+    def finish_all(self, messages: Sequence[Message]) -> None:
+        """FIN for each of them."""
+        ...
+
+    def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
+        """REQ; it counts as a failure in backoff unless ``backoff`` is off."""
+        ...
+
+    def touch(self, message: Message) -> None:
+        """TOUCH."""
+        ...
+
+    def discarded(self, message: Message, reason: str) -> None:
+        """Report that the handler discards ``message``."""
+        ...
+
+    def expire(self, now: float) -> None:
+        """Let go of the messages past their deadline: nsqd has requeued them."""
+        ...
 
 
 class Delivery:
     """What all messages of one received chunk have in common.
 
+    :ivar delegate: takes the answers
     :ivar deadline: when nsqd stops waiting for their answers
-    :ivar hard_deadline: up to when TOUCH can move that (nsqd's ``--max-msg-timeout``)
+    :ivar hard_deadline: the latest time to which TOUCH can move that (nsqd's ``--max-msg-timeout``)
     """
 
-    __slots__ = ("deadline", "hard_deadline", "subscription")
+    __slots__ = ("deadline", "delegate", "hard_deadline")
 
-    def __init__(self, subscription: Subscription, deadline: float, hard_deadline: float) -> None:
-        self.subscription: Subscription = subscription
+    def __init__(self, delegate: MessageDelegate, deadline: float, hard_deadline: float) -> None:
+        self.delegate: MessageDelegate = delegate
         self.deadline: float = deadline
         self.hard_deadline: float = hard_deadline
 
 
 class Message:
-    """A message that nsqd waits to have answered, by `finish` or `requeue`, before its `deadline`.
+    """A message, which is to be answered by `finish` or `requeue` before its `deadline`.
 
-    `finish`, `requeue` and `touch` queue a whole command and return at once. An answer that comes too late,
-    after the deadline or the end of the connection, is dropped and counted: nsqd has requeued the message.
+    `finish`, `requeue` and `touch` queue a whole command and return at once. An answer that comes after the
+    deadline, or after the end of the connection, is dropped and counted: nsqd has requeued the message.
 
-    Used as ``async with message:`` the block answers: FIN at its end, REQ when it raises. `Requeue` and
-    `Discard` are understood and end there; any other exception goes on.
+    An ``async with message:`` block answers it: FIN when the block ends, REQ when it raises. `Requeue` and
+    `Discard` do not leave the block; any other exception does.
 
     :ivar body: the payload
-    :ivar attempts: how often nsqd has delivered it, this time included; 1 to 65535
+    :ivar attempts: how many times nsqd has delivered it, including this time; 1 to 65535
     :ivar timestamp: when it was published, in nanoseconds since the epoch
-    :ivar delivery: what it shares with the messages that arrived together with it; internal
-    :ivar wire_id: `id` as it stands in commands; internal
+    :ivar delivery: shared by the messages that arrived together; internal
+    :ivar wire_id: `id` as commands have it; internal
     """
 
     __slots__ = ("_responded", "attempts", "body", "delivery", "timestamp", "wire_id")
@@ -75,18 +116,18 @@ class Message:
 
     @property
     def topic(self) -> str:
-        """The topic it was published to."""
-        return self.delivery.subscription.topic
+        """The topic that it was published to."""
+        return self.delivery.delegate.topic
 
     @property
     def channel(self) -> str:
-        """The channel it was consumed from."""
-        return self.delivery.subscription.channel
+        """The channel that it was consumed from."""
+        return self.delivery.delegate.channel
 
     @property
     def nsqd(self) -> str:
-        """The address of the nsqd it came from, as ``host:port``."""
-        return self.delivery.subscription.nsqd
+        """The address of the nsqd that delivered it, as ``host:port`` or a path."""
+        return self.delivery.delegate.nsqd
 
     @property
     def deadline(self) -> float:
@@ -99,17 +140,17 @@ class Message:
         return self._responded
 
     def finish(self) -> None:
-        """Tell nsqd that the message is done with (FIN).
+        """Tell nsqd that the message is processed (FIN).
 
         :raises AlreadyResponded: if it was finished or requeued before
         """
         if self._responded:
-            raise AlreadyResponded(f"message {self.id} has its answer already")
+            raise AlreadyResponded(f"message {self.id} is already answered")
         self._responded = True
-        self.delivery.subscription.finish(self)
+        self.delivery.delegate.finish(self)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
-        """Tell nsqd to offer the message again (REQ).
+        """Tell nsqd to deliver the message again (REQ).
 
         :param delay: seconds until then, 0 or more; nsqd bounds it by its ``--max-req-timeout``; None takes
             ``requeue_delay`` times the attempts, at most ``max_requeue_delay``
@@ -120,22 +161,22 @@ class Message:
         if delay is not None and not 0 <= delay < math.inf:
             raise InvalidOption(f"delay={delay!r} is not valid: use 0 or more (seconds)")
         if self._responded:
-            raise AlreadyResponded(f"message {self.id} has its answer already")
+            raise AlreadyResponded(f"message {self.id} is already answered")
         self._responded = True
-        self.delivery.subscription.requeue(self, delay, backoff=backoff)
+        self.delivery.delegate.requeue(self, delay, backoff=backoff)
 
     def touch(self) -> None:
-        """Ask nsqd for another ``msg_timeout`` (TOUCH), at most up to its ``max_msg_timeout`` in all.
+        """Ask nsqd for another ``msg_timeout`` (TOUCH). nsqd allows at most ``max_msg_timeout`` in all.
 
         :raises AlreadyResponded: if it was finished or requeued before
         """
         if self._responded:
-            raise AlreadyResponded(f"message {self.id} has its answer already")
-        self.delivery.subscription.touch(self)
+            raise AlreadyResponded(f"message {self.id} is already answered")
+        self.delivery.delegate.touch(self)
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncGenerator[Self]:
-        """Touch the message while a block runs, half-way to each deadline, as long as nsqd allows.
+        """Touch the message half-way to each deadline while a block runs, as long as nsqd allows.
 
         ::
 
@@ -159,18 +200,18 @@ class Message:
     async def _keep_touching(self) -> None:
         while self.delivery.deadline < self.delivery.hard_deadline:
             await anyio.sleep(max(self.delivery.deadline - anyio.current_time(), 0) / 2)
-            if self._responded or not self.delivery.subscription.holds(self):
+            if self._responded or not self.delivery.delegate.holds(self):
                 return
             self.touch()
 
     def give_up(self) -> None:
-        """Finish a message that was tried too often; that says nothing of how the handlers do."""
+        """Finish a message that exceeded ``max_attempts``, without affecting backoff."""
         if not self._responded:
             self._responded = True
-            self.delivery.subscription.finish(self, handled=False)
+            self.delivery.delegate.finish(self, handled=False)
 
     def answer_for(self, error: BaseException | None) -> None:
-        """Answer by how its processing ended, unless it has its answer: FIN for None, else REQ."""
+        """Answer according to how processing ended, unless it is answered: FIN for None, otherwise REQ."""
         if self._responded:
             return
         match error:
@@ -179,17 +220,17 @@ class Message:
             case Requeue(delay=delay, backoff=backoff):
                 self.requeue(delay, backoff=backoff)
             case Discard(reason=reason):
-                self.delivery.subscription.discarded(self, reason)
+                self.delivery.delegate.discarded(self, reason)
                 self.finish()
             case _ if isinstance(error, Exception) or is_stray(error):
                 self.requeue()
             case SystemExit() | KeyboardInterrupt():
-                # The program ends, and with it the block, which hands the message back after CLS. Before
-                # that nsqd would push it to this connection again.
+                # The program ends, and the consumer's block hands the message back after CLS. Requeued before
+                # CLS, the message would be pushed to this connection again.
                 pass
             case _:
-                # Cancelled: not the message's fault; another consumer gets it at once.
-                if self.delivery.subscription.holds(self):
+                # Cancelled, which is not the message's fault: another consumer is to get it at once.
+                if self.delivery.delegate.holds(self):
                     self.requeue(0, backoff=False)
 
     async def __aenter__(self) -> Self:
@@ -207,21 +248,21 @@ class Message:
 
 
 def finish_all(messages: Sequence[Message]) -> None:
-    """Finish messages, as `Message.finish` does, for less than half of the time.
+    """Finish several messages in less than half of the time that `Message.finish` takes for each.
 
-    :raises AlreadyResponded: if one was finished or requeued before; then none is finished here
+    :raises AlreadyResponded: if one of them was finished or requeued before; then none is finished
     """
     for message in messages:
         if message.responded:
-            raise AlreadyResponded(f"message {message.id} has its answer already")
+            raise AlreadyResponded(f"message {message.id} is already answered")
     for message in messages:
         message._responded = True  # noqa: SLF001 - part of the class, but for several messages
-    for subscription, some in itertools.groupby(messages, lambda message: message.delivery.subscription):
-        subscription.finish_all(list(some))
+    for delegate, some in itertools.groupby(messages, lambda message: message.delivery.delegate):
+        delegate.finish_all(list(some))
 
 
 def signal_in(error: BaseException | None) -> BaseException | None:
-    """What ``error`` says of the message; a task group may have wrapped it in an exception group."""
+    """The exception that decides about the message: ``error``, or the only one in an exception group."""
     if not isinstance(error, ExceptionGroup):
         return error
     group = cast("ExceptionGroup[Exception]", error)

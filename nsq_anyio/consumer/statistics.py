@@ -1,28 +1,24 @@
-"""What a consumer counts, and the snapshots of it."""
+"""The counters of a consumer, and snapshots of them."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..protocol.authorization import AuthReply
 from ..protocol.identify import IdentifyReply
 
-if TYPE_CHECKING:
-    from .subscription import Subscription
-
-__all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters", "connection_statistics"]
+__all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters"]
 
 
 @dataclass(slots=True)
 class Counters:
-    """What happened on a connection so far.
+    """What has happened on a connection so far.
 
-    :ivar received: messages that came
-    :ivar finished: of them, finished
-    :ivar requeued: of them, requeued
-    :ivar timed_out: of them, past their deadline before an answer
+    :ivar received: messages that were received
+    :ivar finished: of them, those that were finished
+    :ivar requeued: of them, those that were requeued
+    :ivar timed_out: of them, those without an answer at their deadline
     :ivar late: answers dropped, because the message had timed out or its connection had ended
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
     """
@@ -35,7 +31,7 @@ class Counters:
     refused: int = 0
 
     def add(self, other: Counters) -> None:
-        """Count what ``other`` has counted."""
+        """Add the counts of ``other``."""
         for field in dataclasses.fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
@@ -49,12 +45,12 @@ class ConnectionStatistics:
         are in use
     :ivar authorization: what nsqd answered to AUTH; None where it asked for none
     :ivar rdy: its RDY count
-    :ivar max_rdy_count: the most that its nsqd allows
-    :ivar in_flight: its messages that wait for their answer
-    :ivar received: messages that came; this and the next five count from the connection's beginning
-    :ivar finished: of them, finished
-    :ivar requeued: of them, requeued
-    :ivar timed_out: of them, past their deadline before an answer
+    :ivar max_rdy_count: the highest RDY count that its nsqd allows
+    :ivar in_flight: its unanswered messages
+    :ivar received: messages that were received; this and the next five count from the connection's beginning
+    :ivar finished: of them, those that were finished
+    :ivar requeued: of them, those that were requeued
+    :ivar timed_out: of them, those without an answer at their deadline
     :ivar late: answers dropped, because the message had timed out
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
     """
@@ -77,17 +73,17 @@ class ConnectionStatistics:
 class ConsumerStatistics:
     """A snapshot of a consumer; the counters cover all connections since its block began.
 
-    :ivar connections: subscribed now
-    :ivar in_flight: messages that wait for their answer
+    :ivar connections: the number of connections that are subscribed now
+    :ivar in_flight: unanswered messages
     :ivar waiting: of them, those that nobody has taken yet
-    :ivar backoff_level: how deep in backoff, 0 while not
-    :ivar received: messages that came
-    :ivar finished: of them, finished
-    :ivar requeued: of them, requeued
-    :ivar timed_out: of them, past their deadline before an answer
+    :ivar backoff_level: the backoff level, 0 while not in backoff
+    :ivar received: messages that were received
+    :ivar finished: of them, those that were finished
+    :ivar requeued: of them, those that were requeued
+    :ivar timed_out: of them, those without an answer at their deadline
     :ivar late: answers dropped, because the message had timed out or its connection had ended
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
-    :ivar per_connection: each connection by itself
+    :ivar per_connection: one snapshot per connection
     """
 
     connections: int
@@ -101,17 +97,3 @@ class ConsumerStatistics:
     late: int
     refused: int
     per_connection: tuple[ConnectionStatistics, ...]
-
-
-def connection_statistics(subscription: Subscription) -> ConnectionStatistics:
-    """What can be told of a subscription now."""
-    connection = subscription.connection
-    return ConnectionStatistics(
-        nsqd=subscription.nsqd,
-        identity=connection.identity if connection else IdentifyReply(),
-        authorization=connection.authorization if connection else None,
-        rdy=subscription.rdy,
-        max_rdy_count=subscription.max_rdy_count,
-        in_flight=len(subscription.in_flight),
-        **dataclasses.asdict(subscription.counters),
-    )

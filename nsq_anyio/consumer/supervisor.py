@@ -1,15 +1,16 @@
-"""Keeps a consumer's connections in line with what is wanted.
+"""Opens and closes the connections of a consumer, and gives each its part of the budget.
 
 ::
 
     supervisor
-    ├ discovery        tells which nsqds have the topic (with nsqlookupds)
-    ├ one task an nsqd: connect, subscribe, stay until released; static ones reconnect by themselves
-    ├ tick             looks at the RDY distribution, and at deadlines
+    ├ discovery        finds the nsqds that have the topic (with nsqlookupds)
+    ├ one task an nsqd: connects, subscribes, stays until released; static nsqds are connected again
+    ├ tick             looks at deadlines, and at the RDY distribution
     └ distribution     spreads the budget over the connections
-      ├ throttle       ends the waits of backoff
-      ├ settle         waits until a lowered RDY count has had its effect
-      └ slot queue     waits for a first slot, when other consumers hold all of a shared budget
+      ├ backoff        ends the waits of backoff
+      ├ up to date     changes the RDY counts once something has changed
+      ├ settle         waits until lowered RDY counts have taken effect
+      └ slot queue     waits for a first slot, when other consumers hold all slots of a shared budget
 """
 
 from __future__ import annotations
@@ -29,12 +30,10 @@ from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.reconnect import ReconnectDelay
 from .discovery import Discovery
 from .distribution import Distribution
-from .drain import drain, hand_back_at_once, retire
 from .inbox import Inbox
 from .loop_watch import LoopWatch
 from .statistics import Counters
 from .subscription import Subscription
-from .throttle import Throttle
 
 __all__ = ["Supervisor"]
 
@@ -42,8 +41,8 @@ __all__ = ["Supervisor"]
 class Supervisor:
     """Runs the connections of one consumer.
 
-    :param nsqds: static addresses, with no ``discovery``
-    :param discovery: finds the nsqds, with no static ones
+    :param nsqds: static addresses; empty with ``discovery``
+    :param discovery: finds the nsqds; None with static addresses
     :param fail: called with the error that ends the consumer
     """
 
@@ -55,7 +54,8 @@ class Supervisor:
         nsqds: Sequence[NsqdAddress],
         discovery: Discovery | None,
         inbox: Inbox,
-        limiter: anyio.CapacityLimiter,
+        max_in_flight: int | None,
+        limiter: anyio.CapacityLimiter | None,
         options: ConsumerOptions,
         connection_options: ConnectionOptions,
         emit: Emitter,
@@ -74,10 +74,9 @@ class Supervisor:
         self._emit = emit
         self._fail = fail
         self._rng = random.Random()
-        self.distribution: Distribution = Distribution(self.subscriptions, limiter, options, emit, fail)
-        self.throttle: Throttle = self.distribution.throttle
+        self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
         self._loop_watch = LoopWatch()
-        self._msg_timeout = math.inf  # the shortest that an nsqd has named
+        self._msg_timeout = math.inf  # the shortest of any nsqd
         self._dialled: set[Address] = set()
         self._stopping = False
         self._refused = False
@@ -114,10 +113,10 @@ class Supervisor:
         for address in self._discovery.directory.vanished(discovered, polls):
             options = self._options
             subscription = self.subscriptions[address]
-            tasks.start_soon(retire, subscription, options.drain_timeout, options.close_timeout)
+            tasks.start_soon(subscription.retire, options.drain_timeout, options.close_timeout)
 
     async def _connect_once(self, address: Address) -> None:
-        """Serve a discovered nsqd; when it is lost, only nsqlookupd decides whether to try again."""
+        """Serve a discovered nsqd once. When it is lost, nsqlookupd decides whether to try again."""
         try:
             connected = await self._serve(address, lambda _lasted: None)
         finally:
@@ -126,7 +125,7 @@ class Supervisor:
             self._discovery.poll_soon()
 
     async def _keep_connected(self, address: NsqdAddress) -> None:
-        """Serve a static nsqd, again and again, with growing delays while it fails."""
+        """Serve a static nsqd again and again, with growing delays while it fails."""
         reconnect = ReconnectDelay(self._options.reconnect_delay, self._options.max_reconnect_delay)
         delay = 0.0
 
@@ -140,19 +139,19 @@ class Supervisor:
             await anyio.sleep(delay)
 
     async def _serve(self, address: NsqdAddress, retry_after: Callable[[float], float | None]) -> bool:
-        """One connection's life; whether one came about.
+        """Open a connection, and keep it until it is released or lost; return whether it was subscribed.
 
-        :param retry_after: tells, from how long the connection lasted, when the next attempt follows
+        :param retry_after: from the seconds that the connection lasted to the delay before the next attempt
         """
         subscription = Subscription(
             address,
             self.topic,
             self.channel,
             inbox=self._inbox,
-            throttle=self.throttle,
+            backoff=self.distribution.backoff,
             options=self._options,
             emit=self._emit,
-            look_again=self.distribution.balance,
+            redistribute=self.distribution.redistribute,
             loop_watch=self._loop_watch,
         )
         subscribed_at: float | None = None
@@ -168,10 +167,10 @@ class Supervisor:
                 self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
                 await connection.subscribe(self.topic, self.channel)
                 subscribed_at = anyio.current_time()
-                subscription.outstanding.measured(subscribed_at - attached_at)
+                subscription.ready.note_round_trip(subscribed_at - attached_at)
                 self._add(subscription)
                 try:
-                    await subscription.released.wait()
+                    await subscription.wait_released()
                 finally:
                     self._remove(subscription)
         except (InvalidOption, PermanentRefusal, TLSFailed) as error:
@@ -179,13 +178,13 @@ class Supervisor:
             self._emit(ConnectFailed(str(address), error, None))
             self._fail(error)
         except ConnectionFailed as error:
-            if subscription.released.is_set():
-                return True  # its drain has told already
+            if subscription.released:
+                return True  # `drain` has emitted the event
             happened = ConnectFailed if subscribed_at is None else Disconnected
             lasted = 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at
             self._emit(happened(str(address), error, None if self._stopping else retry_after(lasted)))
         finally:
-            self.distribution.opened(address)
+            self.distribution.attempt_over(address)
         return subscribed_at is not None
 
     def _add(self, subscription: Subscription) -> None:
@@ -194,33 +193,29 @@ class Supervisor:
         self.subscribed.set()
         if self._stopping:
             subscription.stop()
-        self.distribution.opened(subscription.address)
+        self.distribution.add(subscription.ready, subscription.address)
 
     def _remove(self, subscription: Subscription) -> None:
         del self.subscriptions[subscription.address]
-        hand_back_at_once(subscription)
-        subscription.detach()
-        self.distribution.give_back(subscription.slots)
-        subscription.slots = []
-        self.closed_counters.add(subscription.counters)
-        subscription.counters = self.closed_counters  # counts the answers that come too late
-        self.distribution.balance()
+        subscription.hand_back_at_once()
+        subscription.detach(self.closed_counters)
+        self.distribution.remove(subscription.ready)
 
-    # The end, and what is looked at until then
+    # Regular checks, and the end
 
     async def _tick(self) -> None:
         while True:
             blocked = await self._loop_watch.sleep(self._options.rdy_redistribute_interval)
-            if blocked > self._msg_timeout / 2:  # what is kept alive is touched after that time
+            if blocked > self._msg_timeout / 2:  # `keep_alive` touches a message after that time
                 self._emit(LoopBlocked(blocked, self._msg_timeout))
             now = anyio.current_time()
-            self._inbox.passed(now)
+            self._inbox.update_time(now)
             for subscription in list(self.subscriptions.values()):
-                subscription.expire(now)
-            self.distribution.balance()
+                subscription.in_flight.expire(now)
+            self.distribution.redistribute()
 
     def stop(self) -> None:
-        """Let no more messages come, and hand back those that nobody has taken."""
+        """Receive no more messages, and hand back those that nobody has taken."""
         self._stopping = True
         self.distribution.stop()
         for subscription in self.subscriptions.values():
@@ -229,9 +224,9 @@ class Supervisor:
             message.requeue(0, backoff=False)
 
     async def drain(self) -> None:
-        """Stop, hand back every unanswered message, and close, for ``close_timeout`` at most."""
+        """Stop, hand back every unanswered message, and close, within ``close_timeout``."""
         self.stop()
         with anyio.move_on_after(self._options.close_timeout):
             async with anyio.create_task_group() as tasks:
                 for subscription in list(self.subscriptions.values()):
-                    tasks.start_soon(drain, subscription)
+                    tasks.start_soon(subscription.drain)

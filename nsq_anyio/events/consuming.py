@@ -38,14 +38,14 @@ class RdyChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class BackoffStarted(Event):
-    """Handlers fail: nothing is received for ``seconds``, then one message; ``depth`` counts the failures."""
+    """Handlers fail: nothing is received for ``seconds``, then one message is let through."""
 
     level: ClassVar[int] = logging.WARNING
-    depth: int
+    backoff_level: int
     seconds: float
 
     def __str__(self) -> str:
-        return f"backing off for {self.seconds:.1f} s, level {self.depth}"
+        return f"backing off for {self.seconds:.1f} s, level {self.backoff_level}"
 
 
 @dataclass(frozen=True, slots=True)

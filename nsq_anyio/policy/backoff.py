@@ -4,12 +4,13 @@
 
     RUNNING ──failure──> WAITING ──time is over──> PROBING ──one result──> WAITING or RUNNING
 
-While WAITING every connection has RDY 0, and results do not count. While PROBING one connection has RDY 1;
-the first result decides: a failure raises the level and waits longer, a success lowers it and waits for
-less, until at level 0 the consumer runs again. A neutral result waits as long as before: no result may leave
-the consumer PROBING with nothing more to come.
+While WAITING, every connection has RDY 0, and results do not count. While PROBING, one connection has RDY 1,
+and the first result decides. A failure raises the level, and the next wait is longer. A success lowers the
+level, and the next wait is shorter; at level 0 the consumer runs again. After a neutral result the next wait
+is as long as the last: no result may leave the consumer PROBING with no message to come.
 
-A message that is given up is no result: no handler has seen it. RDY stays 1, and nsqd pushes the next one.
+A message that is given up gives no result, because no handler has seen it. RDY stays 1, and nsqd pushes the
+next message.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Backoff", "BackoffState", "Result", "Strategy", "exponential", "full_jitter"]
 
 Strategy = Callable[[int], float]
-"""From a level, 1 or more, to seconds of waiting."""
+"""A function from the backoff level, 1 or more, to the seconds to wait."""
 
 
 class BackoffState(Enum):
@@ -47,12 +48,12 @@ class Result(Enum):
 
 def exponential(multiplier: float) -> Strategy:
     """Wait ``multiplier`` times 2, 4, 8, ... seconds."""
-    # Beyond 2**64 any maximum is long reached, and a float would overflow some time.
+    # 2**64 seconds exceed any maximum, and at some level a float would overflow.
     return lambda level: multiplier * 2.0 ** min(level, 64)
 
 
 def full_jitter(multiplier: float, rng: random.Random) -> Strategy:
-    """Wait at random up to what `exponential` waits, so that consumers do not come back together."""
+    """Wait a random time of up to what `exponential` waits, so that consumers do not all return at once."""
     bound = exponential(multiplier)
     return lambda level: rng.uniform(0, bound(level))
 
@@ -61,9 +62,9 @@ class Backoff:
     """The state machine.
 
     :param strategy: seconds to wait at each level
-    :param maximum: bound of a wait in seconds; 0 switches backoff off
-    :ivar level: how deep in backoff, 0 while RUNNING
-    :ivar until: when the wait is over, while WAITING
+    :param maximum: the longest wait in seconds; 0 switches backoff off
+    :ivar level: the backoff level, 0 while RUNNING
+    :ivar until: while WAITING, the time at which the wait is over
     """
 
     def __init__(self, strategy: Strategy, maximum: float) -> None:
@@ -75,16 +76,17 @@ class Backoff:
         self._at_maximum = False
 
     def result(self, result: Result, now: float) -> bool:
-        """Take one result into account; whether the state changed.
+        """Take one result into account, and return whether the state has changed.
 
-        :raises InvalidOption: if the strategy fails, or tells no time
+        :raises InvalidOption: if the strategy raises, or does not return seconds
         """
         if self.state is BackoffState.WAITING:
             return False
         if self.state is BackoffState.RUNNING and (result is not Result.FAILURE or not self._maximum):
             return False
         if result is Result.FAILURE:
-            # A level beyond the maximum would change no wait, only cost one more success on the way down.
+            # Once the wait is at its maximum, a higher level would not lengthen it. It would only take one
+            # more success to come down.
             if not self._at_maximum:
                 self.level += 1
         elif result is Result.SUCCESS:
@@ -97,15 +99,15 @@ class Backoff:
         self.until = now + self._wait()
         return True
 
-    def passed(self, now: float) -> bool:
-        """Note the time; whether a wait is over, so that one connection may be probed."""
+    def end_wait(self, now: float) -> bool:
+        """End the wait if it is over by ``now``; return whether it has ended, so that a probe may begin."""
         if self.state is not BackoffState.WAITING or now < self.until:
             return False
         self.state = BackoffState.PROBING
         return True
 
     def bound(self, budget: int) -> int:
-        """How much of the budget may be used in this state."""
+        """The part of the budget that may be used in this state."""
         match self.state:
             case BackoffState.RUNNING:
                 return budget

@@ -1,7 +1,7 @@
-"""Which of several nsqds a publish goes to.
+"""Chooses the nsqd that a publish goes to.
 
-The two health modes follow go-hostpool, which nsq_to_nsq uses: a failed host is left out for a time that
-doubles with each further failure, and ``epsilon_greedy`` prefers the hosts that answer fast.
+The two modes that watch health follow go-hostpool, which nsq_to_nsq uses: a failed host is left out for a
+time that doubles with each further failure, and ``epsilon_greedy`` prefers hosts that answer fast.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 __all__ = ["EpsilonGreedy", "FailingHosts", "Host", "LeastOutstanding", "RoundRobin"]
 
 _FIRST_DELAY = 30.0
-"""Seconds that a host is left out after its first failure, as in go-hostpool."""
+"""Seconds for which a host is left out after its first failure, as in go-hostpool."""
 _LONGEST_DELAY = 900.0
 
 _FIRST_EPSILON = 0.3
-"""The part of the picks that explore, at first; each exploration makes it smaller, down to the last."""
+"""The share of picks that explore at first. Each exploration reduces it, down to ``_LAST_EPSILON``."""
 _EPSILON_DECAY = 0.9
 _LAST_EPSILON = 0.01
 _HALF_LIFE = 60.0
-"""Seconds after which an answer time counts half."""
+"""Seconds after which an answer time counts half as much."""
 _FASTEST = 1e-4
-"""Seconds: no answer counts as faster, so that a weight stays finite."""
+"""Seconds: a faster answer counts as this, so that weights stay finite."""
 
 
 class Host(Protocol):
-    """What a decision depends on."""
+    """A host, as the choice depends on it."""
 
     @property
     def outstanding(self) -> int:
-        """How many messages wait for its answer."""
+        """The number of messages that wait for its answer."""
         ...
 
     @property
     def outstanding_bytes(self) -> int:
-        """Their bytes."""
+        """The bytes of those messages."""
         ...
 
     def has_room(self, count: int, size: int) -> bool:
@@ -50,9 +50,9 @@ HostT = TypeVar("HostT", bound=Host)
 
 
 class RoundRobin(Generic[HostT]):
-    """Each in turn.
+    """Picks each host in turn.
 
-    :cvar tracks: whether `succeeded` wants to be told
+    :cvar tracks: whether `succeeded` has to be called
     """
 
     tracks: ClassVar[bool] = False
@@ -61,18 +61,18 @@ class RoundRobin(Generic[HostT]):
         self._turn = 0
 
     def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:  # noqa: ARG002
-        """The host for ``count`` messages of ``size`` bytes; None while those it may be have no room.
+        """The host for ``count`` messages of ``size`` bytes; None if no eligible host has room.
 
-        :param hosts: that are connected; 1 or more
+        :param hosts: the connected hosts, 1 or more
         """
         return self._in_turn(hosts, count, size)
 
     def failed(self, host: HostT, now: float) -> float | None:  # noqa: ARG002
-        """Note that a host was lost or did not do what it was asked; the seconds it is left out now."""
+        """Note that a host was lost or refused a publish; return the seconds for which it is left out."""
         return None
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:
-        """Note that a host took a publish, and how long that took."""
+        """Note that a host took a publish, and how many seconds that took."""
 
     def _in_turn(self, hosts: Sequence[HostT], count: int, size: int) -> HostT | None:
         number = len(hosts)
@@ -85,7 +85,7 @@ class RoundRobin(Generic[HostT]):
 
 
 class LeastOutstanding(RoundRobin[HostT]):
-    """The one with the fewest messages on their way, then the fewest bytes; among equals in turn."""
+    """Picks the host with the fewest outstanding messages, then bytes; equal hosts in turn."""
 
     def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:  # noqa: ARG002
         """As `RoundRobin.pick`."""
@@ -99,9 +99,9 @@ class LeastOutstanding(RoundRobin[HostT]):
 
 
 class _Health:
-    """What is known of one host.
+    """The health of one host.
 
-    :ivar delay: for how long it was left out last; 0 while it is healthy
+    :ivar delay: the seconds for which it was last left out; 0 while it is healthy
     :ivar retry_at: when it may be tried again
     """
 
@@ -119,7 +119,7 @@ class _Health:
         self.retry_at = now + self.delay
 
     def measure(self, seconds: float, now: float) -> None:
-        """Count an answer time; older ones count less."""
+        """Count an answer time; older ones count less than newer ones."""
         kept = 0.5 ** ((now - self.measured_at) / _HALF_LIFE)
         self.answers = self.answers * kept + 1
         self.seconds = self.seconds * kept + max(seconds, _FASTEST)
@@ -127,12 +127,12 @@ class _Health:
 
 
 class FailingHosts(RoundRobin[HostT]):
-    """In turn, but a host that failed is left out for a growing time, then tried with one publish.
+    """Picks hosts in turn. A host that failed is left out for a growing time, then tried with one publish.
 
-    When all are left out, the one that is due first is taken.
+    When all hosts are left out, the one that is to be tried first is picked.
 
-    :param first_delay: seconds after a first failure, doubled with each further one
-    :param longest_delay: bound of that
+    :param first_delay: seconds to leave a host out after its first failure; doubled with each further one
+    :param longest_delay: the most seconds to leave a host out
     """
 
     tracks: ClassVar[bool] = True
@@ -151,12 +151,12 @@ class FailingHosts(RoundRobin[HostT]):
             return first if first.has_room(count, size) else None
         host = self._among(usable, count, size)
         if host is not None and (health := self._of(host)).delay:
-            # One publish tells whether it works again; until its answer is there, the others go elsewhere.
+            # One publish shows whether it works again. Until it is answered, other publishes go elsewhere.
             health.fail(self._first_delay, self._longest_delay, now)
         return host
 
     def failed(self, host: HostT, now: float) -> float | None:
-        """As `RoundRobin.failed`: what fails while it is left out anyway changes nothing."""
+        """As `RoundRobin.failed`. A failure while the host is left out changes nothing."""
         health = self._of(host)
         if health.retry_at > now:
             return None
@@ -164,7 +164,7 @@ class FailingHosts(RoundRobin[HostT]):
         return health.delay
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:  # noqa: ARG002
-        """As `RoundRobin.succeeded`: it is healthy again."""
+        """As `RoundRobin.succeeded`. The host is healthy again."""
         health = self._of(host)
         health.delay = health.retry_at = 0.0
 
@@ -179,7 +179,7 @@ class FailingHosts(RoundRobin[HostT]):
 
 
 class EpsilonGreedy(FailingHosts[HostT]):
-    """Mostly hosts that answer fast, in proportion; at times any in turn, to learn of them. Else as its base.
+    """Mostly picks hosts in proportion to their speed, and now and then any in turn, to measure it.
 
     :param rng: the random source
     """
@@ -195,7 +195,7 @@ class EpsilonGreedy(FailingHosts[HostT]):
         self._epsilon = _FIRST_EPSILON
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:
-        """As `RoundRobin.succeeded`: it is healthy, and this fast."""
+        """As `RoundRobin.succeeded`. The answer time counts towards its speed."""
         super().succeeded(host, seconds, now)
         self._of(host).measure(seconds, now)
 

@@ -1,12 +1,14 @@
 """How the max_in_flight budget is spread over connections as RDY counts.
 
-With enough budget, evenly, the remainder handed out one each; and where that is wanted, what idle
-connections would not use is lent to the busy ones, while each idle one keeps a probing RDY of 1. With fewer
-places than connections, some get RDY 1 and take turns: a place is passed on when its connection was idle for
-long, or has held it for long, to the one that has waited longest (building client libraries, "RDY State").
+A budget of at least one for each connection is spread evenly, and the remainder is handed out one by one.
+With ``lend_after``, idle connections lend their share to busy ones, and each keeps a probing RDY of 1.
 
-A plan lowers first and raises after. What is lowered makes no room yet: nsqd goes by the old count until it
-has handled the new one, and messages that are in flight stay so. The next plans, when that is over, raise.
+When connections outnumber the budget, some have RDY 1 and the others RDY 0, and they take turns (building
+client libraries, "RDY State"). A connection that was idle for long, or had its turn for long, passes the turn
+on to the connection that has waited longest.
+
+A plan lowers first and raises after. A lowered count frees no room yet: nsqd goes by the old count until it
+has handled the new one, and messages in flight stay in flight. Later plans raise the counts of others.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 class ConnectionRdy(Generic[KeyT]):
     """One connection, as the distribution sees it.
 
-    :param key: comes back with its new RDY count
-    :param rdy: the count it has now
-    :param max_rdy_count: the most that its nsqd allows
-    :param turn_changed_at: when its count last became 0, or last became more than 0
+    :param key: identifies the connection in the result
+    :param rdy: its present RDY count
+    :param max_rdy_count: the highest RDY count that its nsqd allows
+    :param turn_changed_at: when its RDY count last changed to or from 0
     :param last_message_at: when it last brought a message
-    :param in_flight: messages of it that are not answered
-    :param outstanding: for how many there must be room because of higher counts before, see `Outstanding`
+    :param in_flight: the number of its unanswered messages
+    :param outstanding: messages that nsqd may have unanswered under former RDY counts, see `Outstanding`
     """
 
     key: KeyT
@@ -49,11 +51,10 @@ class ConnectionRdy(Generic[KeyT]):
 class RdyPolicy:
     """The times that decide, in seconds.
 
-    :param idle_timeout: without a message, after which a connection that is short of places passes its turn
-        on
-    :param turn_timeout: after which it does so in any case
-    :param lend_after: without a message, after which a connection lends its share to busy ones; None lends
-        nothing
+    :param idle_timeout: the time without a message after which a connection passes its turn on
+    :param turn_timeout: the time after which it does so in any case
+    :param lend_after: the time without a message after which a connection lends its share to busy ones; None
+        to lend nothing
     """
 
     idle_timeout: float
@@ -68,17 +69,17 @@ def plan(
     rng: random.Random,
     policy: RdyPolicy,
 ) -> tuple[dict[KeyT, int], dict[KeyT, int]]:
-    """The RDY counts to lower, then those to raise, for now.
+    """The RDY counts to lower and, after that, the ones to raise.
 
-    A raise may be smaller than `distribute` wants, while others take the room; the next plan goes on from
-    there. Who has nothing is served before who wants more.
+    A count is raised by less than `distribute` wants while others still take the room; the next plan raises
+    it further. Connections at RDY 0 get one slot before any other connection is raised.
     """
     targets = distribute(connections, budget, now, rng, policy)
     lowered = {c.key: targets[c.key] for c in connections if targets[c.key] < c.rdy}
     needed = {c.key: max(c.rdy, c.in_flight, c.outstanding) for c in connections}
     free = max(budget - sum(needed.values()), 0)
     wanting = [c for c in connections if targets[c.key] > c.rdy]
-    wanting.sort(key=lambda c: c.turn_changed_at)  # among newcomers, who has waited longest
+    wanting.sort(key=lambda c: c.turn_changed_at)  # among newcomers, the longest waiting goes first
     granted = dict.fromkeys((c.key for c in wanting), 0)
     newcomers = [c for c in wanting if not c.rdy]
     for share in (dict.fromkeys((c.key for c in newcomers), 1), targets):
@@ -114,13 +115,13 @@ def _lending(
     for c in connections:
         (busy if c.in_flight or now - c.last_message_at < lend_after else idle).append(c)
     counts = _evenly(busy, budget - len(idle))
-    # What the busy ones cannot take, for their max_rdy_count, stays with the idle ones.
+    # The idle ones keep what the busy ones cannot take because of their max_rdy_count.
     return counts | _evenly(idle, budget - sum(counts.values()))
 
 
 def _evenly(connections: Sequence[ConnectionRdy[KeyT]], budget: int) -> dict[KeyT, int]:
     counts: dict[KeyT, int] = {}
-    # Those with the lowest bound first: what they cannot take goes to the others.
+    # The connections with the lowest max_rdy_count go first, and leave what they cannot take to the others.
     by_bound = sorted(connections, key=lambda connection: connection.max_rdy_count)
     for place, connection in enumerate(by_bound):
         share = -(-budget // (len(by_bound) - place))
@@ -148,9 +149,9 @@ def _in_turns(
     for connection in holders[:budget]:
         counts[connection.key] = 1
     waiting = [connection for connection in connections if not counts[connection.key]]
-    rng.shuffle(waiting)  # decides among those that have waited equally long
-    # Whoever has just passed its turn on waits from now, however long ago that turn began. While its place is
-    # still held for what may be on its way, nobody else passes one on for it.
+    rng.shuffle(waiting)  # for those that have waited equally long
+    # A connection that has just passed its turn on waits from now, however long ago its turn began. As long
+    # as its slot is kept for messages on their way, no other connection gives up a turn in its place.
     waiting.sort(key=lambda c: (now if c.rdy > 0 or c.outstanding > 0 else c.turn_changed_at, c.rdy == 0))
     for connection in waiting[: budget - len(holders[:budget])]:
         counts[connection.key] = 1

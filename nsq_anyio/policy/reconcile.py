@@ -1,7 +1,7 @@
-"""Which nsqds a consumer should be connected to, from what the nsqlookupds said last.
+"""Decides which nsqds a consumer should be connected to, from the last answers of the nsqlookupds.
 
 nsqlookupds do not coordinate, so the union of their answers counts (building client libraries,
-"Discovery"). One that fails keeps its last answer: its outage must not disconnect anybody.
+"Discovery"). The last answer of an nsqlookupd that fails stays in force: its outage disconnects no consumer.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Directory(Generic[AddressT]):
         self._absent: dict[AddressT, int] = {}
 
     def answered(self, nsqlookupd: str, nsqds: Iterable[AddressT]) -> None:
-        """Note what an nsqlookupd says now; nothing when it does not know the topic."""
+        """Note the answer of an nsqlookupd: no ``nsqds`` if it does not know the topic."""
         self._answers[nsqlookupd] = tuple(nsqds)
 
     def wanted(self) -> list[AddressT]:
-        """The union of all answers, without repetition, in a stable order."""
+        """The union of all answers, without repetition and in a stable order."""
         return list(dict.fromkeys(nsqd for answer in self._answers.values() for nsqd in answer))
 
     def vanished(self, live: Collection[AddressT], polls: int) -> list[AddressT]:
-        """Note that a poll is over; those of ``live`` that were not listed in ``polls`` polls in a row."""
+        """Note the end of a poll; return those of ``live`` that ``polls`` polls in a row did not list."""
         wanted = set(self.wanted())
         self._absent = {nsqd: self._absent.get(nsqd, 0) + 1 for nsqd in live if nsqd not in wanted}
         return [nsqd for nsqd, absent in self._absent.items() if absent >= polls]
 
     def missing(self, live: Collection[AddressT]) -> list[AddressT]:
-        """The wanted ones that are not in ``live``."""
+        """The nsqds of `wanted` that are not in ``live``."""
         return [nsqd for nsqd in self.wanted() if nsqd not in live]

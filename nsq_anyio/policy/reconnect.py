@@ -1,4 +1,4 @@
-"""How long to wait before an nsqd is dialled again."""
+"""How long to wait before dialling an nsqd again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 __all__ = ["ReconnectDelay"]
 
 _HEALTHY_SPELL = 30.0
-"""Seconds that a connection must have lasted for the delay to start anew: flapping does not reset it."""
+"""Seconds that a connection must last to reset the delay, so that a flapping one does not."""
 
 
 class ReconnectDelay:
-    """Doubles with each failure up to a maximum; each delay is spread by up to half of itself.
+    """A delay that doubles with each failure up to a maximum. Each one is shortened at random by up to half.
 
     :param initial: the first delay in seconds
     :param maximum: the bound in seconds
@@ -26,7 +26,7 @@ class ReconnectDelay:
         self._next = initial
 
     def after(self, lasted: float, rng: random.Random) -> float:
-        """The delay after a connection that lasted ``lasted`` seconds, 0 when none came about."""
+        """The delay after a connection of ``lasted`` seconds; 0 for an attempt that failed."""
         if lasted >= _HEALTHY_SPELL:
             self._next = self._initial
         delay = self._next

@@ -1,4 +1,4 @@
-"""How long a failed message waits."""
+"""How long to wait before nsqd delivers a failed message again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["requeue_delay"]
 
 
 def requeue_delay(attempts: int, *, base: float, maximum: float) -> float:
-    """Seconds until a message that has failed ``attempts`` times is offered again.
+    """The seconds before a message that has failed ``attempts`` times is delivered again.
 
-    A multiple of the attempts (building client libraries, "Message Handling"), bounded by ``maximum``.
+    ``base`` times the attempts (building client libraries, "Message Handling"), at most ``maximum``.
     """
     return min(base * max(attempts, 1), maximum)

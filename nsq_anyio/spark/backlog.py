@@ -111,9 +111,9 @@ class Backlog:
         while True:
             await anyio.sleep(self._patience)
             # With what has not been taken yet: it comes after the chunks that are held.
-            subscriptions = {message.delivery.subscription for held in self._held for message in held[:1]}
-            for subscription in subscriptions:
-                touch_all(list(subscription.in_flight.values()), self._msg_timeout - self._patience)
+            delegates = {message.delivery.delegate for held in self._held for message in held[:1]}
+            for delegate in delegates:
+                touch_all(delegate.unanswered(), self._msg_timeout - self._patience)
 
     def _bound_in_flight(self) -> None:
         """Let nsqd push no more than is left of the plan, and about as many bytes."""

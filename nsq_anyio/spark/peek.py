@@ -50,7 +50,7 @@ async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]
 
 def _check_held(message: Message) -> None:
     delivery = message.delivery
-    if delivery.subscription.holds(message) and delivery.deadline > anyio.current_time():
+    if delivery.delegate.holds(message) and delivery.deadline > anyio.current_time():
         return
     if delivery.hard_deadline <= anyio.current_time():
         raise PeekTooLong(

@@ -29,8 +29,8 @@ def backing_off(step: float = STEP, **changes: Any) -> nsq.ConsumerOptions:
     return nsq.ConsumerOptions(**options | changes)
 
 
-def depths(events: Events) -> list[int]:
-    return [event.depth for event in events.of(BackoffStarted)]
+def levels(events: Events) -> list[int]:
+    return [event.backoff_level for event in events.of(BackoffStarted)]
 
 
 async def failure(consumer: nsq.Consumer, peer: FakeConnection) -> None:
@@ -74,7 +74,7 @@ async def test_a_failure_stops_all_connections_and_then_exactly_one_is_probed() 
         await settled(peers, 0, 0, 1)
         assert consumer.statistics().received == received
     (started,) = events.of(BackoffStarted)
-    assert started.depth == 1
+    assert started.backoff_level == 1
     assert started.seconds == pytest.approx(0.15)
 
 
@@ -104,7 +104,7 @@ async def test_each_failure_waits_longer_and_each_success_for_less() -> None:
             assert events.of(BackoffEnded) == []
         (await trial(consumer, peers)).finish()
         await settled(peers, 2, 2)
-        assert depths(events) == [1, 2, 3, 2, 1]
+        assert levels(events) == [1, 2, 3, 2, 1]
         seconds = [event.seconds for event in events.of(BackoffStarted)]
         assert seconds == pytest.approx([0.01, 0.02, 0.03, 0.02, 0.01])
         assert len(events.of(BackoffEnded)) == 1
@@ -121,12 +121,12 @@ async def test_only_one_result_counts_for_each_wait() -> None:
         two.requeue(0)
         three.finish()
         four.requeue(0, backoff=False)
-        assert depths(events) == [1]
+        assert levels(events) == [1]
         await until(lambda: peer.rdy == 1)  # the place that the fifth has still
         five.finish()
         await peer.saw(b"RDY 0")
         await until(lambda: peer.rdy == 5)
-        assert depths(events) == [1]
+        assert levels(events) == [1]
         assert len(events.of(BackoffEnded)) == 1
 
 
@@ -137,7 +137,7 @@ async def test_a_requeue_that_is_no_failure_starts_no_backoff() -> None:
         (await anext(consumer)).requeue(0, backoff=False)
         await until(lambda: not peer.in_flight)
         await settled([peer], 5)
-    assert depths(events) == []
+    assert levels(events) == []
 
 
 async def test_a_requeue_that_is_no_failure_waits_again_and_never_stalls() -> None:
@@ -150,7 +150,7 @@ async def test_a_requeue_that_is_no_failure_waits_again_and_never_stalls() -> No
             (await trial(consumer, peers)).requeue(0, backoff=False)
         (await trial(consumer, peers)).finish()
         await settled(peers, 2, 2)
-    assert depths(events) == [1, 1, 1, 1]
+    assert levels(events) == [1, 1, 1, 1]
 
 
 async def test_a_message_that_is_given_up_is_neither_success_nor_failure() -> None:
@@ -160,12 +160,12 @@ async def test_a_message_that_is_given_up_is_neither_success_nor_failure() -> No
             tasks.start_soon(consumer.run, always_failing)
             await peer.message(attempts=6)
             await until(lambda: events.of(GaveUp))
-            assert depths(events) == []
+            assert levels(events) == []
             await peer.message()
             await until(lambda: peer.rdy == 1)
             await peer.message(attempts=6)
             await until(lambda: len(events.of(GaveUp)) == 2)
-            assert depths(events) == [1]
+            assert levels(events) == [1]
             assert peer.rdy == 1
             assert events.of(BackoffEnded) == []
             consumer.stop()
@@ -190,7 +190,7 @@ async def test_messages_that_are_given_up_cost_no_waits() -> None:
             await peer.message(b"good")
             await until(lambda: peer.rdy == 2)
             consumer.stop()
-    assert depths(events) == [1]
+    assert levels(events) == [1]
     assert peer.lines.count(b"RDY 1") == 1
 
 
@@ -227,7 +227,7 @@ async def test_messages_go_on_when_handlers_fail_for_a_while() -> None:
                 await peer.offer(*[b"x"] * 10)
             await until(lambda: consumer.statistics().finished >= 16)
             consumer.stop()
-    assert depths(events)[0] == 1
+    assert levels(events)[0] == 1
     assert events.of(BackoffEnded)
 
 
@@ -280,7 +280,7 @@ async def test_no_maximum_is_no_backoff() -> None:
         (await anext(consumer)).requeue(0)
         await until(lambda: not peer.in_flight)
         await settled([peer], 3)
-    assert depths(events) == []
+    assert levels(events) == []
     assert peer.lines.count(b"RDY 0") == 0
 
 

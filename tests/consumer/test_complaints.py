@@ -208,11 +208,15 @@ async def test_05_messages_that_nobody_answers_stall_nothing() -> None:
 
 async def test_06_max_in_flight_holds_when_connections_outnumber_it() -> None:
     """pynsq#175, #177, #252, #9, #253, #254: each new connection gets RDY 1; in flight is not counted."""
-    watch = Watch()
+    limiter = anyio.CapacityLimiter(2)
+    watch = Watch(limiter)
     options = nsq.ConsumerOptions(
         rdy_redistribute_interval=0.003, low_rdy_idle_timeout=0.01, low_rdy_timeout=0.02
     )
-    async with consuming_from(4, max_in_flight=2, options=options, on_event=watch) as (consumer, peers):
+    async with consuming_from(4, max_in_flight=2, limiter=limiter, options=options, on_event=watch) as (
+        consumer,
+        peers,
+    ):
         watch.consumer = consumer
         for peer in peers:
             await peer.offer(*[b"x"] * 5)

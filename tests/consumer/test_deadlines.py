@@ -258,6 +258,7 @@ async def test_handlers_that_end_exactly_at_the_deadline_are_finished_or_timed_o
     async with consuming(impatient, options=SELDOM) as (consumer, peer):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: consumer.run(handler, concurrency=20))
+            await peer.saw(b"RDY 20")
             await peer.messages(*[b"x"] * 20)
             await until(lambda: consumer.statistics().received == 20 and consumer.in_flight == 0)
             ids = await peer.messages(*[b"next"] * 20)

@@ -221,8 +221,9 @@ class Watch:
     After it is lowered there may be more for a moment: messages that nsqd had sent before it knew.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limiter: anyio.CapacityLimiter | None) -> None:
         self.consumer: nsq.Consumer | None = None
+        self.limiter = limiter
         self.raised = 0
         self.peak = 0
         self.broken: list[str] = []
@@ -235,23 +236,25 @@ class Watch:
         if self.consumer is None or event.rdy < before:
             return
         self.raised += 1
-        subscriptions = list(self.consumer._supervisor.subscriptions.values())
-        unanswered = sum(max(s.rdy, len(s.in_flight)) for s in subscriptions)
+        connections = self.consumer.statistics().per_connection
+        unanswered = sum(max(c.rdy, c.in_flight) for c in connections)
         self.peak = max(self.peak, unanswered)
         limit = self.consumer.max_in_flight
         # One that holds more than its RDY count is sent nothing when that is raised.
-        sent_more = any(s.nsqd == event.nsqd and s.rdy > len(s.in_flight) for s in subscriptions)
-        if (sent_more and unanswered > limit) or sum(s.rdy for s in subscriptions) > limit:
-            self.broken.append(f"{subscriptions} exceed {limit}")
-        if sum(s.rdy for s in subscriptions) > self.consumer._limiter.borrowed_tokens:
-            self.broken.append(f"{subscriptions} exceed what was borrowed")
+        sent_more = any(c.nsqd == event.nsqd and c.rdy > c.in_flight for c in connections)
+        if (sent_more and unanswered > limit) or sum(c.rdy for c in connections) > limit:
+            self.broken.append(f"{connections} exceed {limit}")
+        if self.limiter is not None and sum(c.rdy for c in connections) > self.limiter.borrowed_tokens:
+            self.broken.append(f"{connections} exceed what was borrowed")
 
 
+@pytest.mark.parametrize("own_limiter", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-async def test_at_no_instant_more_is_asked_for_than_max_in_flight(seed: int) -> None:
+async def test_at_no_instant_more_is_asked_for_than_max_in_flight(seed: int, own_limiter: bool) -> None:
     """Under changes of max_in_flight, lost connections and messages that are answered in any order."""
     rng = random.Random(seed)
-    watch = Watch()
+    limiter = anyio.CapacityLimiter(5) if own_limiter else None
+    watch = Watch(limiter)
     options = nsq.ConsumerOptions(
         rdy_redistribute_interval=0.003,
         low_rdy_idle_timeout=0.01,
@@ -284,7 +287,7 @@ async def test_at_no_instant_more_is_asked_for_than_max_in_flight(seed: int) -> 
     async with fake_nsqds(3) as nsqds:
         addresses = [nsqd.address for nsqd in nsqds]
         async with nsq.consume(
-            "t", "c", nsqd=addresses, max_in_flight=5, options=options, on_event=watch
+            "t", "c", nsqd=addresses, max_in_flight=5, limiter=limiter, options=options, on_event=watch
         ) as consumer:
             watch.consumer = consumer
             for nsqd in nsqds:
@@ -296,7 +299,10 @@ async def test_at_no_instant_more_is_asked_for_than_max_in_flight(seed: int) -> 
                     await anyio.sleep(0.02)
                     if rng.random() < 0.4:
                         await rng.choice(nsqds).connections[-1].close()
-                    consumer.max_in_flight = rng.randrange(2, 9)
+                    limit = rng.randrange(2, 9)
+                    if limiter is not None:
+                        limiter.total_tokens = limit
+                    consumer.max_in_flight = limit
                 tasks.cancel_scope.cancel()
     assert watch.broken == []
     assert watch.raised > 5

@@ -138,9 +138,13 @@ async def test_a_loan_never_exceeds_what_nsqd_allows() -> None:
 
 async def test_loans_never_exceed_the_budget() -> None:
     """While one after the other is busy, nsqd may at no instant have more unanswered than max_in_flight."""
-    watch = Watch()
+    limiter = anyio.CapacityLimiter(8)
+    watch = Watch(limiter)
     options = nsq.ConsumerOptions(rdy_redistribute_interval=0.003, lend_after=0.01)
-    async with consuming_from(3, max_in_flight=8, options=options, on_event=watch) as (consumer, peers):
+    async with consuming_from(3, max_in_flight=8, limiter=limiter, options=options, on_event=watch) as (
+        consumer,
+        peers,
+    ):
         watch.consumer = consumer
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take_slowly, consumer)

@@ -24,9 +24,9 @@ def machine(multiplier: float = 1.0, maximum: float = 120.0) -> Backoff:
 def wait_over(backoff: Backoff) -> float:
     """Let a wait pass; how long it was, from the time 0."""
     until = backoff.until
-    assert not backoff.passed(math.nextafter(until, -math.inf))
+    assert not backoff.end_wait(math.nextafter(until, -math.inf))
     assert backoff.state is WAITING
-    assert backoff.passed(until)
+    assert backoff.end_wait(until)
     return until
 
 
@@ -38,7 +38,7 @@ def fail(backoff: Backoff) -> float:
 def test_it_starts_with_everything_allowed() -> None:
     backoff = machine()
     assert (backoff.state, backoff.level, backoff.bound(100), backoff.bound(0)) == (RUNNING, 0, 100, 0)
-    assert not backoff.passed(math.inf)
+    assert not backoff.end_wait(math.inf)
 
 
 @pytest.mark.parametrize("result", [SUCCESS, NEUTRAL])
@@ -52,9 +52,9 @@ def test_a_failure_stops_everything_and_then_allows_one() -> None:
     backoff = machine()
     assert backoff.result(FAILURE, 10.0)
     assert (backoff.state, backoff.level, backoff.until, backoff.bound(100)) == (WAITING, 1, 12.0, 0)
-    assert backoff.passed(12.0)
+    assert backoff.end_wait(12.0)
     assert (backoff.state, backoff.bound(100), backoff.bound(0)) == (PROBING, 1, 0)
-    assert not backoff.passed(13.0)
+    assert not backoff.end_wait(13.0)
 
 
 @pytest.mark.parametrize("result", Result)
@@ -255,14 +255,14 @@ class AnyBackoff(RuleBasedStateMachine):
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
         waited = self.backoff.state is WAITING and self.now >= self.backoff.until
-        assert self.backoff.passed(self.now) == waited
+        assert self.backoff.end_wait(self.now) == waited
 
     @rule()
     def succeed_until_it_runs(self) -> None:
         """As many successes as levels end it, and each wait is one that passes."""
         for _ in range(self.backoff.level):
             self.now = max(self.now, self.backoff.until)
-            self.backoff.passed(self.now)
+            self.backoff.end_wait(self.now)
             self.backoff.result(SUCCESS, self.now)
         assert self.backoff.state is RUNNING
 

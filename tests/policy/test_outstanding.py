@@ -13,26 +13,26 @@ from nsq_anyio.policy.outstanding import Outstanding
 
 def test_nothing_is_outstanding_before_a_count_was_lowered() -> None:
     outstanding = Outstanding()
-    assert outstanding.beyond(0) == 0
-    assert outstanding.due(0, 5.0) is None
-    assert not outstanding.passed(0, 5.0, 100.0)
+    assert outstanding.needed_slots(0) == 0
+    assert outstanding.settles_at(0, 5.0) is None
+    assert not outstanding.settle(0, 5.0, 100.0)
 
 
 def test_each_answer_takes_one_off() -> None:
     outstanding = Outstanding()
-    outstanding.lowered(10, answered=7, now=0.0)
-    assert [outstanding.beyond(answered) for answered in (7, 8, 16)] == [10, 9, 1]
-    assert outstanding.beyond(17) <= 0
-    assert outstanding.due(17, 0.0) is None
+    outstanding.note_lowered(10, answered=7, now=0.0)
+    assert [outstanding.needed_slots(answered) for answered in (7, 8, 16)] == [10, 9, 1]
+    assert outstanding.needed_slots(17) <= 0
+    assert outstanding.settles_at(17, 0.0) is None
 
 
 def test_the_highest_of_several_counts_is_outstanding() -> None:
     outstanding = Outstanding()
-    outstanding.lowered(10, answered=0, now=0.0)
-    outstanding.lowered(4, answered=3, now=0.0)
-    assert outstanding.beyond(3) == 7
-    outstanding.lowered(9, answered=3, now=0.0)
-    assert outstanding.beyond(3) == 9
+    outstanding.note_lowered(10, answered=0, now=0.0)
+    outstanding.note_lowered(4, answered=3, now=0.0)
+    assert outstanding.needed_slots(3) == 7
+    outstanding.note_lowered(9, answered=3, now=0.0)
+    assert outstanding.needed_slots(3) == 9
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_the_highest_of_several_counts_is_outstanding() -> None:
 )
 def test_it_is_over_when_nothing_comes_for_two_round_trips(round_trip: float, quiet: float) -> None:
     outstanding = Outstanding()
-    outstanding.measured(round_trip)
-    outstanding.lowered(10, answered=0, now=100.0)
-    assert outstanding.due(0, 90.0) == pytest.approx(100 + quiet)
-    assert outstanding.due(0, 101.0) == pytest.approx(101 + quiet)  # something came since then
-    assert not outstanding.passed(0, 101.0, 101 + quiet - 0.01)
-    assert outstanding.passed(0, 101.0, 101 + quiet + 0.01)
-    assert outstanding.beyond(0) == 0
-    assert not outstanding.passed(0, 101.0, 200.0)  # told once
+    outstanding.note_round_trip(round_trip)
+    outstanding.note_lowered(10, answered=0, now=100.0)
+    assert outstanding.settles_at(0, 90.0) == pytest.approx(100 + quiet)
+    assert outstanding.settles_at(0, 101.0) == pytest.approx(101 + quiet)  # something came since then
+    assert not outstanding.settle(0, 101.0, 101 + quiet - 0.01)
+    assert outstanding.settle(0, 101.0, 101 + quiet + 0.01)
+    assert outstanding.needed_slots(0) == 0
+    assert not outstanding.settle(0, 101.0, 200.0)  # told once
 
 
 class LateNsqd(RuleBasedStateMachine):
@@ -67,7 +67,7 @@ class LateNsqd(RuleBasedStateMachine):
     @rule(rdy=st.integers(0, 12))
     def set_rdy(self, rdy: int) -> None:
         if rdy < self.rdy:
-            self.outstanding.lowered(self.rdy, self.answered, 0.0)
+            self.outstanding.note_lowered(self.rdy, self.answered, 0.0)
         self.rdy = rdy
         self.to_nsqd.append(rdy)
 
@@ -106,11 +106,11 @@ class LateNsqd(RuleBasedStateMachine):
     @precondition(lambda self: not self.to_nsqd and not self.on_the_way)
     @rule()
     def be_quiet(self) -> None:
-        self.outstanding.passed(self.answered, 0.0, 1000.0)
+        self.outstanding.settle(self.answered, 0.0, 1000.0)
 
     @invariant()
     def there_is_room_for_what_may_come(self) -> None:
-        room = max(self.rdy, self.in_flight, self.outstanding.beyond(self.answered))
+        room = max(self.rdy, self.in_flight, self.outstanding.needed_slots(self.answered))
         assert self.in_flight + self.on_the_way <= room
 
 

@@ -1,4 +1,4 @@
-"""Slows a consumer down while its handlers fail: the backoff machine, with a clock and events."""
+"""Slows a consumer down while its handlers fail: gives the state machine of backoff a clock and events."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ..events import BackoffEnded, BackoffStarted, Emitter
 from ..options import ConsumerOptions
 from ..policy.backoff import Backoff, BackoffState, Result, Strategy, exponential, full_jitter
 
-__all__ = ["Throttle"]
+__all__ = ["BackoffController"]
 
 
-class Throttle:
+class BackoffController:
     """One consumer's backoff, over all of its connections.
 
-    :param look_again: called when what may be received has changed
-    :param fail: called with the error that ends the consumer, for a strategy that makes no sense
+    :param lower: called when a wait begins: nothing may be received until it is over
+    :param redistribute: called when more may be received than before
+    :param fail: called with the error that ends the consumer when ``backoff_strategy`` fails
     """
 
     def __init__(
@@ -27,12 +28,15 @@ class Throttle:
         options: ConsumerOptions,
         rng: random.Random,
         emit: Emitter,
-        look_again: Callable[[], None],
+        *,
+        lower: Callable[[], None],
+        redistribute: Callable[[], None],
         fail: Callable[[Exception], None],
     ) -> None:
         self._backoff = Backoff(_strategy(options, rng), options.max_backoff_duration)
         self._emit = emit
-        self._look_again = look_again
+        self._lower = lower
+        self._redistribute = redistribute
         self._fail = fail
         self._waiting = anyio.Event()
         self._stopped = False
@@ -44,7 +48,7 @@ class Throttle:
 
     @property
     def level(self) -> int:
-        """How deep in backoff, 0 while not."""
+        """The level of backoff, 0 while not in backoff."""
         return self._backoff.level
 
     def bound(self, budget: int) -> int:
@@ -52,14 +56,14 @@ class Throttle:
         return self._backoff.bound(budget)
 
     def result(self, result: Result) -> None:
-        """Take into account how the processing of a message ended."""
+        """Take the result of processing one message into account."""
         if self._stopped:
             return
         now = anyio.current_time()
         try:
             changed = self._backoff.result(result, now)
         except InvalidOption as error:
-            # Raised here it would hit whoever gave the result: a handler, or the reader.
+            # Raised here, the error would hit whoever reports the result: a handler, or the reader.
             self._stopped = True
             self._fail(error)
             return
@@ -68,9 +72,10 @@ class Throttle:
         if self._backoff.state is BackoffState.WAITING:
             self._emit(BackoffStarted(self._backoff.level, self._backoff.until - now))
             self._waiting.set()
+            self._lower()
         else:
             self._emit(BackoffEnded())
-        self._look_again()
+            self._redistribute()
 
     async def run(self) -> None:
         """End the waits, until cancelled."""
@@ -78,13 +83,13 @@ class Throttle:
             await self._waiting.wait()
             self._waiting = anyio.Event()
             await anyio.sleep_until(self._backoff.until)
-            # While waiting no result counts, so no other wait can have begun. The clock is not asked again:
-            # uvloop's timers count milliseconds and may be early, and nothing would end the wait later.
-            self._backoff.passed(self._backoff.until)
-            self._look_again()
+            # No result counts during a wait, so no other wait can have begun. The clock is not read again:
+            # uvloop's timers count milliseconds and may fire early, and then nothing would end the wait.
+            self._backoff.end_wait(self._backoff.until)
+            self._redistribute()
 
     def stop(self) -> None:
-        """Let results not count any more: no more messages are wanted."""
+        """Ignore all later results: the consumer is stopping."""
         self._stopped = True
 
 
