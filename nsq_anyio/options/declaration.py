@@ -54,18 +54,22 @@ def declarations(options: type) -> Iterator[Declared]:
         yield Declared(each.name, option, each.default)
 
 
-@cache
-def declared(options: type[Any]) -> Mapping[str, Option]:
+def declared(options: type[object]) -> Mapping[str, Option]:
     """Return the options of a class by their names."""
+    return _declared(cast("Any", options))
+
+
+@cache
+def _declared(options: Any) -> Mapping[str, Option]:
     return {each.name: each.option for each in declarations(options)}
 
 
-def check(options: Any) -> None:
+def check(options: object) -> None:
     """Check each option by itself; for ``__post_init__``.
 
     :raises InvalidOption: for the first that is not valid
     """
-    for name, option in declared(cast("Any", type(options))).items():
+    for name, option in declared(type(options)).items():
         option.check(name, getattr(options, name))
 
 

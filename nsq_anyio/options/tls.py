@@ -9,10 +9,14 @@ from ..errors import InvalidOption
 from .declaration import check, documented
 from .kinds import Choice, Flag, Option, Text, Value
 
-__all__ = ["TLS", "TLSOptions", "TLSVersion"]
+__all__ = ["TLS", "MinimumVersion", "TLSOptions", "TLSVersion"]
 
 TLSVersion: TypeAlias = Literal["TLSv1.2", "TLSv1.3"]
 """What is spoken."""
+
+
+class MinimumVersion(Choice):
+    """A version of TLS; command lines may write it as go-nsq does."""
 
 
 def _is_path(value: object) -> bool:
@@ -75,7 +79,9 @@ class TLSOptions:
     ] = field(default=None, repr=False)
     minimum_version: Annotated[
         TLSVersion,
-        Choice("the oldest version of TLS to speak", choices=get_args(TLSVersion), go="tls_min_version"),
+        MinimumVersion(
+            "the oldest version of TLS to speak", choices=get_args(TLSVersion), go="tls_min_version"
+        ),
     ] = "TLSv1.2"
     server_hostname: Annotated[
         str | None,
