@@ -72,7 +72,9 @@ class ConnectionOptions:
             identify=Identify(always=True),
         ),
     ] = field(default_factory=default_user_agent)
-    dial_timeout: Annotated[float, Seconds("the time to open the transport", low=0.001, go=SAME)] = 5.0
+    dial_timeout: Annotated[
+        float, Seconds("the time to open the transport", low=0.001, go=SAME, spark="connectTimeout")
+    ] = 5.0
     handshake_timeout: Annotated[
         float, Seconds("the time from the open transport to the end of the handshake, and for SUB", low=0.001)
     ] = 10.0
@@ -104,6 +106,7 @@ class ConnectionOptions:
             unit="percent",
             go=SAME,
             identify=Identify(),
+            spark="",
         ),
     ] = 0
     output_buffer_size: Annotated[
@@ -138,6 +141,7 @@ class ConnectionOptions:
             special=(None,),
             go=SAME,
             identify=Identify(),
+            spark="msgTimeout",
         ),
     ] = None
     max_frame_size: Annotated[
@@ -158,10 +162,17 @@ class ConnectionOptions:
             "whether to ask nsqd for snappy; one that declines sends uncompressed",
             go=SAME,
             identify=Identify(),
+            spark="compression",
         ),
     ] = False
     deflate: Annotated[
-        bool, Flag("whether to ask nsqd for deflate; not together with snappy", go=SAME, identify=Identify())
+        bool,
+        Flag(
+            "whether to ask nsqd for deflate; not together with snappy",
+            go=SAME,
+            identify=Identify(),
+            spark="compression",
+        ),
     ] = False
     deflate_level: Annotated[
         int,
@@ -202,6 +213,7 @@ class ConnectionOptions:
             "unix socket",
             valid=_is_dialer,
             use="an async function of an address",
+            spark="",
         ),
     ] = None
 

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 SAME = "="
-"""The option's own name, where go-nsq or IDENTIFY have the same."""
+"""The option's own name, where go-nsq or IDENTIFY have the same; for Spark, that name in camelCase."""
 
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
         go: str
         identify: Identify
+        spark: str
         default: str
 
 
@@ -67,20 +68,33 @@ class Option:
     :param help: what it is, for the docstring and the reference
     :param go: go-nsq's name for it; empty if go-nsq has none
     :param identify: for an option that nsqd is told
+    :param spark: what Spark has for it; ``SAME`` if it takes the option as it is, empty if it has nothing
     :param default: what the default is, in words, where the value does not say so
     """
 
     def __init__(
-        self, help: str, *, go: str = "", identify: Identify | None = None, default: str = ""
+        self,
+        help: str,
+        *,
+        go: str = "",
+        identify: Identify | None = None,
+        spark: str = SAME,
+        default: str = "",
     ) -> None:
         self.help = help
         self.go = go
         self.identify = identify
+        self.spark = spark
         self.default = default
 
     def go_name(self, name: str) -> str:
         """What go-nsq calls the option with that name; empty if it has none."""
         return name if self.go == SAME else self.go
+
+    def spark_name(self, name: str) -> str:
+        """What Spark calls the option with that name; empty if it has none."""
+        first, *others = name.split("_")
+        return first + "".join(map(str.capitalize, others)) if self.spark == SAME else self.spark
 
     @property
     def allowed(self) -> str:

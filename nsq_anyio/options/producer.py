@@ -42,7 +42,8 @@ class ProducerOptions:
         bool,
         Flag(
             "whether `publish` calls to one topic that wait at the same time travel as one MPUB, each with "
-            "its own outcome"
+            "its own outcome",
+            spark="",
         ),
     ] = False
     linger: Annotated[
@@ -51,13 +52,17 @@ class ProducerOptions:
             "how long a publish waits for others with ``coalesce``; 0 joins those that are waiting already",
             low=0,
             high=60,
+            spark="",
         ),
     ] = 0.0
     max_batch_messages: Annotated[
-        int, Integer("the most messages that ``coalesce`` sends together", low=1, unit="messages")
+        int,
+        Integer(
+            "the most messages that ``coalesce`` sends together", low=1, unit="messages", spark="batchRows"
+        ),
     ] = 500
     max_batch_bytes: Annotated[
-        int, Integer("the most that their bodies have in sum", low=1, unit="bytes")
+        int, Integer("the most that their bodies have in sum", low=1, unit="bytes", spark="batchBytes")
     ] = 1024 * 1024
     connect_timeout: Annotated[
         float, Seconds("how long a publish waits for a connection before `NotSent`", low=0)
@@ -81,6 +86,7 @@ class ProducerOptions:
             "the most messages that wait for the answer of one nsqd; others wait for room",
             low=1,
             unit="messages",
+            spark="maxInFlight",
         ),
     ] = 10_000
     max_outstanding_bytes: Annotated[

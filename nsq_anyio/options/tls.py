@@ -106,6 +106,7 @@ class TLSOptions:
             "a finished context in place of all other TLS options but ``server_hostname``",
             valid=_is_context,
             use="an ssl.SSLContext",
+            spark="",
         ),
     ] = None
 

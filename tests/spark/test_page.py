@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from nsq_anyio.spark.access import ACCESS_OPTIONS
-from nsq_anyio.spark.option_texts import Option
+from nsq_anyio.spark.option_texts import TextOption
 from nsq_anyio.spark.options import _READ_OPTIONS, _WRITE_OPTIONS, ReadOptions, WriteOptions
 
 from .nsqds import ROOT
@@ -41,7 +41,7 @@ def documented(heading: str) -> dict[str, str]:
     return found
 
 
-SECTIONS: dict[str, tuple[tuple[Option, ...], type[ReadOptions | WriteOptions]]] = {
+SECTIONS: dict[str, tuple[tuple[TextOption, ...], type[ReadOptions | WriteOptions]]] = {
     "### Servers, for reading and writing": (ACCESS_OPTIONS, ReadOptions),
     "### Reading": (tuple(option for option in _READ_OPTIONS if option not in ACCESS_OPTIONS), ReadOptions),
     "### Writing": (tuple(option for option in _WRITE_OPTIONS if option not in ACCESS_OPTIONS), WriteOptions),
