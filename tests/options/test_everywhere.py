@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.embedded import NsqdOptions, NsqlookupdOptions
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 from nsq_anyio.options.declaration import declarations, declared
@@ -34,10 +35,12 @@ IDENTIFY = {
     *("topology_region", "topology_zone"),
 }
 
+SERVERS: list[Any] = [NsqdOptions, NsqlookupdOptions]
+
 each_class = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options.__name__)
 
 
-@each_class
+@pytest.mark.parametrize("options", [*OPTIONS, *SERVERS], ids=lambda options: options.__name__)
 def test_every_field_declares_an_option_that_its_default_satisfies(options: Any) -> None:
     made = options()
     assert [each.name for each in declarations(options)] == [
@@ -56,7 +59,7 @@ def test_every_option_is_checked(options: Any) -> None:
             options(**{name: [option]})
 
 
-@each_class
+@pytest.mark.parametrize("options", [*OPTIONS, *SERVERS], ids=lambda options: options.__name__)
 def test_every_option_has_a_line_in_the_docstring_with_its_range_and_default(options: Any) -> None:
     lines: dict[str, str] = dict(re.findall(r"^    :param (\w+): (.*)$", options.__doc__, re.MULTILINE))
     assert list(lines) == list(declared(options))
