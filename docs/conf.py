@@ -1,4 +1,8 @@
+import sys
 from importlib.metadata import version as _version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # for option_tables
 
 project = "nsq-anyio"
 author = "The nsq-anyio authors"
@@ -7,6 +11,7 @@ release = version = _version("nsq-anyio")
 
 extensions = [
     "myst_parser",
+    "option_tables",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Collection
 
 from .errors import InvalidOption
 
-__all__ = ["check_flag", "check_integer", "check_seconds"]
+__all__ = ["check_flag", "check_integer", "check_seconds", "is_integer", "is_number", "range_text"]
 
 
 def check_flag(option: str, value: bool) -> None:
@@ -25,15 +26,10 @@ def check_seconds(
     special: tuple[float | None, ...] = (),
 ) -> None:
     """Refuse a duration outside ``low..high`` seconds, unless it is one of the ``special`` values."""
-    if value in special:
-        return
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not low <= value <= high
-        or value > sys.float_info.max  # infinity, or an integer that no timer could take
-    ):
-        raise InvalidOption(f"{option}={value!r} is not valid: use {_range(low, high, special)} (seconds)")
+    if not is_number(value, low, high, special):
+        raise InvalidOption(
+            f"{option}={value!r} is not valid: use {range_text(low, high, special)} (seconds)"
+        )
 
 
 def check_integer(
@@ -45,17 +41,34 @@ def check_integer(
     special: tuple[int | None, ...] = (),
 ) -> None:
     """Refuse an integer outside ``low..high``, unless it is one of the ``special`` values."""
-    if value is None and None in special:
-        return
+    if not is_integer(value, low, high, special):
+        raise InvalidOption(f"{option}={value!r} is not valid: use {range_text(low, high, special)}")
+
+
+def is_number(value: object, low: float, high: float, special: Collection[float | None] = ()) -> bool:
+    """Whether it is a number from ``low`` to ``high``, or one of the ``special`` values."""
+    if value in special:
+        return True
+    # Neither infinity nor an integer that no timer could take.
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and low <= value <= high
+        and value <= sys.float_info.max
+    )
+
+
+def is_integer(value: object, low: float, high: float, special: Collection[float | None] = ()) -> bool:
+    """Whether it is an integer from ``low`` to ``high``, or one of the ``special`` values."""
+    if value is None:
+        return None in special
     # -1.0 equals the special -1, but would reach nsqd as "-1.0", which is no integer in its JSON.
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not (value in special or low <= value <= high)
-    ):
-        raise InvalidOption(f"{option}={value!r} is not valid: use {_range(low, high, special)}")
+    return (
+        isinstance(value, int) and not isinstance(value, bool) and (value in special or low <= value <= high)
+    )
 
 
-def _range(low: float, high: float, special: tuple[float | None, ...]) -> str:
+def range_text(low: float, high: float, special: Collection[float | None] = ()) -> str:
+    """What is allowed, such as ``1 or more or -1``."""
     bounds = f"{low} or more" if math.isinf(high) else f"{low} to {high}"
     return " or ".join([bounds, *(str(value) for value in special)])

@@ -32,6 +32,14 @@ class Seconds(NamedTuple):
     special: tuple[float | None, ...] = ()
 
 
+class Ratio(NamedTuple):
+    """The documented range of a part of something."""
+
+    low: float
+    high: float
+    special: tuple[float | None, ...] = ()
+
+
 class Integer(NamedTuple):
     """The documented range of a number."""
 
@@ -40,7 +48,7 @@ class Integer(NamedTuple):
     special: tuple[int | None, ...] = ()
 
 
-RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
+RANGES: dict[OptionsType, dict[str, Seconds | Ratio | Integer]] = {
     ConnectionOptions: {
         "dial_timeout": Seconds(0.001),
         "handshake_timeout": Seconds(0.001),
@@ -55,7 +63,7 @@ RANGES: dict[OptionsType, dict[str, Seconds | Integer]] = {
     },
     ConsumerOptions: {
         "lookupd_poll_interval": Seconds(0.01),
-        "lookupd_poll_jitter": Seconds(0, 1),
+        "lookupd_poll_jitter": Ratio(0, 1),
         "lookupd_poll_timeout": Seconds(0.001),
         "reconnect_delay": Seconds(0.001, 60),  # at most the default of max_reconnect_delay
         "max_reconnect_delay": Seconds(0.5),  # at least the default of reconnect_delay
@@ -113,7 +121,7 @@ CHOICES: dict[str, tuple[OptionsType, list[Any], str]] = {
     "mode": (
         ProducerOptions,
         ["round_robin", "least_outstanding", "hostpool", "epsilon_greedy"],
-        "use 'round_robin', 'least_outstanding', 'hostpool', 'epsilon_greedy'",
+        "use 'round_robin', 'least_outstanding', 'hostpool' or 'epsilon_greedy'",
     ),
     "minimum_version": (TLSOptions, ["TLSv1.2", "TLSv1.3"], "use 'TLSv1.2' or 'TLSv1.3'"),
     "tls": (
@@ -165,16 +173,16 @@ def test_options_cannot_change(kind: OptionsType) -> None:
 
 
 @each_option
-def test_bounds_are_taken(kind: OptionsType, name: str, allowed: Seconds | Integer) -> None:
+def test_bounds_are_taken(kind: OptionsType, name: str, allowed: Seconds | Ratio | Integer) -> None:
     high = allowed.high if allowed.high < INF else 10**6
     for value in (allowed.low, high, *allowed.special):
         assert getattr(make(kind, **{name: value}), name) == value
 
 
 @each_option
-def test_what_is_beyond_is_refused(kind: OptionsType, name: str, allowed: Seconds | Integer) -> None:
+def test_what_is_beyond_is_refused(kind: OptionsType, name: str, allowed: Seconds | Ratio | Integer) -> None:
     bad: list[object] = [math.nan, INF, -INF, True, False, "10", "", [], b"1", 1j, object]
-    if isinstance(allowed, Seconds):
+    if isinstance(allowed, Seconds | Ratio):
         bad += [math.nextafter(allowed.low, -INF), allowed.low - 1000, 10**400]
         if allowed.high < INF:
             bad += [math.nextafter(allowed.high, INF), allowed.high + 1]
@@ -191,6 +199,7 @@ def test_what_is_beyond_is_refused(kind: OptionsType, name: str, allowed: Second
         # A cross-checked pair is reported under the name of its upper end, with both values.
         assert text.startswith((f"{name}={value!r} is not valid: use ", "max_reconnect_delay="))
         assert repr(value) in text
+        assert text.endswith("(seconds)") is isinstance(allowed, Seconds)
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from .flag_values import ConsumerFlags, ProducerFlags, Source
 from .kinds import FILE, Integer
-from .option_values import CONSUMER, PRODUCER, OptionValues, option_values, tls_version
+from .option_values import OptionValues, option_values, pairs_in_effect, tls_version
 
 if TYPE_CHECKING:
     import ssl
 
-    from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
+    from ..options import ConnectionOptions, TLSOptions
 
 __all__ = [
     "ConsumerFlags",
@@ -32,31 +33,6 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _DEFAULT_MAX_IN_FLIGHT = 200
 _CONNECTION, _TLS = "nsq_anyio.connection", "nsq_anyio.tls"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where messages come from: exactly one of both is given, as `nsq_anyio.consume` takes it."""
-
-    nsqd: tuple[str, ...] | None
-    nsqlookupd: tuple[str, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerFlags:
-    """How to consume."""
-
-    options: ConsumerOptions
-    connection: ConnectionOptions
-    max_in_flight: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerFlags:
-    """How to publish."""
-
-    options: ProducerOptions
-    connection: ConnectionOptions
 
 
 def source_flags(command: _Command) -> _Command:
@@ -144,13 +120,16 @@ def consumer_flags(command: _Command) -> _Command:
     ) -> Any:
         from ..options import ConsumerOptions
 
-        values = option_values("--consumer-opt", consumer_opt, CONSUMER, PRODUCER)
+        pairs = pairs_in_effect("consumer_opt", consumer_opt, "consumer")
+        values = option_values("--consumer-opt", pairs, "consumer")
         own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
         in_flight = values.own.get("max_in_flight", _DEFAULT_MAX_IN_FLIGHT)
         connection = _connection(values)
         # What a user trusts for nsqd is trusted for an https nsqlookupd.
         own["lookupd_tls"] = _without_server_hostname(connection.tls)
-        consumer = ConsumerFlags(ConsumerOptions(**own), connection, max_in_flight or in_flight)
+        consumer = ConsumerFlags(
+            ConsumerOptions(**own), connection, max_in_flight or in_flight, frozenset(values.own)
+        )
         return command(*args, consumer=consumer, **kwargs)
 
     return _with_options(
@@ -176,8 +155,12 @@ def producer_flags(command: _Command) -> _Command:
     def with_producer(*args: Any, producer_opt: Sequence[str], **kwargs: Any) -> Any:
         from ..options import ProducerOptions
 
-        values = option_values("--producer-opt", producer_opt, PRODUCER, CONSUMER)
-        producer = ProducerFlags(ProducerOptions(**values.own), _connection(values))
+        pairs = pairs_in_effect("producer_opt", producer_opt, "producer")
+        values = option_values("--producer-opt", pairs, "producer")
+        options = ProducerOptions(**values.own)
+        if "mode" in values.own and "mode" in kwargs and _is_default("mode"):
+            kwargs["mode"] = options.mode.replace("_", "-")  # the same as --mode, which wins
+        producer = ProducerFlags(options, _connection(values), frozenset(values.own))
         return command(*args, producer=producer, **kwargs)
 
     return _with_options(
@@ -245,6 +228,11 @@ def _with_options(command: _Command, wrapper: Callable[..., Any], *options: Call
     for option in reversed(options):
         added = option(added)
     return cast("_Command", added)
+
+
+def _is_default(parameter: str) -> bool:
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is click.core.ParameterSource.DEFAULT
 
 
 def _checked_nsqds(texts: Sequence[str]) -> tuple[str, ...]:

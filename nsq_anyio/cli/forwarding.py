@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import anyio
-import click
 
 from ..consumer import Consumer
 from ..consumer.handler import Handler
@@ -33,7 +30,4 @@ def never_giving_up(consumer: ConsumerFlags) -> ConsumerFlags:
     With the 5 attempts of nsq_to_http and nsq_to_nsq messages are lost when a destination is away for longer;
     and a bound finishes messages that are not in an archive.
     """
-    given = click.get_current_context().params["consumer_opt"]
-    if any(pair.partition(",")[0].replace("-", "_") == "max_attempts" for pair in given):
-        return consumer
-    return replace(consumer, options=replace(consumer.options, max_attempts=0))
+    return consumer.preferring(max_attempts=0)

@@ -1,18 +1,42 @@
-"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` with go-nsq's names, or our own."""
+"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` with go-nsq's names, or our own.
+
+In the environment, each key has a variable of its own, such as ``NSQ_ANYIO_TAIL_CONSUMER_OPT_MAX_ATTEMPTS``;
+in the configuration file, a key of the table ``[tail.consumer-opt]``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
 
 from .go_flags import boolean, duration
 
-__all__ = ["CONSUMER", "PRODUCER", "OptionValues", "option_values", "tls_version"]
+if TYPE_CHECKING:
+    from ..options.kinds import Option
 
-Kind: TypeAlias = Callable[[str], Any]
+__all__ = ["Key", "OptionValues", "keys", "option_values", "pairs_in_effect", "tls_version"]
+
+_Parser: TypeAlias = Callable[[str], Any]
+_Part: TypeAlias = Literal["own", "connection", "tls"]
+_Side: TypeAlias = Literal["consumer", "producer"]
+
+
+class Key(NamedTuple):
+    """What a key sets.
+
+    :ivar part: which options, by their attribute of `OptionValues`
+    :ivar name: of the option
+    :ivar parse: makes its value of a text
+    """
+
+    part: _Part
+    name: str
+    parse: _Parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +53,73 @@ class OptionValues:
     tls: Mapping[str, Any]
 
 
-def _duration(text: str) -> float:
+_IN_GO_ONLY = {
+    "read_timeout": "a connection ends after two heartbeats that do not come",
+    "local_addr": "the system chooses the address to connect from",
+}
+
+
+@cache
+def keys(side: _Side) -> Mapping[str, Key]:
+    """Return the keys of ``--consumer-opt`` or ``--producer-opt``: each option by its own and go-nsq's name.
+
+    The options of `TLSOptions` begin with ``tls_``, like their flags.
+    """
+    from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
+    from ..options.declaration import declared
+
+    found: dict[str, Key] = {}
+    if side == "consumer":
+        found["max_in_flight"] = Key("own", "max_in_flight", int)
+    tables: tuple[tuple[_Part, type, str], ...] = (
+        ("own", ConsumerOptions if side == "consumer" else ProducerOptions, ""),
+        ("connection", ConnectionOptions, ""),
+        ("tls", TLSOptions, "tls_"),
+    )
+    for part, options, prefix in tables:
+        for name, option in declared(options).items():
+            found |= _keys_of(part, name, prefix, option)
+    switch = declared(ConnectionOptions)["tls"]
+    return found | dict.fromkeys(("tls", switch.go), Key("tls", "tls", boolean))
+
+
+def _keys_of(part: _Part, name: str, prefix: str, option: Option) -> Iterator[tuple[str, Key]]:
+    from ..options.kinds import Flag
+
+    parse = _parser(option)
+    if parse is None:
+        return
+    key = Key(part, name, parse)
+    yield f"{prefix}{name}", key
+    if option.go:
+        yield option.go_name(name), key
+    if isinstance(option, Flag) and option.go_opposite:
+        yield option.go_opposite, key._replace(parse=_opposite)
+
+
+def _opposite(text: str) -> bool:
+    return not boolean(text)
+
+
+def _parser(option: Option) -> _Parser | None:
+    """What reads the texts of an option; None if no text can say its value."""
+    from ..options.kinds import Choice, Flag, Integer, Ratio, Seconds, Text
+    from ..options.tls import MinimumVersion
+
+    if isinstance(option, Seconds):
+        return _duration_or_off if -1 in option.special else duration
+    parsers: dict[type[Option], _Parser] = {
+        Integer: int,
+        Ratio: float,
+        Flag: boolean,
+        Choice: str,
+        MinimumVersion: tls_version,
+        Text: str,
+    }
+    return parsers.get(type(option))
+
+
+def _duration_or_off(text: str) -> float:
     """The seconds of a Go duration; -1, with or without a unit, is what switches something off.
 
     :raises click.BadParameter: if it is none
@@ -54,130 +144,56 @@ def tls_version(text: str) -> str:
     raise click.BadParameter(f"{text!r} is not a version: use tls1.2 or tls1.3")
 
 
-def _not(text: str) -> bool:
-    return not boolean(text)
+def pairs_in_effect(parameter: str, given: Sequence[str], side: _Side) -> list[str]:
+    """Add the pairs of the environment to those given; later ones win.
+
+    Like the variable of a flag, that of a key wins over the configuration file, and the command line over it.
+
+    :param parameter: the name of the flag's parameter
+    """
+    context = click.get_current_context()
+    prefix = f"{context.auto_envvar_prefix}_{parameter.upper()}_"
+    variables = {key: os.environ.get(f"{prefix}{key.upper()}", "") for key in keys(side)}
+    found = [f"{key},{text}" for key, text in variables.items() if text]
+    from_file = context.get_parameter_source(parameter) is click.core.ParameterSource.DEFAULT_MAP
+    return [*given, *found] if from_file else [*found, *given]
 
 
-_CONNECTION: dict[str, tuple[str, Kind]] = {
-    "client_id": ("client_id", str),
-    "hostname": ("hostname", str),
-    "user_agent": ("user_agent", str),
-    "dial_timeout": ("dial_timeout", duration),
-    "handshake_timeout": ("handshake_timeout", duration),
-    "write_timeout": ("write_timeout", duration),
-    "heartbeat_interval": ("heartbeat_interval", _duration),
-    "sample_rate": ("sample_rate", int),
-    "output_buffer_size": ("output_buffer_size", int),
-    "output_buffer_timeout": ("output_buffer_timeout", _duration),
-    "msg_timeout": ("msg_timeout", duration),
-    "max_frame_size": ("max_frame_size", int),
-    "snappy": ("snappy", boolean),
-    "deflate": ("deflate", boolean),
-    "deflate_level": ("deflate_level", int),
-    "auth_secret": ("auth_secret", str),
-    "topology_region": ("topology_region", str),
-    "topology_zone": ("topology_zone", str),
-}
-
-_TLS: dict[str, tuple[str, Kind]] = {
-    "tls_v1": ("tls", boolean),
-    "tls_root_ca_file": ("ca_file", str),
-    "tls_cert": ("certificate_file", str),
-    "tls_key": ("private_key_file", str),
-    "tls_insecure_skip_verify": ("verify", _not),
-    "tls_min_version": ("minimum_version", tls_version),
-}
-
-CONSUMER: dict[str, tuple[str, Kind]] = {
-    "max_in_flight": ("max_in_flight", int),
-    "lookupd_poll_interval": ("lookupd_poll_interval", duration),
-    "lookupd_poll_jitter": ("lookupd_poll_jitter", float),
-    "lookupd_poll_timeout": ("lookupd_poll_timeout", duration),
-    "max_requeue_delay": ("max_requeue_delay", duration),
-    "default_requeue_delay": ("requeue_delay", duration),
-    "requeue_delay": ("requeue_delay", duration),
-    "backoff_strategy": ("backoff_strategy", str),
-    "backoff_multiplier": ("backoff_multiplier", duration),
-    "max_backoff_duration": ("max_backoff_duration", duration),
-    "backoff_on_timeout": ("backoff_on_timeout", boolean),
-    "backoff_on_refused_answer": ("backoff_on_refused_answer", boolean),
-    "max_attempts": ("max_attempts", int),
-    "low_rdy_idle_timeout": ("low_rdy_idle_timeout", duration),
-    "low_rdy_timeout": ("low_rdy_timeout", duration),
-    "rdy_redistribute_interval": ("rdy_redistribute_interval", duration),
-    "rdy_policy": ("rdy_policy", str),
-    "lend_after": ("lend_after", duration),
-    "prune_after_polls": ("prune_after_polls", int),
-    "reconnect_delay": ("reconnect_delay", duration),
-    "max_reconnect_delay": ("max_reconnect_delay", duration),
-    "cancel_at_deadline": ("cancel_at_deadline", boolean),
-    "drain_timeout": ("drain_timeout", duration),
-    "cancelled_drain_timeout": ("cancelled_drain_timeout", duration),
-    "close_timeout": ("close_timeout", duration),
-    "lookupd_authorization": ("lookupd_authorization", boolean),
-    # Of the opposite name: true sends the secret to nsqlookupds (go-nsq's Config.LookupdAuthorization).
-    "skip_lookupd_authorization": ("lookupd_authorization", boolean),
-}
-
-PRODUCER: dict[str, tuple[str, Kind]] = {
-    "resend_unknown": ("resend_unknown", boolean),
-    "connect_timeout": ("connect_timeout", duration),
-    "publish_timeout": ("publish_timeout", duration),
-    "reconnect_delay": ("reconnect_delay", duration),
-    "max_reconnect_delay": ("max_reconnect_delay", duration),
-    "max_outstanding": ("max_outstanding", int),
-    "max_outstanding_bytes": ("max_outstanding_bytes", int),
-    "max_msg_size": ("max_msg_size", int),
-    "max_body_size": ("max_body_size", int),
-    "drain_timeout": ("drain_timeout", duration),
-    "cancelled_drain_timeout": ("cancelled_drain_timeout", duration),
-}
-
-_IN_GO_ONLY = {
-    "read_timeout": "a connection ends after two heartbeats that do not come",
-    "local_addr": "the system chooses the address to connect from",
-}
-
-
-def option_values(
-    flag: str, pairs: Iterable[str], own: Mapping[str, tuple[str, Kind]], other: Mapping[str, object]
-) -> OptionValues:
+def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
     """What the pairs of a flag set; a key alone is true, as in go-nsq.
 
+    A key of the other side alone is taken, with a note that it does nothing here.
+
     :param flag: for messages
-    :param own: `CONSUMER` or `PRODUCER`
-    :param other: the other one of these, whose keys are taken, with a note that they do nothing here
     :raises click.BadParameter: for a key that is none, or a value out of its kind
     """
-    found: dict[str, dict[str, Any]] = {"own": {}, "connection": {}, "tls": {}}
+    found: dict[_Part, dict[str, Any]] = {"own": {}, "connection": {}, "tls": {}}
+    known = keys(side)
     for pair in pairs:
-        key, comma, text = pair.partition(",")
-        key = key.replace("-", "_")
-        for part, table in (("own", own), ("connection", _CONNECTION), ("tls", _TLS)):
-            if key in table:
-                name, kind = table[key]
-                found[part][name] = _value(flag, key, kind, text if comma else "true")
-                break
+        name, comma, text = pair.partition(",")
+        name = name.replace("-", "_")
+        key = known.get(name)
+        if key is None:
+            _note_without_effect(flag, name, side)
         else:
-            _note_without_effect(flag, key, other)
+            found[key.part][key.name] = _value(flag, name, key, text if comma else "true")
     return OptionValues(**found)
 
 
-def _value(flag: str, key: str, kind: Kind, text: str) -> object:
+def _value(flag: str, name: str, key: Key, text: str) -> object:
     try:
-        return kind(text)
+        return key.parse(text)
     except click.BadParameter as error:
-        raise click.BadParameter(f"{key}: {error.message}", param_hint=f"'{flag}'") from error
+        raise click.BadParameter(f"{name}: {error.message}", param_hint=f"'{flag}'") from error
     except ValueError as error:
-        shown = "the value" if key == "auth_secret" else repr(text)
-        raise click.BadParameter(f"{key}: {shown} is not a number", param_hint=f"'{flag}'") from error
+        raise click.BadParameter(f"{name}: {text!r} is not a number", param_hint=f"'{flag}'") from error
 
 
-def _note_without_effect(flag: str, key: str, other: Mapping[str, object]) -> None:
-    if key in _IN_GO_ONLY:
-        reason = _IN_GO_ONLY[key]
-    elif key in other:
+def _note_without_effect(flag: str, name: str, side: _Side) -> None:
+    if name in _IN_GO_ONLY:
+        reason = _IN_GO_ONLY[name]
+    elif name in keys("producer" if side == "consumer" else "consumer"):
         reason = f"{flag} is not for it"
     else:
-        raise click.BadParameter(f"there is no option {key!r}", param_hint=f"'{flag}'")
-    click.echo(f"note: {flag} {key} has no effect: {reason}", err=True)
+        raise click.BadParameter(f"there is no option {name!r}", param_hint=f"'{flag}'")
+    click.echo(f"note: {flag} {name} has no effect: {reason}", err=True)

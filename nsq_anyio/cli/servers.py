@@ -9,6 +9,8 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from .. import embedded
+from ..options.declaration import declared
+from ..options.kinds import Integer, Number, Seconds
 from .command import backend_option
 from .go_flags import GoCommand, ListenAddress, duration, listen_address, peer_address
 from .nsqd_flags import (
@@ -28,29 +30,26 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _NANOSECONDS = 1_000_000_000
 
-_NSQD_FLAGS: _Flags = {
-    "msg_timeout": (duration, "Time until an unanswered message goes back to its channel."),
-    "max_msg_timeout": (duration, "The most that a client may ask for as its message timeout."),
-    "max_req_timeout": (duration, "The longest delay of a requeued or deferred message."),
-    "max_rdy_count": (int, "The highest RDY of a client."),
-    "mem_queue_size": (int, "Messages that an ephemeral topic or channel holds."),
-    "max_msg_size": (int, "The largest message, in bytes."),
-    "max_body_size": (int, "The largest command body, in bytes."),
-    "max_heartbeat_interval": (duration, "The most that a client may ask for between heartbeats."),
-    "output_buffer_timeout": (duration, "What a client that asks for nothing is told."),
-    "min_output_buffer_timeout": (duration, "The least that a client may ask for."),
-    "max_output_buffer_timeout": (duration, "The most that a client may ask for."),
-    "max_output_buffer_size": (int, "The most that a client may ask for, in bytes."),
-    "max_deflate_level": (int, "The most that a client may ask for, 1 to 9."),
-    "http_client_connect_timeout": (duration, "Time to connect to an auth server."),
-    "http_client_request_timeout": (duration, "Time for the whole request to an auth server."),
-    "max_channel_consumers": (int, "Consumers that a channel takes; 0 is no limit."),
-}
+_KINDS: dict[type[Number], Callable[[str], float]] = {Seconds: duration, Integer: int}
 
-_NSQLOOKUPD_FLAGS: _Flags = {
-    "inactive_producer_timeout": (duration, "Time without a PING after which an nsqd is not listed."),
-    "tombstone_lifetime": (duration, "Time for which a tombstoned nsqd is not listed."),
-}
+
+def _declared_flags(options: type[object], *others: str) -> _Flags:
+    """The flags of an options class that are numbers, but for some ``others``."""
+    return {
+        name: (_KINDS[type(option)], _sentence(option))
+        for name, option in declared(options).items()
+        if isinstance(option, Number) and name not in others
+    }
+
+
+def _sentence(option: Number) -> str:
+    unit = ", in bytes" if option.unit == "bytes" else ""
+    return f"{option.help[0].upper()}{option.help[1:].replace('`', '')}{unit}."
+
+
+# nsqd has no flag for its client timeout; that for its id has a default of its own.
+_NSQD_FLAGS = _declared_flags(embedded.NsqdOptions, "client_timeout", "node_id")
+_NSQLOOKUPD_FLAGS = _declared_flags(embedded.NsqlookupdOptions)
 
 # Those whose flags have the same names and values.
 _NSQD_OPTIONS = (

@@ -1,14 +1,13 @@
 """The options of the embedded nsqd, named and defaulted like nsqd's flags."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal, cast, get_args
 
-from ..checks import check_flag, check_integer, check_seconds
 from ..errors import InvalidOption
+from ..options.declaration import check, documented
+from ..options.kinds import Choice, Flag, Integer, Seconds, Text, Value
 from ..protocol.mpub_bodies import Limits
 from .authorization import Authorizer
 
@@ -26,127 +25,213 @@ REPORTED = (
 """Options of nsqd that have no effect here."""
 
 _DAY = 86_400.0
-_TLS_FILES = ("tls_cert", "tls_key", "tls_root_ca_file")
 
 
+def _is_pem_path(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, str | os.PathLike) and bool(os.fspath(cast("str | os.PathLike[str]", value)))
+
+
+def _is_policy(value: object) -> bool:
+    return value is None or value in get_args(ClientAuthPolicy)
+
+
+def _is_requirement(value: object) -> bool:
+    return isinstance(value, bool) or value == "tcp-https"
+
+
+def _is_authorizer(value: object) -> bool:
+    return value is None or callable(value)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_iterable(value: object) -> bool:
+    return isinstance(value, Iterable)
+
+
+def _pem(help: str) -> Text:
+    return Text(help, valid=_is_pem_path, use="the path of a PEM file")
+
+
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NsqdOptions:
     """What a flag of nsqd would set. All durations are seconds, all sizes bytes.
 
-    :param msg_timeout: until an unanswered message goes back to its channel, more than 0; default 60
-    :param max_msg_timeout: the most that a client may ask for, and that TOUCH extends to; default 900
-    :param max_req_timeout: the longest delay of REQ (longer ones are shortened) and DPUB (longer ones are
-        refused); default 3600
-    :param max_rdy_count: the highest RDY, 1 or more; default 2500
-    :param max_msg_size: of one message; default 1 MiB
-    :param max_body_size: of one command; default 5 MiB
-    :param mem_queue_size: messages that an ephemeral topic or channel holds, 1 or more: like nsqd it drops
-        what comes above. Others are not bounded: where nsqd goes on on disk, this one goes on in memory, and
-        reports the excess as ``backend_depth`` as nsqd does. Default 10000
-    :param client_timeout: twice the default heartbeat interval; default 60
-    :param max_heartbeat_interval: the most that a client may ask for; default 60
-    :param output_buffer_timeout: what IDENTIFY reports when the client does not set one; like the sizes below
-        it is negotiated and has no other effect, as output is sent at once; default 0.25
-    :param min_output_buffer_timeout: the least that a client may ask for; default 0.025
-    :param max_output_buffer_timeout: the most that a client may ask for; default 30
-    :param max_output_buffer_size: the most that a client may ask for, 64 or more; default 64 KiB
-    :param max_channel_consumers: SUBs that a channel takes; 0 is no limit, which is the default
-    :param node_id: a part of message ids, 0 to 1023; default: made of the address, to tell several servers of
-        one host apart
-    :param reported: what ``/config/:opt`` answers for options of nsqd that have no effect here, by their
-        names there, such as ``{"data_path": "/data"}``; default: what nsqd answers when they are not set
+    TLS needs ``tls_cert`` and ``tls_key``; the files are read once at the start. Clients need AUTH before
+    they publish or subscribe when ``auth`` or ``auth_http_addresses`` is given.
 
-    Compression:
-
-    :param snappy: whether it is offered; default True
-    :param deflate: whether it is offered; default True
-    :param max_deflate_level: the most that a client may ask for, 1 to 9; default 6
-
-    TLS, which needs the first two. The files are PEM, read once at the start:
-
-    :param tls_cert: path of the certificate with its chain; default: no TLS
-    :param tls_key: path of its key, not encrypted
-    :param tls_root_ca_file: path of the authorities that sign the certificates of clients, and those of
-        https servers in ``auth_http_addresses``; default: the system's
-    :param tls_client_auth_policy: ``require-verify`` refuses clients without a certificate of those
-        authorities. ``require`` does the same here, and needs ``tls_root_ca_file``: nsqd would take any
-        certificate, but Python verifies each that it asks for. Either makes ``tls_required`` True, unless
-        that is ``tcp-https``. Default None: clients are asked for none
-    :param tls_required: True to serve nobody without TLS, ``tcp-https`` to except plain HTTP from that;
-        default False
-    :param tls_min_version: ``tls1.0`` to ``tls1.3``. TLS 1.2 is the oldest that is spoken in any case;
-        default ``tls1.0``, as nsqd's
-
-    AUTH, which clients need before they publish or subscribe when one of the first two is given:
-
-    :param auth: a plain or async function from `AuthRequest` to `AuthState` that stands in for an auth
-        server; an exception of it refuses the client. It has ``http_client_request_timeout`` to answer
-    :param auth_http_addresses: auth servers, ``host:port`` or URLs, tried in turn from a random one on
-    :param http_client_connect_timeout: to connect to one; default 2
-    :param http_client_request_timeout: for the whole request to one; default 5
     :raises InvalidOption: if a value is out of range, or does not go with another
     """
 
-    msg_timeout: float = 60.0
-    max_msg_timeout: float = 900.0
-    max_req_timeout: float = 3600.0
-    max_rdy_count: int = 2500
-    max_msg_size: int = 1024 * 1024
-    max_body_size: int = 5 * 1024 * 1024
-    mem_queue_size: int = 10_000
-    client_timeout: float = 60.0
-    max_heartbeat_interval: float = 60.0
-    output_buffer_timeout: float = 0.25
-    min_output_buffer_timeout: float = 0.025
-    max_output_buffer_timeout: float = 30.0
-    max_output_buffer_size: int = 64 * 1024
-    max_channel_consumers: int = 0
-    node_id: int | None = None
-    reported: Mapping[str, object] = field(default_factory=dict[str, object])
-
-    snappy: bool = True
-    deflate: bool = True
-    max_deflate_level: int = 6
-
-    tls_cert: str | os.PathLike[str] | None = None
-    tls_key: str | os.PathLike[str] | None = None
-    tls_root_ca_file: str | os.PathLike[str] | None = None
-    tls_client_auth_policy: ClientAuthPolicy | None = None
-    tls_required: bool | Literal["tcp-https"] = False
-    tls_min_version: TLSMinVersion = "tls1.0"
-
-    auth: Authorizer | None = None
-    auth_http_addresses: Sequence[str] = field(default=(), repr=False)  # URLs can hold passwords
-    http_client_connect_timeout: float = 2.0
-    http_client_request_timeout: float = 5.0
+    msg_timeout: Annotated[
+        float,
+        Seconds("the time until an unanswered message goes back to its channel", low=0.001, high=_DAY),
+    ] = 60.0
+    max_msg_timeout: Annotated[
+        float,
+        Seconds(
+            "the most that a client may ask for as its message timeout, and that TOUCH extends to",
+            low=0.001,
+            high=_DAY,
+        ),
+    ] = 900.0
+    max_req_timeout: Annotated[
+        float,
+        Seconds(
+            "the longest delay of REQ (a longer one is shortened) and of DPUB (a longer one is refused)",
+            low=0,
+            high=_DAY,
+        ),
+    ] = 3600.0
+    max_rdy_count: Annotated[int, Integer("the highest RDY of a client", low=1, high=2**31 - 1)] = 2500
+    mem_queue_size: Annotated[
+        int,
+        Integer(
+            "the messages that an ephemeral topic or channel holds: like nsqd it drops what comes above. "
+            "Others are not bounded: where nsqd goes on on disk, this one goes on in memory, and reports "
+            "the excess as ``backend_depth`` as nsqd does",
+            low=1,
+            high=2**63 - 1,
+            unit="messages",
+        ),
+    ] = 10_000
+    max_msg_size: Annotated[int, Integer("the largest message", low=1, high=2**31 - 1, unit="bytes")] = (
+        1024 * 1024
+    )
+    max_body_size: Annotated[
+        int, Integer("the largest body of a command", low=16, high=2**31 - 1, unit="bytes")
+    ] = 5 * 1024 * 1024
+    client_timeout: Annotated[
+        float, Seconds("twice the default heartbeat interval", low=0.001, high=_DAY)
+    ] = 60.0
+    max_heartbeat_interval: Annotated[
+        float,
+        Seconds("the most that a client may ask for as the time between heartbeats", low=0.001, high=_DAY),
+    ] = 60.0
+    output_buffer_timeout: Annotated[
+        float,
+        Seconds(
+            "what IDENTIFY reports to a client that asks for none; it is negotiated like the sizes and "
+            "bounds of output buffers, and like these it has no other effect, as output is sent at once",
+            low=0,
+            high=_DAY,
+        ),
+    ] = 0.25
+    min_output_buffer_timeout: Annotated[
+        float,
+        Seconds("the least that a client may ask for as its output buffer's timeout", low=0, high=_DAY),
+    ] = 0.025
+    max_output_buffer_timeout: Annotated[
+        float,
+        Seconds("the most that a client may ask for as its output buffer's timeout", low=0, high=_DAY),
+    ] = 30.0
+    max_output_buffer_size: Annotated[
+        int,
+        Integer(
+            "the most that a client may ask for as its output buffer", low=64, high=2**31 - 1, unit="bytes"
+        ),
+    ] = 64 * 1024
+    max_deflate_level: Annotated[
+        int, Integer("the highest level of deflate that a client may ask for", low=1, high=9)
+    ] = 6
+    http_client_connect_timeout: Annotated[
+        float, Seconds("the time to connect to an auth server", low=0.001, high=_DAY)
+    ] = 2.0
+    http_client_request_timeout: Annotated[
+        float, Seconds("the time for the whole request to an auth server", low=0.001, high=_DAY)
+    ] = 5.0
+    max_channel_consumers: Annotated[
+        int, Integer("the consumers that a channel takes; 0 is no limit", low=0, unit="consumers")
+    ] = 0
+    node_id: Annotated[
+        int | None,
+        Integer(
+            "a part of message ids; None makes it of the address, to tell several servers of one host apart",
+            low=0,
+            high=MAX_NODE_ID,
+            special=(None,),
+        ),
+    ] = None
+    reported: Annotated[
+        Mapping[str, object],
+        Value(
+            "what ``/config/:opt`` answers for options of nsqd that have no effect here, by their names "
+            'there, such as ``{"data_path": "/data"}``',
+            valid=_is_mapping,
+            use="a mapping of nsqd's options",
+            default="what nsqd answers when they are not set",
+        ),
+    ] = field(default_factory=dict[str, object])
+    snappy: Annotated[bool, Flag("whether clients may negotiate snappy")] = True
+    deflate: Annotated[bool, Flag("whether clients may negotiate deflate")] = True
+    tls_cert: Annotated[
+        str | os.PathLike[str] | None, _pem("the certificate with its chain; None for no TLS")
+    ] = None
+    tls_key: Annotated[
+        str | os.PathLike[str] | None, _pem("the private key of the certificate, not encrypted")
+    ] = None
+    tls_root_ca_file: Annotated[
+        str | os.PathLike[str] | None,
+        _pem(
+            "the authorities that sign the certificates of clients, and those of https servers in "
+            "``auth_http_addresses``; None for the system's"
+        ),
+    ] = None
+    tls_client_auth_policy: Annotated[
+        ClientAuthPolicy | None,
+        Value(
+            "``require-verify`` refuses clients without a certificate of those authorities. ``require`` does "
+            "the same here, and needs ``tls_root_ca_file``: nsqd would take any certificate, but Python "
+            "verifies each that it asks for. Either makes ``tls_required`` True, unless that is "
+            "``tcp-https``. None asks clients for no certificate",
+            valid=_is_policy,
+            use=f"one of {', '.join(map(repr, (None, *get_args(ClientAuthPolicy))))}",
+        ),
+    ] = None
+    tls_required: Annotated[
+        bool | Literal["tcp-https"],
+        Value(
+            "True to serve nobody without TLS, ``tcp-https`` to except plain HTTP from that",
+            valid=_is_requirement,
+            use="True, False or 'tcp-https'",
+        ),
+    ] = False
+    tls_min_version: Annotated[
+        TLSMinVersion,
+        Choice(
+            "the oldest version to speak, as nsqd names them; TLS 1.2 is the oldest in any case",
+            choices=get_args(TLSMinVersion),
+        ),
+    ] = "tls1.0"
+    auth: Annotated[
+        Authorizer | None,
+        Value(
+            "a plain or async function from `AuthRequest` to `AuthState` that stands in for an auth server; "
+            "an exception of it refuses the client. It has ``http_client_request_timeout`` to answer",
+            valid=_is_authorizer,
+            use="a function",
+        ),
+    ] = None
+    auth_http_addresses: Annotated[
+        Sequence[str],
+        Value(
+            "auth servers, ``host:port`` or URLs, tried in turn from a random one on",
+            valid=_is_iterable,
+            use="a sequence of addresses",
+            default="none",
+        ),
+    ] = field(default=(), repr=False)  # URLs can hold passwords
 
     def __post_init__(self) -> None:
-        for option in (
-            *("msg_timeout", "max_msg_timeout", "client_timeout", "max_heartbeat_interval"),
-            *("http_client_connect_timeout", "http_client_request_timeout"),
-        ):
-            check_seconds(option, getattr(self, option), 0.001, _DAY)
-        for option in (
-            "max_req_timeout",
-            "output_buffer_timeout",
-            "min_output_buffer_timeout",
-            "max_output_buffer_timeout",
-        ):
-            check_seconds(option, getattr(self, option), 0, _DAY)
-        for option in ("max_rdy_count", "max_msg_size"):
-            check_integer(option, getattr(self, option), 1, 2**31 - 1)
-        check_integer("mem_queue_size", self.mem_queue_size, 1, 2**63 - 1)
-        check_integer("max_body_size", self.max_body_size, 16, 2**31 - 1)
-        check_integer("max_output_buffer_size", self.max_output_buffer_size, 64, 2**31 - 1)
-        check_integer("max_deflate_level", self.max_deflate_level, 1, 9)
-        check_integer("max_channel_consumers", self.max_channel_consumers, 0)
-        if self.node_id is not None:
-            check_integer("node_id", self.node_id, 0, MAX_NODE_ID)
+        check(self)
         unknown = self.reported.keys() - REPORTED
         if unknown:
             raise InvalidOption(f"reported={min(unknown)!r} is not valid: use one of {', '.join(REPORTED)}")
-        check_flag("snappy", self.snappy)
-        check_flag("deflate", self.deflate)
         if self.msg_timeout > self.max_msg_timeout:
             raise InvalidOption(
                 f"msg_timeout={self.msg_timeout!r} is not valid: use at most "
@@ -156,26 +241,9 @@ class NsqdOptions:
         self._check_auth()
 
     def _check_tls(self) -> None:
-        for option in _TLS_FILES:
-            path = getattr(self, option)
-            if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
-                raise InvalidOption(f"{option}={path!r} is not valid: use the path of a PEM file")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidOption(
                 f"tls_cert={self.tls_cert!r} with tls_key={self.tls_key!r} is not valid: set both or none"
-            )
-        for option, allowed in (
-            ("tls_client_auth_policy", (None, *get_args(ClientAuthPolicy))),
-            ("tls_min_version", get_args(TLSMinVersion)),
-        ):
-            value = getattr(self, option)
-            if value not in allowed:
-                raise InvalidOption(
-                    f"{option}={value!r} is not valid: use one of {', '.join(map(repr, allowed))}"
-                )
-        if not isinstance(self.tls_required, bool) and self.tls_required != "tcp-https":
-            raise InvalidOption(
-                f"tls_required={self.tls_required!r} is not valid: use True, False or 'tcp-https'"
             )
         if self.requires_tls and self.tls_cert is None:
             raise InvalidOption(
@@ -189,8 +257,6 @@ class NsqdOptions:
             )
 
     def _check_auth(self) -> None:
-        if self.auth is not None and not callable(self.auth):
-            raise InvalidOption(f"auth={self.auth!r} is not valid: use a function")
         if isinstance(self.auth_http_addresses, str):
             raise InvalidOption("auth_http_addresses is a string: use a sequence of them")
         if self.auth_http_addresses:

@@ -16,7 +16,6 @@ import anyio
 from anyio.abc import SocketStream
 
 from ..address import Address
-from ..checks import check_seconds
 from ..connection.background import background_tasks
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import (
@@ -29,6 +28,7 @@ from ..serving.listener import (
     serve_connections,
 )
 from .nsq_version import NSQ_VERSION
+from .nsqlookupd_options import NsqlookupdOptions
 from .nsqlookupd_session import LookupSession
 from .registry import Registry
 
@@ -40,24 +40,6 @@ __all__ = ["EmbeddedNsqlookupd", "NsqlookupdOptions", "nsqlookupd"]
 _logger = logging.getLogger(__name__)
 
 _WRITE_TIMEOUT = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NsqlookupdOptions:
-    """How long nsqlookupd believes what it was told; the names are those of its flags.
-
-    :param inactive_producer_timeout: seconds, 0 or more, since its last PING after which an nsqd is not
-        listed any more; default 300
-    :param tombstone_lifetime: seconds, 0 or more, for which a tombstoned nsqd is not listed; default 45
-    :raises InvalidOption: for a value outside its range
-    """
-
-    inactive_producer_timeout: float = 300.0
-    tombstone_lifetime: float = 45.0
-
-    def __post_init__(self) -> None:
-        check_seconds("inactive_producer_timeout", self.inactive_producer_timeout, 0)
-        check_seconds("tombstone_lifetime", self.tombstone_lifetime, 0)
 
 
 @dataclass(frozen=True, slots=True)

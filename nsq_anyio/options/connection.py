@@ -1,17 +1,16 @@
 """The options of a connection to nsqd."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from ..checks import check_flag, check_integer, check_seconds
 from ..errors import InvalidOption
 from ..version import VERSION
-from .tls import TLSOptions, check_tls
+from .declaration import check, documented
+from .kinds import SAME, Flag, Identify, Integer, Seconds, Text, Value
+from .tls import TLS, TLSOptions
 
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
@@ -30,83 +29,195 @@ def default_user_agent() -> str:
     return f"nsq-anyio/{VERSION}"
 
 
+def _is_auth_secret(value: object) -> bool:
+    return value is None or callable(value) or (isinstance(value, str | bytes) and bool(value))
+
+
+def _is_dialer(value: object) -> bool:
+    return value is None or callable(value)
+
+
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
     """How one connection to nsqd is opened, identified and watched.
 
-    :param client_id: shown by nsqadmin; default: the host name up to its first dot
-    :param hostname: shown by nsqadmin; default: the host name
-    :param user_agent: default: ``nsq-anyio/<version>``
-    :param dial_timeout: to open the transport; default 5
-    :param handshake_timeout: from the open transport to the answer to IDENTIFY, and for SUB; default 10
-    :param write_timeout: after which a peer that takes no bytes counts as lost; on a stream of ``dialer``,
-        one that does not take 64 KiB; default 30
-    :param heartbeat_interval: between nsqd's heartbeats, 1 or more; -1 for none, but then nsqd refuses SUB;
-        default 30
-    :param sample_rate: percentage of the messages to receive, 0 to 99; nsqd discards the rest; 0 receives all
-    :param output_buffer_size: of nsqd for this connection, 64 or more (nsqd refuses more than its
-        --max-output-buffer-size, 65536), -1 for none; None takes nsqd's 16384
-    :param output_buffer_timeout: how long nsqd may hold back output, 0.001 or more (nsqd refuses what is
-        outside its --min- and --max-output-buffer-timeout, 0.025 to 30), -1 for no timer; None takes
-        nsqd's 0.25
-    :param msg_timeout: after which nsqd requeues an unanswered message, 1 or more (nsqd refuses more than its
-        --max-msg-timeout, 900); None takes nsqd's (60)
-    :param max_frame_size: the largest frame taken from nsqd; default 16 MiB
-    :param tls: whether, and how, the connection is encrypted: True for the system's authorities,
-        `TLSOptions`, or an `ssl.SSLContext`. An nsqd that declines is refused with `TLSFailed`; default False
-    :param snappy: whether to ask nsqd for snappy; one that declines sends uncompressed; default False
-    :param deflate: the same for deflate; nsqd takes one of the two; default False
-    :param deflate_level: 1 (fast) to 9 (small); nsqd lowers it to its --max-deflate-level; default 6
-    :param auth_secret: what to AUTH with, where nsqd asks for it; default None
-    :param topology_region: where this client runs, for an nsqd that prefers near ones; nsqd 1.3.0 ignores it
-    :param topology_zone: the same, within the region
-    :param dialer: opens the byte stream to an nsqd, given its address as text, for proxies and tunnels; its
-        ``send_eof`` must work while another task receives. Default None, TCP or a unix socket
     :raises InvalidOption: for a value outside its range
     """
 
-    client_id: str = field(default_factory=lambda: socket.gethostname().partition(".")[0])
-    hostname: str = field(default_factory=socket.gethostname)
-    user_agent: str = field(default_factory=default_user_agent)
-    dial_timeout: float = 5.0
-    handshake_timeout: float = 10.0
-    write_timeout: float = 30.0
-    heartbeat_interval: float = 30.0
-    sample_rate: int = 0
-    output_buffer_size: int | None = None
-    output_buffer_timeout: float | None = None
-    msg_timeout: float | None = None
-    max_frame_size: int = 16 * 1024 * 1024
-    tls: bool | ssl.SSLContext | TLSOptions = False
-    snappy: bool = False
-    deflate: bool = False
-    deflate_level: int = 6
-    auth_secret: AuthSecret | None = field(default=None, repr=False)
-    topology_region: str = ""
-    topology_zone: str = ""
-    dialer: Dialer | None = None
+    client_id: Annotated[
+        str,
+        Text(
+            "what nsqadmin shows as the client's id",
+            default="the host name up to its first dot",
+            go=SAME,
+            identify=Identify(always=True),
+        ),
+    ] = field(default_factory=lambda: socket.gethostname().partition(".")[0])
+    hostname: Annotated[
+        str,
+        Text(
+            "what nsqadmin shows as the client's host",
+            default="the host name",
+            go=SAME,
+            identify=Identify(always=True),
+        ),
+    ] = field(default_factory=socket.gethostname)
+    user_agent: Annotated[
+        str,
+        Text(
+            "what nsqadmin shows as the client's software",
+            default="``nsq-anyio/<version>``",
+            go=SAME,
+            identify=Identify(always=True),
+        ),
+    ] = field(default_factory=default_user_agent)
+    dial_timeout: Annotated[
+        float, Seconds("the time to open the transport", low=0.001, go=SAME, spark="connectTimeout")
+    ] = 5.0
+    handshake_timeout: Annotated[
+        float, Seconds("the time from the open transport to the end of the handshake, and for SUB", low=0.001)
+    ] = 10.0
+    write_timeout: Annotated[
+        float,
+        Seconds(
+            "the time after which a peer that takes no bytes counts as lost; on a stream of ``dialer``, a "
+            "peer that does not take 64 KiB",
+            low=0.001,
+            go=SAME,
+        ),
+    ] = 30.0
+    heartbeat_interval: Annotated[
+        float,
+        Seconds(
+            "the time between nsqd's heartbeats; -1 for none, but then nsqd refuses SUB",
+            low=1,
+            special=(-1,),
+            go=SAME,
+            identify=Identify(),
+        ),
+    ] = 30.0
+    sample_rate: Annotated[
+        int,
+        Integer(
+            "the percentage of messages to receive; nsqd discards the rest; 0 receives all",
+            low=0,
+            high=99,
+            unit="percent",
+            go=SAME,
+            identify=Identify(),
+            spark="",
+        ),
+    ] = 0
+    output_buffer_size: Annotated[
+        int | None,
+        Integer(
+            "nsqd's output buffer for this connection (nsqd refuses more than its "
+            "--max-output-buffer-size, 65536); -1 for no buffer, None for nsqd's 16384",
+            low=64,
+            special=(-1, None),
+            unit="bytes",
+            go=SAME,
+            identify=Identify(),
+        ),
+    ] = None
+    output_buffer_timeout: Annotated[
+        float | None,
+        Seconds(
+            "how long nsqd may hold back output (nsqd refuses a value outside its --min- and "
+            "--max-output-buffer-timeout, 0.025 to 30); -1 for no timer, None for nsqd's 0.25",
+            low=0.001,
+            special=(-1, None),
+            go=SAME,
+            identify=Identify(),
+        ),
+    ] = None
+    msg_timeout: Annotated[
+        float | None,
+        Seconds(
+            "the time after which nsqd requeues an unanswered message (nsqd refuses more than its "
+            "--max-msg-timeout, 900); None for nsqd's own, 60",
+            low=1,
+            special=(None,),
+            go=SAME,
+            identify=Identify(),
+            spark="msgTimeout",
+        ),
+    ] = None
+    max_frame_size: Annotated[
+        int, Integer("the largest frame that is accepted from nsqd", low=64, high=2**31 - 1, unit="bytes")
+    ] = 16 * 1024 * 1024
+    tls: Annotated[
+        bool | ssl.SSLContext | TLSOptions,
+        TLS(
+            "whether, and how, the connection is encrypted: True for the system's authorities, "
+            "`TLSOptions`, or an `ssl.SSLContext`. An nsqd that declines is refused with `TLSFailed`",
+            go="tls_v1",
+            identify=Identify("tls_v1"),
+        ),
+    ] = False
+    snappy: Annotated[
+        bool,
+        Flag(
+            "whether to ask nsqd for snappy; one that declines sends uncompressed",
+            go=SAME,
+            identify=Identify(),
+            spark="compression",
+        ),
+    ] = False
+    deflate: Annotated[
+        bool,
+        Flag(
+            "whether to ask nsqd for deflate; not together with snappy",
+            go=SAME,
+            identify=Identify(),
+            spark="compression",
+        ),
+    ] = False
+    deflate_level: Annotated[
+        int,
+        Integer(
+            "how hard deflate compresses: 1 is fast, 9 is small; nsqd lowers it to its --max-deflate-level",
+            low=1,
+            high=9,
+            go=SAME,
+            identify=Identify(only_with="deflate"),
+        ),
+    ] = 6
+    auth_secret: Annotated[
+        AuthSecret | None,
+        Text(
+            "the secret to AUTH with, where nsqd asks for it",
+            valid=_is_auth_secret,
+            use="a non-empty string or bytes, or a function",
+            is_secret=True,
+            go=SAME,
+        ),
+    ] = field(default=None, repr=False)
+    topology_region: Annotated[
+        str,
+        Text(
+            "the region where this client runs, for an nsqd that prefers near clients; nsqd 1.3.0 ignores it",
+            default="empty",
+            identify=Identify(),
+        ),
+    ] = ""
+    topology_zone: Annotated[
+        str, Text("the zone within that region", default="empty", identify=Identify())
+    ] = ""
+    dialer: Annotated[
+        "Dialer | None",
+        Value(
+            "a function that opens the byte stream to an nsqd, given its address as text, for proxies and "
+            "tunnels; the stream's ``send_eof`` must work while another task receives; None for TCP or a "
+            "unix socket",
+            valid=_is_dialer,
+            use="an async function of an address",
+            spark="",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        for name in ("client_id", "hostname", "user_agent", "topology_region", "topology_zone"):
-            if not isinstance(getattr(self, name), str):
-                raise InvalidOption(f"{name}={getattr(self, name)!r} is not valid: use a string")
-        check_seconds("dial_timeout", self.dial_timeout, 0.001)
-        check_seconds("handshake_timeout", self.handshake_timeout, 0.001)
-        check_seconds("write_timeout", self.write_timeout, 0.001)
-        check_seconds("heartbeat_interval", self.heartbeat_interval, 1, special=(-1,))
-        check_integer("sample_rate", self.sample_rate, 0, 99)
-        check_integer("output_buffer_size", self.output_buffer_size, 64, special=(-1, None))
-        check_seconds("output_buffer_timeout", self.output_buffer_timeout, 0.001, special=(-1, None))
-        check_seconds("msg_timeout", self.msg_timeout, 1, special=(None,))
-        check_integer("max_frame_size", self.max_frame_size, 64, 2**31 - 1)
-        check_tls("tls", self.tls)
-        check_flag("snappy", self.snappy)
-        check_flag("deflate", self.deflate)
+        check(self)
         if self.snappy and self.deflate:
             raise InvalidOption("snappy=True and deflate=True exclude each other: choose one")
-        check_integer("deflate_level", self.deflate_level, 1, 9)
-        secret = self.auth_secret  # never shown, not even a bad one
-        if secret is not None and not (callable(secret) or (isinstance(secret, str | bytes) and secret)):
-            raise InvalidOption("auth_secret is not valid: use a non-empty string or bytes, or a function")
-        if self.dialer is not None and not callable(self.dialer):
-            raise InvalidOption(f"dialer={self.dialer!r} is not valid: use an async function of an address")

@@ -1,61 +1,117 @@
 """How TLS is set up; the same for nsqd and nsqlookupd."""
 
-from __future__ import annotations
-
 import os
 import ssl
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias, cast, get_args
 
-from ..checks import check_flag
 from ..errors import InvalidOption
+from .declaration import check, documented
+from .kinds import Choice, Flag, Option, Text, Value
 
-__all__ = ["TLSOptions", "check_tls"]
+__all__ = ["TLS", "MinimumVersion", "TLSOptions", "TLSVersion"]
+
+TLSVersion: TypeAlias = Literal["TLSv1.2", "TLSv1.3"]
+"""What is spoken."""
 
 
+class MinimumVersion(Choice):
+    """A version of TLS; command lines may write it as go-nsq does."""
+
+
+def _is_path(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, str | os.PathLike) and bool(os.fspath(cast("str | os.PathLike[str]", value)))
+
+
+def _is_host(value: object) -> bool:
+    return value is None or (isinstance(value, str) and bool(value))
+
+
+def _is_password(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_context(value: object) -> bool:
+    return value is None or isinstance(value, ssl.SSLContext)
+
+
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLSOptions:
     """Whom to trust, and how to prove who this client is.
 
     The files are read once, when `consume` or `produce` is called.
 
-    :param ca_file: certificates of the authorities to trust, PEM; None trusts the system's
-    :param certificate_file: this client's certificate with its chain, PEM; None for none
-    :param private_key_file: its key, PEM; None when ``certificate_file`` holds it as well
-    :param private_key_password: of an encrypted key
-    :param minimum_version: the oldest version to speak; default ``TLSv1.2``
-    :param server_hostname: the name that the server's certificate must carry; None takes the host that is
-        connected to. A unix socket has no host, so this is needed there
-    :param verify: whether the server's certificate is checked; without it anybody in between can read and
-        change everything; default True
-    :param ssl_context: a finished context instead of all of the above but ``server_hostname``
     :raises InvalidOption: for a value of the wrong kind, or options that exclude each other
     """
 
-    ca_file: str | os.PathLike[str] | None = None
-    certificate_file: str | os.PathLike[str] | None = None
-    private_key_file: str | os.PathLike[str] | None = None
-    private_key_password: str | None = field(default=None, repr=False)
-    minimum_version: Literal["TLSv1.2", "TLSv1.3"] = "TLSv1.2"
-    server_hostname: str | None = None
-    verify: bool = True
-    ssl_context: ssl.SSLContext | None = None
+    ca_file: Annotated[
+        str | os.PathLike[str] | None,
+        Text(
+            "a file with the certificates of the authorities to trust, PEM; None trusts the system's",
+            valid=_is_path,
+            use="a path",
+            go="tls_root_ca_file",
+        ),
+    ] = None
+    certificate_file: Annotated[
+        str | os.PathLike[str] | None,
+        Text(
+            "a file with this client's certificate and its chain, PEM; None for no certificate",
+            valid=_is_path,
+            use="a path",
+            go="tls_cert",
+        ),
+    ] = None
+    private_key_file: Annotated[
+        str | os.PathLike[str] | None,
+        Text(
+            "a file with the certificate's key, PEM; None when ``certificate_file`` holds it as well",
+            valid=_is_path,
+            use="a path",
+            go="tls_key",
+        ),
+    ] = None
+    private_key_password: Annotated[
+        str | None, Text("the password of an encrypted key", valid=_is_password, is_secret=True)
+    ] = field(default=None, repr=False)
+    minimum_version: Annotated[
+        TLSVersion,
+        MinimumVersion(
+            "the oldest version of TLS to speak", choices=get_args(TLSVersion), go="tls_min_version"
+        ),
+    ] = "TLSv1.2"
+    server_hostname: Annotated[
+        str | None,
+        Text(
+            "the name that the server's certificate must carry; None takes the host that is connected to. "
+            "A unix socket has no host, so it needs this",
+            valid=_is_host,
+            use="a host name or an IP address",
+        ),
+    ] = None
+    verify: Annotated[
+        bool,
+        Flag(
+            "whether the server's certificate is checked; without it anybody in between can read and change "
+            "everything",
+            go_opposite="tls_insecure_skip_verify",
+        ),
+    ] = True
+    ssl_context: Annotated[
+        ssl.SSLContext | None,
+        Value(
+            "a finished context in place of all other TLS options but ``server_hostname``",
+            valid=_is_context,
+            use="an ssl.SSLContext",
+            spark="",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        for name in ("ca_file", "certificate_file", "private_key_file"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str | os.PathLike) or not os.fspath(value)):
-                raise InvalidOption(f"{name}={value!r} is not valid: use a path")
-        host = self.server_hostname
-        if host is not None and (not isinstance(host, str) or not host):
-            raise InvalidOption(f"server_hostname={host!r} is not valid: use a host name or an IP address")
-        if self.private_key_password is not None and not isinstance(self.private_key_password, str):
-            raise InvalidOption("private_key_password is not valid: use a string")
-        if self.minimum_version not in ("TLSv1.2", "TLSv1.3"):
-            raise InvalidOption(
-                f"minimum_version={self.minimum_version!r} is not valid: use 'TLSv1.2' or 'TLSv1.3'"
-            )
-        check_flag("verify", self.verify)
+        check(self)
         if self.certificate_file is None and (
             self.private_key_file is not None or self.private_key_password is not None
         ):
@@ -64,8 +120,6 @@ class TLSOptions:
             )
         if self.ssl_context is None:
             return
-        if not isinstance(self.ssl_context, ssl.SSLContext):
-            raise InvalidOption(f"ssl_context={self.ssl_context!r} is not valid: use an ssl.SSLContext")
         if (self.ca_file, self.certificate_file, self.minimum_version, self.verify) != (
             None,
             None,
@@ -77,12 +131,14 @@ class TLSOptions:
             )
 
 
-def check_tls(option: str, value: bool | ssl.SSLContext | TLSOptions) -> None:
-    """Refuse what says nothing about TLS.
+class TLS(Option):
+    """Whether, and how, a connection is encrypted."""
 
-    :raises InvalidOption: naming ``option``
-    """
-    if not isinstance(value, bool | ssl.SSLContext | TLSOptions):
-        raise InvalidOption(
-            f"{option}={value!r} is not valid: use True, False, TLSOptions(...) or an ssl.SSLContext"
-        )
+    @property
+    def allowed(self) -> str:
+        """See `Option.allowed`."""
+        return "True, False, TLSOptions(...) or an ssl.SSLContext"
+
+    def accepts(self, value: object) -> bool:
+        """See `Option.accepts`."""
+        return isinstance(value, bool | ssl.SSLContext | TLSOptions)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import cast
 
 from ..options import ConnectionOptions
+from ..options.declaration import declared
+from ..options.kinds import Option, Seconds
+from ..options.tls import TLS
 from .json_fields import field, parse_object, positive
 
 __all__ = ["DEFAULT_MAX_RDY_COUNT", "DEFAULT_MSG_TIMEOUT", "IdentifyReply", "identify_payload"]
@@ -21,33 +25,19 @@ _DEFAULT_MAX_MSG_TIMEOUT = 900.0
 
 def identify_payload(options: ConnectionOptions) -> bytes:
     """The JSON of an IDENTIFY; what is left to nsqd's default is not sent."""
-    payload: dict[str, object] = {
-        "client_id": options.client_id,
-        "hostname": options.hostname,
-        "user_agent": options.user_agent,
-        "feature_negotiation": True,
-        "heartbeat_interval": _milliseconds(options.heartbeat_interval),
-    }
-    if options.sample_rate:
-        payload["sample_rate"] = options.sample_rate
-    if options.output_buffer_size is not None:
-        payload["output_buffer_size"] = options.output_buffer_size
-    if options.output_buffer_timeout is not None:
-        payload["output_buffer_timeout"] = _milliseconds(options.output_buffer_timeout)
-    if options.msg_timeout is not None:
-        payload["msg_timeout"] = _milliseconds(options.msg_timeout)
-    if options.tls:
-        payload["tls_v1"] = True
-    if options.snappy:
-        payload["snappy"] = True
-    if options.deflate:
-        payload["deflate"] = True
-        payload["deflate_level"] = options.deflate_level
-    if options.topology_region:
-        payload["topology_region"] = options.topology_region
-    if options.topology_zone:
-        payload["topology_zone"] = options.topology_zone
+    payload: dict[str, object] = {"feature_negotiation": True}
+    for name, option in declared(ConnectionOptions).items():
+        sent = option.identify
+        if sent is not None and (sent.always or getattr(options, sent.only_with or name)):
+            payload[sent.key_of(name)] = _encoded(option, getattr(options, name))
     return json.dumps(payload).encode("utf-8")
+
+
+def _encoded(option: Option, value: object) -> object:
+    if isinstance(option, Seconds):
+        return _milliseconds(cast("float", value))
+    # How TLS is set up is the client's own business.
+    return True if isinstance(option, TLS) else value
 
 
 def _milliseconds(seconds: float) -> int:

@@ -1,20 +1,24 @@
 """How executors and the driver reach NSQ: the options that reading and writing share."""
 
-from __future__ import annotations
-
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from ..errors import InvalidOption
 from ..options import ConnectionOptions, TLSOptions
+from ..options.declaration import declared, documented
+from ..options.kinds import Choice, Flag, Seconds, Text, Value
+from ..options.tls import TLSVersion
 from ..transport.tls_context import client_context
-from .option_texts import Option, absolute_path, choice, flag, integer, nsqd_list, seconds, text, url_list
+from .option_texts import Parsed, absolute_path, nsqd_list, passed_on, text, text_options, url_list
 
-__all__ = ["ACCESS_OPTIONS", "Access"]
+__all__ = ["ACCESS_OPTIONS", "CONNECTION_OPTIONS", "Access", "Passed", "is_passed"]
 
-Compression = Literal["none", "snappy", "deflate"]
+Compression: TypeAlias = Literal["none", "snappy", "deflate"]
+
+Passed: TypeAlias = tuple[tuple[str, object], ...]
+"""Names and values of options that Spark passes on as they are."""
 
 _TLS_NAMES = {
     "ca_file": "tlsCaFile",
@@ -23,64 +27,75 @@ _TLS_NAMES = {
     "private_key_password": "tlsPrivateKeyPassword",
 }
 
-ACCESS_OPTIONS = (
-    Option("nsqd", "nsqds", nsqd_list),
-    Option("nsqlookupd", "nsqlookupds", url_list),
-    Option("connectTimeout", "connect_timeout", seconds(0.001)),
-    Option("httpTimeout", "http_timeout", seconds(0.001)),
-    Option("clientId", "client_id", text),
-    Option("tls", "tls", flag),
-    Option("tlsCaFile", "tls_ca_file", absolute_path),
-    Option("tlsCertificateFile", "tls_certificate_file", absolute_path),
-    Option("tlsPrivateKeyFile", "tls_private_key_file", absolute_path),
-    Option("tlsPrivateKeyPassword", "tls_private_key_password", text, is_secret=True),
-    Option("tlsMinimumVersion", "tls_minimum_version", choice("TLSv1.2", "TLSv1.3")),
-    Option("tlsServerHostname", "tls_server_hostname", text),
-    Option("tlsVerify", "tls_verify", flag),
-    Option("compression", "compression", choice("none", "snappy", "deflate")),
-    Option("deflateLevel", "deflate_level", integer(1, 9)),
-    Option("authSecret", "auth_secret", text, is_secret=True),
-    Option("authSecretFile", "auth_secret_file", absolute_path),
-    Option("lookupdAuthorization", "lookupd_authorization", flag),
-)
+
+def is_passed(value: object) -> bool:
+    """Whether it is a `Passed`."""
+    return isinstance(value, tuple)
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """Where the servers are, and what they are told. It is pickled, so it holds no connections.
 
     All paths are paths on the executors, and on the driver as far as it asks over https.
 
-    :ivar nsqds: addresses as ``host:port`` or the path of a unix socket; empty when nsqlookupds know them
-    :ivar nsqlookupds: URLs; never shown, as they may hold a password
-    :ivar connect_timeout: seconds to connect to one nsqd; default 10
-    :ivar http_timeout: seconds for one answer of nsqd's or nsqlookupd's HTTP side; default 10
-    :ivar client_id: shown by nsqadmin; None takes the host name
-    :ivar tls: whether connections to nsqd are encrypted; the files hold for https URLs as well
-    :ivar compression: ``none``, ``snappy`` or ``deflate``; an nsqd that declines sends uncompressed
-    :ivar auth_secret: what to AUTH with; never shown
-    :ivar auth_secret_file: a file with that secret, which is read anew for each task
-    :ivar lookupd_authorization: whether nsqlookupds get the secret too, as ``Authorization: Bearer``
     """
 
-    nsqds: tuple[str, ...] = ()
-    nsqlookupds: tuple[str, ...] = field(default=(), repr=False)
-    connect_timeout: float = 10.0
-    http_timeout: float = 10.0
-    client_id: str | None = None
-    tls: bool = False
-    tls_ca_file: str | None = None
-    tls_certificate_file: str | None = None
-    tls_private_key_file: str | None = None
-    tls_private_key_password: str | None = field(default=None, repr=False)
-    tls_minimum_version: Literal["TLSv1.2", "TLSv1.3"] = "TLSv1.2"
-    tls_server_hostname: str | None = None
-    tls_verify: bool = True
-    compression: Compression = "none"
-    deflate_level: int = 6
-    auth_secret: str | None = field(default=None, repr=False)
-    auth_secret_file: str | None = None
-    lookupd_authorization: bool = False
+    nsqds: Annotated[
+        tuple[str, ...],
+        Parsed(
+            "addresses as ``host:port`` or the path of a unix socket; empty when nsqlookupds know them",
+            parse=nsqd_list,
+            spark="nsqd",
+        ),
+    ] = ()
+    nsqlookupds: Annotated[
+        tuple[str, ...],
+        Parsed("URLs; never shown, as they may hold a password", parse=url_list, spark="nsqlookupd"),
+    ] = field(default=(), repr=False)
+    connect_timeout: Annotated[float, Seconds("the time to connect to one nsqd", low=0.001)] = 10.0
+    http_timeout: Annotated[
+        float, Seconds("the time for one answer of nsqd's or nsqlookupd's HTTP side", low=0.001)
+    ] = 10.0
+    client_id: Annotated[
+        str | None, Text("what nsqadmin shows as the client's id; None takes the host name")
+    ] = None
+    tls: Annotated[
+        bool, Flag("whether connections to nsqd are encrypted; the files hold for https URLs as well")
+    ] = False
+    tls_ca_file: Annotated[
+        str | None, Parsed("the authorities to trust, PEM; None trusts the system's", parse=absolute_path)
+    ] = None
+    tls_certificate_file: Annotated[
+        str | None, Parsed("the client's certificate with its chain, PEM", parse=absolute_path)
+    ] = None
+    tls_private_key_file: Annotated[str | None, Parsed("its key, PEM", parse=absolute_path)] = None
+    tls_private_key_password: Annotated[
+        str | None, Parsed("the password of an encrypted key", parse=text, is_secret=True)
+    ] = field(default=None, repr=False)
+    tls_minimum_version: Annotated[TLSVersion, declared(TLSOptions)["minimum_version"]] = "TLSv1.2"
+    tls_server_hostname: Annotated[
+        str | None, Text("the name that nsqd's certificate must carry; None takes the address")
+    ] = None
+    tls_verify: Annotated[bool, declared(TLSOptions)["verify"]] = True
+    compression: Annotated[
+        Compression,
+        Choice("what to ask nsqd for; one that declines sends uncompressed", choices=get_args(Compression)),
+    ] = "none"
+    deflate_level: Annotated[int, declared(ConnectionOptions)["deflate_level"]] = 6
+    auth_secret: Annotated[str | None, Text("the secret to AUTH with; never shown", is_secret=True)] = field(
+        default=None, repr=False
+    )
+    auth_secret_file: Annotated[
+        str | None, Parsed("a file with that secret, which is read anew for each task", parse=absolute_path)
+    ] = None
+    lookupd_authorization: Annotated[
+        bool, Flag("whether nsqlookupds get the secret too, as ``Authorization: Bearer``")
+    ] = False
+    connection: Annotated[
+        Passed, Value("other options of each connection", valid=is_passed, use="pairs of names and values")
+    ] = ()
 
     @property
     def https_urls(self) -> tuple[str, ...]:
@@ -166,6 +181,7 @@ class Access:
         named: dict[str, Any] = {} if self.client_id is None else {"client_id": self.client_id}
         return ConnectionOptions(
             **named,
+            **dict[str, Any](self.connection),
             dial_timeout=self.connect_timeout,
             msg_timeout=msg_timeout,
             tls=TLSOptions(ssl_context=self.ssl_context(), server_hostname=self.tls_server_hostname)
@@ -176,3 +192,7 @@ class Access:
             deflate_level=self.deflate_level,
             auth_secret=self.secret(),
         )
+
+
+ACCESS_OPTIONS = text_options(Access)
+CONNECTION_OPTIONS = passed_on(ConnectionOptions, "connection", declared(Access))

@@ -3,58 +3,117 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from ..address import nsqd_addresses
+from ..checks import range_text
 from ..errors import InvalidAddress, InvalidName, InvalidOption
 from ..http import Client
+from ..options.declaration import declared
+from ..options.kinds import SAME, Choice, Flag, Integer, Number, Option, Seconds, Text
 
 __all__ = [
-    "Option",
+    "Parsed",
+    "TextOption",
     "absolute_path",
-    "choice",
-    "flag",
-    "integer",
     "nsqd_list",
     "parsed",
-    "seconds",
+    "passed_on",
     "shared_directory",
     "text",
+    "text_options",
     "url_list",
 ]
 
 _FLAGS = {"true": True, "false": False}
 
 
+class Parsed(Option):
+    """An option of Spark alone, whose text is read in a way of its own.
+
+    :param parse: makes the value of its text, or raises `InvalidOption` with what is allowed
+    """
+
+    def __init__(
+        self, help: str, *, parse: Callable[[str], object], spark: str = SAME, is_secret: bool = False
+    ) -> None:
+        super().__init__(help, spark=spark)
+        self.parse = parse
+        self.is_secret = is_secret
+
+
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One option.
+class TextOption:
+    """One option as Spark has it.
 
     :ivar name: as it is documented; it is matched without case
     :ivar field: what it sets
     :ivar parse: makes the value of its text, or raises `InvalidOption` with what is allowed
     :ivar is_secret: whether its text must never be shown
+    :ivar part: the field that collects it with others; empty if it sets a field itself
     """
 
     name: str
     field: str
     parse: Callable[[str], object]
     is_secret: bool = False
+    part: str = ""
+
+
+def text_options(options: type[object]) -> tuple[TextOption, ...]:
+    """Return the options of a class that a text can set, with Spark's names."""
+    return tuple(_text_options(options, ""))
+
+
+def passed_on(options: type[object], part: str, own: Collection[str]) -> tuple[TextOption, ...]:
+    """Return the options that Spark takes as they are, unless it has fields of its ``own`` for them.
+
+    :param part: the field that collects them
+    """
+    as_they_are = {name for name, option in declared(options).items() if option.spark == SAME}
+    return tuple(each for each in _text_options(options, part) if each.field in as_they_are.difference(own))
+
+
+def _text_options(options: type[object], part: str) -> Iterator[TextOption]:
+    for name, option in declared(options).items():
+        parse = _parser(option)
+        if parse is not None:
+            is_secret: bool = getattr(option, "is_secret", False)
+            yield TextOption(option.spark_name(name), name, parse, is_secret, part)
+
+
+def _parser(option: Option) -> Callable[[str], object] | None:
+    """What reads the texts of an option; None if no text can say its value."""
+    match option:
+        case Parsed():
+            return option.parse
+        case Seconds():
+            return _seconds(option)
+        case Integer():
+            return _integer(option)
+        case Flag():
+            return _flag
+        case Choice():
+            return _choice(option.choices)
+        case Text():
+            return text
+        case _:
+            return None
 
 
 def parsed(
     given: Mapping[str, str],
-    options: Sequence[Option],
+    options: Sequence[TextOption],
     *,
     purpose: str,
     ignored: Collection[str] = (),
-    elsewhere: Sequence[Option] = (),
+    elsewhere: Sequence[TextOption] = (),
 ) -> dict[str, object]:
-    """Return the values that texts set, by their fields.
+    """Return the values that texts set, by their fields; those of a part as pairs of name and value.
 
     :param purpose: for messages: ``reading`` or ``writing``
     :param ignored: keys in lower case that belong to Spark
@@ -63,16 +122,19 @@ def parsed(
     """
     known = {option.name.lower(): option for option in options}
     values: dict[str, object] = {}
+    parts: dict[str, list[tuple[str, object]]] = {}
     for key, value in given.items():
         option = known.get(key.lower())
-        if option is not None:
+        if option is not None and option.part:
+            parts.setdefault(option.part, []).append((option.field, _value(option, str(value))))
+        elif option is not None:
             values[option.field] = _value(option, str(value))
         elif key.lower() not in ignored:
             raise InvalidOption(_unknown(key, known, purpose, elsewhere))
-    return values
+    return values | {part: tuple(pairs) for part, pairs in parts.items()}
 
 
-def _value(option: Option, given: str) -> object:
+def _value(option: TextOption, given: str) -> object:
     try:
         return option.parse(given)
     except InvalidAddress as error:
@@ -85,7 +147,7 @@ def _value(option: Option, given: str) -> object:
         raise InvalidOption(f"{option.name}{shown} is not valid: {error}") from None
 
 
-def _unknown(key: str, known: Mapping[str, Option], purpose: str, elsewhere: Sequence[Option]) -> str:
+def _unknown(key: str, known: Mapping[str, TextOption], purpose: str, elsewhere: Sequence[TextOption]) -> str:
     for option in elsewhere:
         if option.name.lower() == key.lower():
             return f"option {option.name} is not one for {purpose}: leave it out"
@@ -104,15 +166,14 @@ def text(given: str) -> str:
     return given
 
 
-def flag(given: str) -> bool:
-    """``true`` or ``false``."""
+def _flag(given: str) -> bool:
     value = _FLAGS.get(given.strip().lower())
     if value is None:
         raise InvalidOption("use true or false")
     return value
 
 
-def choice(*choices: str) -> Callable[[str], str]:
+def _choice(choices: Sequence[str]) -> Callable[[str], str]:
     """One of ``choices``, in any case."""
     known = {name.lower(): name for name in choices}
 
@@ -125,38 +186,35 @@ def choice(*choices: str) -> Callable[[str], str]:
     return parse
 
 
-def integer(low: int, high: float = math.inf) -> Callable[[str], int]:
-    """A whole number from ``low`` to ``high``."""
-
+def _integer(option: Integer) -> Callable[[str], int]:
     def parse(given: str) -> int:
         try:
             value = int(given)
         except ValueError:
             value = None
-        if value is None or not low <= value <= high:
-            raise InvalidOption(f"use a whole number, {_range(low, high)}")
+        if value is None or not option.accepts(value):
+            raise InvalidOption(f"use a whole number, {_range(option)}")
         return value
 
     return parse
 
 
-def seconds(low: float, high: float = math.inf) -> Callable[[str], float]:
-    """A number of seconds from ``low`` to ``high``."""
-
+def _seconds(option: Seconds) -> Callable[[str], float]:
     def parse(given: str) -> float:
         try:
             value = float(given)
         except ValueError:
             value = math.nan
-        if not (low <= value <= high and math.isfinite(value)):
-            raise InvalidOption(f"use {_range(low, high)} (seconds)")
+        if not option.accepts(value):
+            raise InvalidOption(f"use {_range(option)} (seconds)")
         return value
 
     return parse
 
 
-def _range(low: float, high: float) -> str:
-    return f"{low} or more" if math.isinf(high) else f"{low} to {high}"
+def _range(option: Number) -> str:
+    """What a text can say, which is anything but None."""
+    return range_text(option.low, option.high, [value for value in option.special if value is not None])
 
 
 def nsqd_list(given: str) -> tuple[str, ...]:

@@ -3,63 +3,101 @@
 Every error names the option as it is documented, the value unless it is a secret, and what is allowed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any
 
 from ..address import Address, nsqd_addresses
 from ..errors import InvalidAddress, InvalidOption
 from ..names import check_channel, check_topic
-from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions
-from .access import ACCESS_OPTIONS, Access
-from .option_texts import Option, choice, flag, integer, parsed, seconds, shared_directory, url_list
+from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, PublishMode
+from ..options.declaration import declared, documented
+from ..options.kinds import Flag, Integer, Seconds, Value
+from .access import ACCESS_OPTIONS, CONNECTION_OPTIONS, Access, Passed, is_passed
+from .option_texts import Parsed, TextOption, parsed, passed_on, shared_directory, text_options, url_list
 
-__all__ = ["ReadOptions", "WriteOptions", "batch_read_options", "read_options", "write_options"]
+__all__ = [
+    "ReadOptions",
+    "WriteOptions",
+    "batch_read_options",
+    "read_options",
+    "write_options",
+]
 
 _MPUB_FRAMING = 4
 """Bytes that an MPUB takes for each message besides its body, and once for their count."""
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(Access):
-    """How NSQ is read. It is pickled.
+    """How NSQ is read. It is pickled."""
 
-    :ivar nsqd_http: the URLs of the HTTP sides of ``nsqds``, in their order; never shown, as ``nsqlookupds``
-    :ivar spool_dir: the absolute path of a directory that driver and executors share; None for no spool
-    :ivar max_rows_per_batch: of a micro-batch, over all partitions; default 1,000,000
-    :ivar max_bytes_per_batch: bodies of a micro-batch in sum; None for no bound
-    :ivar min_partitions: into which a batch is split, if it has as many rows; None for one per nsqd
-    :ivar max_rows_per_partition: above which a partition is split; None for no bound
-    :ivar max_in_flight: messages of one partition that nsqd waits to have answered; nsqd bounds it by its
-        --max-rdy-count; default 2500
-    :ivar max_wait: seconds without a message after which a partition ends; default 1
-    :ivar msg_timeout: seconds after which nsqd requeues an unanswered message; None takes nsqd's
-    :ivar poll_interval: seconds between two questions of an idle stream for what waits; default 1
-    :ivar share_channel: whether several streams of one application may read the channel, each a part; default
+    topic: Annotated[str, Parsed("the topic to read", parse=check_topic)]
+    channel: Annotated[str, Parsed("its channel", parse=check_channel)]
+    nsqd_http: Annotated[
+        tuple[str, ...],
+        Parsed("the URLs of the HTTP sides of ``nsqds``, in their order; never shown", parse=url_list),
+    ] = field(default=(), repr=False)
+    spool_dir: Annotated[
+        str | None,
+        Parsed(
+            "the absolute path of a directory that driver and executors share; None for no spool",
+            parse=shared_directory,
+        ),
+    ] = None
+    max_rows_per_batch: Annotated[
+        int, Integer("rows of a micro-batch, over all partitions", low=1, unit="rows")
+    ] = 1_000_000
+    max_bytes_per_batch: Annotated[
+        int | None,
+        Integer("bodies of a micro-batch in sum; None for no bound", low=1, special=(None,), unit="bytes"),
+    ] = None
+    min_partitions: Annotated[
+        int | None,
+        Integer(
+            "into how many partitions a batch is split, if it has as many rows; None for one per nsqd",
+            low=1,
+            special=(None,),
+            unit="partitions",
+        ),
+    ] = None
+    max_rows_per_partition: Annotated[
+        int | None,
+        Integer("above which a partition is split; None for no bound", low=1, special=(None,), unit="rows"),
+    ] = None
+    max_in_flight: Annotated[
+        int,
+        Integer(
+            "messages of one partition that nsqd waits to have answered; nsqd bounds it by its "
+            "--max-rdy-count",
+            low=1,
+            unit="messages",
+        ),
+    ] = 2_500
+    max_wait: Annotated[
+        float, Seconds("the time without a message after which a partition ends", low=0.01)
+    ] = 1.0
+    msg_timeout: Annotated[float | None, declared(ConnectionOptions)["msg_timeout"]] = None
+    poll_interval: Annotated[
+        float, Seconds("the time between two questions of an idle stream for what waits", low=0.001)
+    ] = 1.0
+    share_channel: Annotated[
+        bool, Flag("whether several streams of one application may read the channel, each a part")
+    ] = False
+    peek: Annotated[bool, Flag("whether a batch read puts everything back")] = False
+    drain: Annotated[bool, Flag("whether a batch read without a spool may finish what nobody may get")] = (
         False
-    :ivar peek: whether a batch read puts everything back; default False
-    :ivar drain: whether a batch read without a spool may finish what nobody may get; default False
-    :ivar max_rows: of a batch read; None for all that waits when it begins
-    """
-
-    topic: str
-    channel: str
-    nsqd_http: tuple[str, ...] = field(default=(), repr=False)
-    spool_dir: str | None = None
-    max_rows_per_batch: int = 1_000_000
-    max_bytes_per_batch: int | None = None
-    min_partitions: int | None = None
-    max_rows_per_partition: int | None = None
-    max_in_flight: int = 2_500
-    max_wait: float = 1.0
-    msg_timeout: float | None = None
-    poll_interval: float = 1.0
-    share_channel: bool = False
-    peek: bool = False
-    drain: bool = False
-    max_rows: int | None = None
+    )
+    max_rows: Annotated[
+        int | None,
+        Integer(
+            "rows of a batch read; None for all that waits when it begins",
+            low=1,
+            special=(None,),
+            unit="rows",
+        ),
+    ] = None
 
     @property
     def https_urls(self) -> tuple[str, ...]:
@@ -78,37 +116,42 @@ class ReadOptions(Access):
         return ConsumerOptions(max_attempts=0, max_backoff_duration=0)
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(Access):
-    """How NSQ is written. It is pickled.
+    """How NSQ is written. It is pickled."""
 
-    :ivar topic: for all rows, whatever a column ``topic`` says; None takes that column
-    :ivar mode: which of several nsqds gets an MPUB, as ``ProducerOptions.mode``; default ``round_robin``
-    :ivar batch_rows: the most that travel in one MPUB; default 2000
-    :ivar batch_bytes: what such an MPUB takes at most; one row may exceed it; default 1 MiB
-    :ivar max_in_flight: rows of one task that wait for nsqd's answer; default 16,000
-    :ivar publish_timeout: seconds until nsqd must have answered; default 60
-    :ivar resend_unknown: whether rows whose answer was lost are published again, so that nsqd may have them
-        twice; otherwise the task fails, and Spark publishes all its rows again; default True
-    :ivar max_msg_size: the largest body (nsqd: --max-msg-size); default 1 MiB
-    :ivar max_body_size: the largest MPUB (nsqd: --max-body-size); default 5 MiB
-    :ivar max_defer: the longest ``defer`` in seconds (nsqd: --max-req-timeout); default 3600
-    """
-
-    topic: str | None = None
-    mode: Literal["round_robin", "least_outstanding", "hostpool", "epsilon_greedy"] = "round_robin"
-    batch_rows: int = 2_000
-    batch_bytes: int = 1024 * 1024
-    max_in_flight: int = 16_000
-    publish_timeout: float = 60.0
-    resend_unknown: bool = True
-    max_msg_size: int = 1024 * 1024
-    max_body_size: int = 5 * 1024 * 1024
-    max_defer: float = 3600.0
+    topic: Annotated[
+        str | None,
+        Parsed("for all rows, whatever a column ``topic`` says; None takes that column", parse=check_topic),
+    ] = None
+    mode: Annotated[PublishMode, declared(ProducerOptions)["mode"]] = "round_robin"
+    batch_rows: Annotated[int, Integer("the most rows that travel in one MPUB", low=1, unit="rows")] = 2_000
+    batch_bytes: Annotated[
+        int, Integer("what such an MPUB takes at most; one row may exceed it", low=1, unit="bytes")
+    ] = 1024 * 1024
+    max_in_flight: Annotated[
+        int, Integer("rows of one task that wait for nsqd's answer", low=1, unit="rows")
+    ] = 16_000
+    publish_timeout: Annotated[float, declared(ProducerOptions)["publish_timeout"]] = 60.0
+    resend_unknown: Annotated[
+        bool,
+        Flag(
+            "whether rows whose answer was lost are published again, so that nsqd may have them twice; "
+            "otherwise the task fails, and Spark publishes all its rows again"
+        ),
+    ] = True
+    max_msg_size: Annotated[int, declared(ProducerOptions)["max_msg_size"]] = 1024 * 1024
+    max_body_size: Annotated[int, declared(ProducerOptions)["max_body_size"]] = 5 * 1024 * 1024
+    max_defer: Annotated[float, declared(ProducerOptions)["max_defer"]] = 3600.0
+    producer: Annotated[
+        Passed, Value("other options of the producer", valid=is_passed, use="pairs of names and values")
+    ] = ()
 
     def producer_options(self) -> ProducerOptions:
         """Return the options of a task's producer."""
         return ProducerOptions(
+            **dict[str, Any](self.producer),
             mode=self.mode,
             resend_unknown=self.resend_unknown,
             connect_timeout=self.connect_timeout,
@@ -120,38 +163,19 @@ class WriteOptions(Access):
         )
 
 
-_READ_OPTIONS = (
-    Option("topic", "topic", check_topic),
-    Option("channel", "channel", check_channel),
-    *ACCESS_OPTIONS,
-    Option("nsqdHttp", "nsqd_http", url_list),
-    Option("spoolDir", "spool_dir", shared_directory),
-    Option("maxRowsPerBatch", "max_rows_per_batch", integer(1)),
-    Option("maxBytesPerBatch", "max_bytes_per_batch", integer(1)),
-    Option("minPartitions", "min_partitions", integer(1)),
-    Option("maxRowsPerPartition", "max_rows_per_partition", integer(1)),
-    Option("maxInFlight", "max_in_flight", integer(1)),
-    Option("maxWait", "max_wait", seconds(0.01)),
-    Option("msgTimeout", "msg_timeout", seconds(1)),
-    Option("pollInterval", "poll_interval", seconds(0.001)),
-    Option("shareChannel", "share_channel", flag),
-    Option("peek", "peek", flag),
-    Option("drain", "drain", flag),
-    Option("maxRows", "max_rows", integer(1)),
-)
+def _listed(options: type[object]) -> list[TextOption]:
+    """Return those of a class as errors list them: topic and channel, servers, the rest."""
+    shared = declared(Access)
+    own = [option for option in text_options(options) if option.field not in shared]
+    return sorted((*ACCESS_OPTIONS, *own), key=lambda option: option.name not in {"topic", "channel"})
 
+
+# A consumer's options are not passed on: a partition decides how it reads.
+_READ_OPTIONS = (*_listed(ReadOptions), *CONNECTION_OPTIONS)
 _WRITE_OPTIONS = (
-    Option("topic", "topic", check_topic),
-    *ACCESS_OPTIONS,
-    Option("mode", "mode", choice("round_robin", "least_outstanding", "hostpool", "epsilon_greedy")),
-    Option("batchRows", "batch_rows", integer(1)),
-    Option("batchBytes", "batch_bytes", integer(1)),
-    Option("maxInFlight", "max_in_flight", integer(1)),
-    Option("publishTimeout", "publish_timeout", seconds(0.001)),
-    Option("resendUnknown", "resend_unknown", flag),
-    Option("maxMsgSize", "max_msg_size", integer(1)),
-    Option("maxBodySize", "max_body_size", integer(1)),
-    Option("maxDefer", "max_defer", seconds(0)),
+    *_listed(WriteOptions),
+    *CONNECTION_OPTIONS,
+    *passed_on(ProducerOptions, "producer", declared(WriteOptions)),
 )
 
 _OF_STREAMS = {
@@ -233,6 +257,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
     options = WriteOptions(**values)
     options.check()
+    options.producer_options()  # what does not go together is found here rather than in each task
     if options.batch_bytes > options.max_body_size:
         raise InvalidOption(
             f"batchBytes={options.batch_bytes} exceeds maxBodySize={options.max_body_size}: "

@@ -38,7 +38,10 @@ BOTH = {"tls_cert": "cert.pem", "tls_key": "key.pem"}
             "tls_client_auth_policy='verify' is not valid: use one of None, 'require', 'require-verify'",
         ),
         ({**BOTH, "tls_client_auth_policy": "require"}, "'require' needs tls_root_ca_file"),
-        ({**BOTH, "tls_min_version": "ssl3.0"}, "tls_min_version='ssl3.0' is not valid: use one of 'tls1.0'"),
+        (
+            {**BOTH, "tls_min_version": "ssl3.0"},
+            "tls_min_version='ssl3.0' is not valid: use 'tls1.0', 'tls1.1', 'tls1.2' or 'tls1.3'",
+        ),
         ({"snappy": 1}, "snappy=1 is not valid: use True or False"),
         ({"deflate": None}, "deflate=None is not valid: use True or False"),
         ({"max_deflate_level": 10}, "max_deflate_level=10 is not valid"),

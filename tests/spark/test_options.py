@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nsq_anyio.errors import InvalidAddress, InvalidOption
-from nsq_anyio.options import TLSOptions
+from nsq_anyio.options import ConnectionOptions, ProducerOptions, TLSOptions
 from nsq_anyio.spark.options import (
     ReadOptions,
     WriteOptions,
@@ -20,6 +20,7 @@ from nsq_anyio.spark.options import (
     write_options,
 )
 
+from ..options.reference import table
 from ..tls_files import TLSFiles
 
 READ = {"topic": "clicks", "channel": "spark", "nsqd": "127.0.0.1:4150"}
@@ -366,4 +367,6 @@ def test_documentation_lists_every_option() -> None:
         listed |= set(str(caught.value).partition("use one of ")[2].split(", "))
     assert len(listed) >= len(fields(ReadOptions))
     documented = set(re.findall(r"`(\w+)`", PAGE.read_text(encoding="utf-8")))
+    for kind in (ConnectionOptions, ProducerOptions):
+        documented |= {row["Spark"] for row in table(kind).values()}
     assert listed - documented == set()

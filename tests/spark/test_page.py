@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from nsq_anyio.spark.access import ACCESS_OPTIONS
-from nsq_anyio.spark.option_texts import Option
+from nsq_anyio.spark.option_texts import TextOption
 from nsq_anyio.spark.options import _READ_OPTIONS, _WRITE_OPTIONS, ReadOptions, WriteOptions
 
 from .nsqds import ROOT
@@ -41,10 +41,15 @@ def documented(heading: str) -> dict[str, str]:
     return found
 
 
-SECTIONS: dict[str, tuple[tuple[Option, ...], type[ReadOptions | WriteOptions]]] = {
+def _own(options: tuple[TextOption, ...]) -> tuple[TextOption, ...]:
+    """Those of reading or writing alone; what is passed on stands in the reference of the options."""
+    return tuple(option for option in options if option not in ACCESS_OPTIONS and not option.part)
+
+
+SECTIONS: dict[str, tuple[tuple[TextOption, ...], type[ReadOptions | WriteOptions]]] = {
     "### Servers, for reading and writing": (ACCESS_OPTIONS, ReadOptions),
-    "### Reading": (tuple(option for option in _READ_OPTIONS if option not in ACCESS_OPTIONS), ReadOptions),
-    "### Writing": (tuple(option for option in _WRITE_OPTIONS if option not in ACCESS_OPTIONS), WriteOptions),
+    "### Reading": (_own(_READ_OPTIONS), ReadOptions),
+    "### Writing": (_own(_WRITE_OPTIONS), WriteOptions),
 }
 
 

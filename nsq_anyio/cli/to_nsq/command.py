@@ -119,7 +119,8 @@ def to_nsq(
     names = [str(address) for address in nsqd_addresses(destination_nsqd_tcp_address)]
     # What was sent when a connection was lost is published again rather than requeued: it may be stored twice
     # either way.
-    options = replace(producer.options, mode=_MODES[mode], coalesce=True, resend_unknown=True)
+    producer = producer.preferring(coalesce=True, resend_unknown=True)
+    options = replace(producer.options, mode=_MODES[mode])
     job = ToNsq(
         source=source,
         topics=[*map(check_topic, topic)],

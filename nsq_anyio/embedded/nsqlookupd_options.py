@@ -1,0 +1,28 @@
+"""The options of the embedded nsqlookupd, named and defaulted like nsqlookupd's flags."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from ..options.declaration import check, documented
+from ..options.kinds import Seconds
+
+__all__ = ["NsqlookupdOptions"]
+
+
+@documented
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NsqlookupdOptions:
+    """How long nsqlookupd believes what it was told.
+
+    :raises InvalidOption: for a value outside its range
+    """
+
+    inactive_producer_timeout: Annotated[
+        float, Seconds("the time without a PING after which an nsqd is not listed", low=0)
+    ] = 300.0
+    tombstone_lifetime: Annotated[
+        float, Seconds("the time for which a tombstoned nsqd is not listed", low=0)
+    ] = 45.0
+
+    def __post_init__(self) -> None:
+        check(self)

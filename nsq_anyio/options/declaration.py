@@ -1,0 +1,89 @@
+"""Options are declared once, at their fields, as ``Annotated[type, kind] = default``; all else is derived.
+
+From the declarations come the check of each value and its line in the docstring (here), the keys of
+``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY, and the tables of the documentation.
+
+A module that declares options has no ``from __future__ import annotations``: the annotations would be texts,
+and evaluating them would slow down each import.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
+
+from .kinds import Integer, Number, Option
+
+__all__ = ["Declared", "check", "declarations", "declared", "documented"]
+
+_Class = TypeVar("_Class", bound=type)
+_KIB, _MIB = 1024, 1024 * 1024
+
+
+class Declared(NamedTuple):
+    """An option with its name and its default."""
+
+    name: str
+    option: Option
+    default: object
+
+    @property
+    def default_text(self) -> str:
+        """The default as the documentation has it; empty for an option that has to be set."""
+        if self.option.default or self.default is MISSING:
+            return self.option.default
+        if isinstance(self.option, Integer) and self.option.unit == "bytes" and self.default:
+            size = cast("int", self.default)
+            return f"{size // _MIB} MiB" if size % _MIB == 0 else f"{size // _KIB} KiB"
+        return f"{self.default:g}" if isinstance(self.default, float) else repr(self.default)
+
+
+def declarations(options: type) -> Iterator[Declared]:
+    """Read what a class of options declares, in the order of its fields.
+
+    :raises TypeError: for a field that declares nothing
+    """
+    for each in fields(options):
+        kind: Any = each.type
+        said: tuple[object, ...] = getattr(kind, "__metadata__", ())
+        option = next((item for item in said if isinstance(item, Option)), None)
+        if option is None:
+            raise TypeError(
+                f"{options.__name__}.{each.name} declares nothing: use Annotated[type, Seconds(...)]"
+            )
+        yield Declared(each.name, option, each.default)
+
+
+def declared(options: type[object]) -> Mapping[str, Option]:
+    """Return the options of a class by their names."""
+    return _declared(cast("Any", options))
+
+
+@cache
+def _declared(options: Any) -> Mapping[str, Option]:
+    return {each.name: each.option for each in declarations(options)}
+
+
+def check(options: object) -> None:
+    """Check each option by itself; for ``__post_init__``.
+
+    :raises InvalidOption: for the first that is not valid
+    """
+    for name, option in declared(type(options)).items():
+        option.check(name, getattr(options, name))
+
+
+def documented(options: _Class) -> _Class:
+    """Add a line for each option to the docstring of a class of options."""
+    if options.__doc__:  # python -OO leaves it out
+        head, raises, tail = options.__doc__.partition("    :raises")
+        lines = (f"    :param {each.name}: {_line(each)}\n" for each in declarations(options))
+        options.__doc__ = "".join([head, *lines, raises, tail])
+    return options
+
+
+def _line(each: Declared) -> str:
+    option, default = each.option, each.default_text
+    unit = f"{option.unit}: " if isinstance(option, Number) and option.unit else ""
+    facts = [f"{unit}{option.range}" if option.range else "", f"default {default}" if default else ""]
+    return f"{option.help} ({'; '.join(filter(None, facts))})" if any(facts) else option.help
