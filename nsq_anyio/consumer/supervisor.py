@@ -45,6 +45,8 @@ class Supervisor:
     :param nsqds: static addresses, with no ``discovery``
     :param discovery: finds the nsqds, with no static ones
     :param fail: called with the error that ends the consumer
+    :ivar has_subscribed: whether an nsqd has accepted a subscription
+    :ivar decided: set once that is so, or `stop` was called
     """
 
     def __init__(
@@ -65,7 +67,8 @@ class Supervisor:
         self.channel = channel
         self.subscriptions: dict[NsqdAddress, Subscription] = {}
         self.closed_counters: Counters = Counters()
-        self.subscribed: anyio.Event = anyio.Event()
+        self.has_subscribed: bool = False
+        self.decided: anyio.Event = anyio.Event()
         self._nsqds = nsqds
         self._discovery = discovery
         self._inbox = inbox
@@ -191,7 +194,8 @@ class Supervisor:
     def _add(self, subscription: Subscription) -> None:
         self._emit(Subscribed(subscription.nsqd, self.topic, self.channel))
         self.subscriptions[subscription.address] = subscription
-        self.subscribed.set()
+        self.has_subscribed = True
+        self.decided.set()
         if self._stopping:
             subscription.stop()
         self.distribution.opened(subscription.address)
@@ -222,6 +226,7 @@ class Supervisor:
     def stop(self) -> None:
         """Let no more messages come, and hand back those that nobody has taken."""
         self._stopping = True
+        self.decided.set()
         self.distribution.stop()
         for subscription in self.subscriptions.values():
             subscription.stop()
