@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from ..checks import check_integer
-from ..connection.background import background_tasks
+from ..connection.background import user_block_tasks
 from ..serving.http_server import serve_http
 from ..serving.listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
 from .access import auth_source
@@ -123,7 +123,7 @@ async def nsqd(
         https: Endpoint | None = None
         if tls is not None:
             https = await stack.enter_async_context(listen(https_host or host, https_port))
-        tasks = await stack.enter_async_context(background_tasks())
+        tasks = await stack.enter_async_context(user_block_tasks())
 
         identity = NsqdIdentity(
             broadcast_address,

@@ -16,7 +16,7 @@ from anyio.abc import SocketStream
 
 from ..address import Address
 from ..checks import check_seconds
-from ..connection.background import background_tasks
+from ..connection.background import user_block_tasks
 from ..serving.http_server import serve_http
 from ..serving.listener import (
     PEER_GONE,
@@ -102,7 +102,7 @@ async def nsqlookupd(
     async with (
         await open_listener(host, tcp_port) as tcp_listener,
         await open_listener(http_host or host, http_port) as http_listener,
-        background_tasks() as tasks,
+        user_block_tasks() as tasks,
     ):
         tcp_port, http_port = local_port(tcp_listener), local_port(http_listener)
         identity = {
