@@ -171,7 +171,7 @@ def test_the_other_blocks(
         await until(lambda: len(client_tasks()) == before)
         with anyio.fail_after(LIMIT):
             for address in servers:
-                while not await is_refused(address):
+                while not await is_refused(address):  # noqa: ASYNC110 - nothing tells of it
                     await anyio.sleep(0.01)
         servers.clear()
         reached()
