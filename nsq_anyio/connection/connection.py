@@ -28,7 +28,8 @@ from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..transport.dial import dial
-from ..transport.half_close import half_close, half_close_now
+from ..transport.half_close import half_close
+from ..transport.last_words import end_now, last_send
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import Handshake
@@ -155,9 +156,11 @@ class Connection(Generic[SourceT, MessageT]):
         if self._failure is not None:
             raise self._failure
 
-    def half_close_now(self) -> None:
-        """Half-close at once, where the stream can."""
-        half_close_now(self._stream)
+    def end_now(self) -> None:
+        """Send what is queued and half-close, from a plain function, as far as the stream can."""
+        self.outbox.send_now = last_send(self._stream)
+        self.outbox.put_last(commands.NOP)  # all that is queued goes with it
+        end_now(self._stream)
 
     # The life of the connection, driven by open_connection.
 

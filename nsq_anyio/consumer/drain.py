@@ -61,7 +61,7 @@ def hand_back_at_once(subscription: Subscription) -> None:
     """Hand back what is unanswered without waiting for anything, where no `drain` has come to its end.
 
     So it is when the event loop ends first: `asyncio.run` cancels all tasks when its main one is over, the
-    connection's reader and writer among them. Where layers lie over the socket nothing can be sent.
+    connection's reader and writer among them. Over a stream of a user's dialer nothing can be sent.
     """
     connection = subscription.connection
     if connection is None or connection.ended or subscription.released.is_set():
@@ -71,8 +71,7 @@ def hand_back_at_once(subscription: Subscription) -> None:
         # Before the answers, or nsqd would push what is requeued to this connection again.
         connection.outbox.put_first(commands.CLS)
     subscription.requeue_all(list(subscription.in_flight.values()))
-    connection.outbox.put_last(commands.NOP)  # all that is queued goes with it
-    connection.half_close_now()
+    connection.end_now()
 
 
 async def _settle(subscription: Subscription) -> None:
