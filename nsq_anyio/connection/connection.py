@@ -309,10 +309,7 @@ async def open_connection(
     :raises ConnectionLost: if the connection ends before the block does
     """
     stream = await dial(
-        address,
-        timeout=options.dial_timeout,
-        write_timeout=options.write_timeout,
-        dialer=options.dialer,
+        address, timeout=options.dial_timeout, write_timeout=options.write_timeout, dialer=options.dialer
     )
     try:
         connection = Connection(address, options, stream, receiver)

@@ -78,9 +78,7 @@ async def test_the_loop_ends_first(
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-@pytest.mark.parametrize(
-    "layers", [("tls",), ("snappy",), ("deflate",), ("tls", "deflate")], ids=lambda layers: "-".join(layers)
-)
+@pytest.mark.parametrize("layers", [("tls",), ("snappy",), ("deflate",), ("tls", "deflate")], ids="-".join)
 async def test_the_loop_ends_first_over_layers(
     cluster: Cluster, nsqd_kind: Kind, loop: str, layers: tuple[str, ...], tls_files: TLSFiles
 ) -> None:
