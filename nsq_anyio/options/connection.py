@@ -40,7 +40,7 @@ class ConnectionOptions:
     :param dial_timeout: to open the transport; default 5
     :param handshake_timeout: from the open transport to the answer to IDENTIFY, and for SUB; default 10
     :param write_timeout: after which a peer that takes no bytes counts as lost; on a stream of ``dialer``,
-        one that does not take 64 KiB; default 30
+        one for which the system does not take 64 KiB, which may wait for a megabyte to go; default 30
     :param heartbeat_interval: between nsqd's heartbeats, 1 or more; -1 for none, but then nsqd refuses SUB;
         default 30
     :param sample_rate: percentage of the messages to receive, 0 to 99; nsqd discards the rest; 0 receives all
