@@ -270,12 +270,14 @@ class FakeNsqd:
     """A listener; see the module.
 
     :ivar connections: all that were accepted, in order
+    :ivar running: how many of their scripts have not ended
     """
 
     def __init__(self, port: int, scripts: tuple[Script, ...]) -> None:
         self.port = port
         self.address = f"127.0.0.1:{port}"
         self.connections: list[FakeConnection] = []
+        self.running = 0
         self._scripts = scripts
 
     @property
@@ -299,10 +301,12 @@ class FakeNsqd:
         connection = FakeConnection(stream)
         script = self._scripts[min(len(self.connections), len(self._scripts) - 1)]
         self.connections.append(connection)
+        self.running += 1
         async with stream:
             # A client that goes away, or a test that hangs up, ends the script.
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
                 await script(connection)
+        self.running -= 1
 
 
 @asynccontextmanager

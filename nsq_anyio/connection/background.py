@@ -21,7 +21,7 @@ from typing import cast
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["Background", "background_tasks", "ungrouped"]
+__all__ = ["Background", "background_tasks", "ungrouped", "user_block_tasks"]
 
 _LEFT_ELSEWHERE = (
     "another task has left this block than had entered it: around an async generator that uses it, write "
@@ -33,11 +33,14 @@ class Background:
     """Runs tasks behind a block; see the module.
 
     :param run: the tasks; cancelled after ``shutdown``
-    :param shutdown: called with whether the block was cancelled, once the block is over; must be bounded
+    :param shutdown: called with whether the block was cancelled, once the block is over; must be bounded.
+        None for nothing to do
     """
 
     def __init__(
-        self, run: Callable[[], Awaitable[None]], shutdown: Callable[[bool], Awaitable[None]]
+        self,
+        run: Callable[[], Awaitable[None]],
+        shutdown: Callable[[bool], Awaitable[None]] | None = None,
     ) -> None:
         self._run = run
         self._shutdown = shutdown
@@ -82,8 +85,9 @@ class Background:
                         if is_left_elsewhere:
                             scopes.pop_all()  # only the task that has entered them could leave them
                         with anyio.CancelScope(shield=True):
-                            with ungrouped():
-                                await self._shutdown(cancelled or self._failure is not None)
+                            if self._shutdown is not None:
+                                with ungrouped():
+                                    await self._shutdown(cancelled or self._failure is not None)
                             if is_left_elsewhere:
                                 tasks.cancel()
                                 await over.wait()
@@ -108,10 +112,27 @@ class Background:
 
 
 @asynccontextmanager
-async def background_tasks() -> AsyncGenerator[TaskGroup]:
-    """A task group whose tasks are cancelled when the block ends.
+async def user_block_tasks() -> AsyncGenerator[TaskGroup]:
+    """A task group behind a user's block, which another task may leave; see `Background.around_block`."""
+    begun = anyio.Event()
+    group = anyio.create_task_group()
 
-    What the block raises leaves as it is, in no exception group.
+    async def run() -> None:
+        async with group:
+            begun.set()
+            await anyio.sleep_forever()
+
+    async with Background(run).around_block():
+        await begun.wait()
+        yield group
+
+
+@asynccontextmanager
+async def background_tasks() -> AsyncGenerator[TaskGroup]:
+    """A task group around a block of this package's own, whose tasks are cancelled when the block ends.
+
+    Cancelling the group cancels the block as well. What the block raises leaves as it is, in no exception
+    group.
     """
     single: BaseException | None = None
     try:

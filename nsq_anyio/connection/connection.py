@@ -25,7 +25,8 @@ from ..protocol.authorization import AuthReply
 from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
-from ..transport.half_close import half_close, half_close_now
+from ..transport.half_close import half_close
+from ..transport.last_words import end_now, last_send
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import CHUNK_SIZE, Negotiated
@@ -156,9 +157,11 @@ class Connection(Generic[SourceT, MessageT]):
         if self._failure is not None:
             raise self._failure
 
-    def half_close_now(self) -> None:
-        """Half-close at once, if the stream can do so without waiting."""
-        half_close_now(self._stream)
+    def end_now(self) -> None:
+        """Send what is queued and half-close, from a plain function, as far as the stream can."""
+        self.outbox.send_now = last_send(self._stream)
+        self.outbox.put_and_send(commands.NOP)  # all that is queued goes with it
+        end_now(self._stream)
 
     # The life of the connection, driven by open_connection.
 

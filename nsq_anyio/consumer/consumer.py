@@ -165,11 +165,13 @@ class Consumer:
     async def ready(self) -> None:
         """Wait until nsqd has accepted a subscription, the first of this consumer.
 
-        :raises Closed: outside the block, or if it ends first
+        :raises Closed: outside the block, or if it ends first; or if `stop` is called first
         """
         self._check_open()
-        await self._supervisor.subscribed.wait()
+        await self._supervisor.decided.wait()
         self._check_open()
+        if not self._supervisor.has_subscribed:
+            raise Closed("the consumer was stopped before an nsqd had accepted its subscription")
 
     # Its state
 
@@ -234,7 +236,7 @@ class Consumer:
                 yield self
         finally:
             self._closed = True
-            self._supervisor.subscribed.set()  # wakes whoever waits in `ready`
+            self._supervisor.decided.set()  # wakes whoever waits in `ready`
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # close_timeout bounds it in either case, and handlers have ended with `run`

@@ -11,7 +11,7 @@ from typing import Protocol, Self, cast
 
 import anyio
 
-from ..connection.background import background_tasks
+from ..connection.background import Background
 from ..connection.stray import is_stray
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
 
@@ -186,8 +186,7 @@ class Message:
         After nsqd's ``max_msg_timeout`` the message times out all the same.
         """
         stray: BaseException | None = None
-        async with background_tasks() as tasks:
-            tasks.start_soon(self._keep_touching)
+        async with Background(self._keep_touching).around_block():
             try:
                 yield self
             except BaseException as error:

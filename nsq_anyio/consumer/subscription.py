@@ -219,8 +219,8 @@ class Subscription:
         """Hand back unanswered messages without waiting for anything, if `drain` is not over.
 
         That happens when the event loop ends first: `asyncio.run` cancels all tasks when its main task is
-        over, including the connection's reader and writer. Through TLS or compression nothing can be sent
-        then.
+        over, including the connection's reader and writer. Over a stream of a user's dialer nothing can be
+        sent then.
         """
         connection = self._connection
         if connection is None or connection.ended or self._released.is_set():
@@ -231,5 +231,4 @@ class Subscription:
             # CLS goes first, or nsqd would push the requeued messages to this connection again.
             connection.outbox.put_first(commands.CLS)
         self.in_flight.hand_back(self.in_flight.unanswered())
-        connection.outbox.put_and_send(commands.NOP)  # sends all that is queued
-        connection.half_close_now()
+        connection.end_now()

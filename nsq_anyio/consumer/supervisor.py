@@ -44,6 +44,8 @@ class Supervisor:
     :param nsqds: static addresses; empty with ``discovery``
     :param discovery: finds the nsqds; None with static addresses
     :param fail: called with the error that ends the consumer
+    :ivar has_subscribed: whether an nsqd has accepted a subscription
+    :ivar decided: set once that is so, or `stop` was called
     """
 
     def __init__(
@@ -65,7 +67,8 @@ class Supervisor:
         self.channel = channel
         self.subscriptions: dict[NsqdAddress, Subscription] = {}
         self.closed_counters: Counters = Counters()
-        self.subscribed: anyio.Event = anyio.Event()
+        self.has_subscribed: bool = False
+        self.decided: anyio.Event = anyio.Event()
         self._nsqds = nsqds
         self._discovery = discovery
         self._inbox = inbox
@@ -190,7 +193,8 @@ class Supervisor:
     def _add(self, subscription: Subscription) -> None:
         self._emit(Subscribed(subscription.nsqd, self.topic, self.channel))
         self.subscriptions[subscription.address] = subscription
-        self.subscribed.set()
+        self.has_subscribed = True
+        self.decided.set()
         if self._stopping:
             subscription.stop()
         self.distribution.add(subscription.ready, subscription.address)
@@ -217,6 +221,7 @@ class Supervisor:
     def stop(self) -> None:
         """Receive no more messages, and hand back those that nobody has taken."""
         self._stopping = True
+        self.decided.set()
         self.distribution.stop()
         for subscription in self.subscriptions.values():
             subscription.stop()

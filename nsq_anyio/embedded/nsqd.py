@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ..checks import check_integer
-from ..connection.background import background_tasks
+from ..connection.background import user_block_tasks
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
 from .access import auth_source
@@ -128,7 +128,7 @@ async def nsqd(
         https: Endpoint | None = None
         if tls is not None:
             https = await stack.enter_async_context(listen(https_host or host, https_port))
-        tasks = await stack.enter_async_context(background_tasks())
+        tasks = await stack.enter_async_context(user_block_tasks())
 
         identity = NsqdIdentity(
             broadcast_address,

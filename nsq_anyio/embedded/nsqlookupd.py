@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from ..address import Address
-from ..connection.background import background_tasks
+from ..connection.background import user_block_tasks
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import (
     PEER_GONE,
@@ -87,7 +87,7 @@ async def nsqlookupd(
     async with (
         await open_listener(host, tcp_port) as tcp_listener,
         await open_listener(http_host or host, http_port) as http_listener,
-        background_tasks() as tasks,
+        user_block_tasks() as tasks,
     ):
         tcp_port, http_port = local_port(tcp_listener), local_port(http_listener)
         identity = {

@@ -82,7 +82,7 @@ class ConnectionOptions:
         float,
         Seconds(
             "the time after which a peer that takes no bytes counts as lost; on a stream of ``dialer``, a "
-            "peer that does not take 64 KiB",
+            "peer for which the system does not take 64 KiB, which may wait for a megabyte to go",
             low=0.001,
             go=SAME,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -41,7 +42,10 @@ MAX_PORT = 65535
 _ACCEPT_RETRY_DELAY = 0.1
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 _LINGER = 1.0
+_OTHER_PORT = "use another port, or 0 for a free one"
 _OTHER_PATH = "use another path, or remove the file if no program listens there"
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+_FEWER_DESCRIPTORS = "close some, or raise the limit (ulimit -n)"
 
 PEER_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """What a stream raises when its peer vanished; `anyio.EndOfStream` is for one that said goodbye.
@@ -90,8 +94,7 @@ async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     try:
         return await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:
-        remedy = "use another port, or 0 for a free one"
-        raise ListenFailed(f"{host}:{port}", error.strerror or str(error), remedy) from error
+        raise _listen_failed(f"{host}:{port}", error, _OTHER_PORT) from error
     except UnicodeError as error:  # IDNA cannot encode it
         raise InvalidOption(f"host {host!r} is not valid: use a host name or an IP address") from error
 
@@ -131,9 +134,15 @@ async def listen(
     try:
         unix_listener = UnixListener(address)
     except OSError as error:
-        raise ListenFailed(address, error.strerror or str(error), _OTHER_PATH) from error
+        raise _listen_failed(address, error, _OTHER_PATH) from error
     async with unix_listener:
         yield Endpoint(unix_listener, address, 0)
+
+
+def _listen_failed(address: str, error: OSError, remedy: str) -> ListenFailed:
+    if error.errno in _NO_DESCRIPTOR:
+        remedy = _FEWER_DESCRIPTORS
+    return ListenFailed(address, error.strerror or str(error), remedy)
 
 
 def local_port(listener: MultiListener[SocketStream]) -> int:

@@ -69,6 +69,27 @@ class CompressedStream(ByteStream):
         self._check_open()
         await self._send(self._codec.compress(item))
 
+    def send_now(self, item: bytes, sent: list[int]) -> None:
+        """Compress all and send it without waiting, over a stream that has `send_now` as well.
+
+        Where the system does not take all, nothing more can be sent, as after a cut `send`. So this is for
+        the last words before the end.
+
+        :param sent: gets the length of ``item``
+        :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
+        :raises anyio.ClosedResourceError: if the stream was closed on this side
+        """
+        self._check_open()
+        stream: Any = self._stream
+        data = self._codec.compress(item)
+        taken: list[int] = []
+        self._send_ended = True
+        stream.send_now(data, taken)
+        if sum(taken) < len(data):
+            raise anyio.BrokenResourceError("the system did not take all at once")
+        self._send_ended = False
+        sent.append(len(item))
+
     async def send_eof(self) -> None:
         """Tell the peer that nothing more will be sent.
 
@@ -84,6 +105,11 @@ class CompressedStream(ByteStream):
             # would race with that: a connection that gets bytes after it was closed is reset.
             await self._send(end)
         self._send_ended = True
+
+    @property
+    def below(self) -> ByteStream:
+        """The inner stream."""
+        return self._stream
 
     async def aclose(self) -> None:
         """Close the inner stream."""

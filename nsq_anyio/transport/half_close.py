@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import anyio
 from anyio.abc import ByteStream
 
-from .socket_stream import DirectSocketStream
-
-__all__ = ["half_close", "half_close_now"]
+__all__ = ["half_close"]
 
 
 async def half_close(stream: ByteStream) -> None:
@@ -24,10 +20,3 @@ async def half_close(stream: ByteStream) -> None:
         # AnyIO passes on what the system says on Trio, and on uvloop that its transport is closed already. A
         # stream of a user's dialer, such as AnyIO's own TLS, may raise NotImplementedError (a RuntimeError).
         raise anyio.BrokenResourceError from error
-
-
-def half_close_now(stream: ByteStream) -> None:
-    """The same as far as it needs no waiting: nothing where layers lie over the socket, or it is closed."""
-    if isinstance(stream, DirectSocketStream):
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            stream.send_eof_now()

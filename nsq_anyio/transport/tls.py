@@ -111,6 +111,33 @@ class TLSStream(ByteStream):
             rest = rest[written:]
             await self._flush()
 
+    def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
+        """Encrypt all and send it without waiting, over a transport that has `send_now` as well.
+
+        What the system takes of a record cannot be told apart: where it does not take all, nothing more can
+        be sent. So this is for the last words before the end.
+
+        :param sent: gets the length of ``item``
+        :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
+        :raises anyio.ClosedResourceError: if the stream was closed on this side
+        """
+        self._check_outgoing()
+        transport: Any = self._stream
+        rest = memoryview(item)
+        try:
+            while rest:
+                rest = rest[self._ssl.write(rest) :]
+        except ssl.SSLError as error:
+            raise anyio.BrokenResourceError from error
+        data = self._outgoing.read()
+        taken: list[int] = []
+        self._cut = True
+        transport.send_now(data, taken)
+        if sum(taken) < len(data):
+            raise anyio.BrokenResourceError("the system did not take all at once")
+        self._cut = False
+        sent.append(len(item))
+
     async def send_eof(self) -> None:
         """Tell the peer that nothing more will be sent; what it sends can still be received.
 
@@ -130,6 +157,11 @@ class TLSStream(ByteStream):
         await self._flush()
         with suppress(NotImplementedError):  # close_notify alone says it as well
             await self._stream.send_eof()
+
+    @property
+    def below(self) -> ByteStream:
+        """The transport."""
+        return self._stream
 
     async def aclose(self) -> None:
         """Close the transport."""

@@ -13,7 +13,7 @@ import nsq_anyio as nsq
 from nsq_anyio.connection.background import Background
 
 from ..conftest import BACKENDS
-from ..fake_nsqd import FakeConnection, client_tasks, fake_nsqd, serve, until
+from ..fake_nsqd import LIMIT, FakeConnection, client_tasks, fake_nsqd, serve, until
 
 on_each_loop = pytest.mark.parametrize("loop", BACKENDS.values(), ids=list(BACKENDS))
 
@@ -102,5 +102,86 @@ def test_an_abandoned_generator_hands_its_messages_back(loop: tuple[str, dict[st
     async def main(reached: Callable[[], None]) -> None:
         async with fake_nsqd(keep) as nsqd, anyio.create_task_group() as tasks:
             tasks.start_soon(abandon, nsqd.address, reached)
+
+    run(main, loop)
+
+
+async def nsqd_in_a_generator(_message: nsq.Message) -> AsyncGenerator[None]:
+    async with nsq.embedded.nsqd() as server:
+        servers.append(server.tcp_address)
+        yield
+
+
+async def nsqlookupd_in_a_generator(_message: nsq.Message) -> AsyncGenerator[None]:
+    async with nsq.embedded.nsqlookupd() as server:
+        servers.append(server.tcp_address)
+        yield
+
+
+async def keep_alive_in_a_generator(message: nsq.Message) -> AsyncGenerator[None]:
+    async with message.keep_alive():
+        yield
+
+
+servers: list[str] = []
+
+
+async def is_refused(address: str) -> bool:
+    try:
+        stream = await anyio.connect_tcp("127.0.0.1", int(address.rpartition(":")[2]))
+    except OSError:
+        return True
+    await anyio.aclose_forcefully(stream)
+    return False
+
+
+@on_each_loop
+@pytest.mark.filterwarnings("ignore:Async generator .* was garbage collected:ResourceWarning")
+@pytest.mark.parametrize("by_the_collector", [True, False])
+@pytest.mark.parametrize(
+    "generate", [nsqd_in_a_generator, nsqlookupd_in_a_generator, keep_alive_in_a_generator]
+)
+def test_the_other_blocks(
+    loop: tuple[str, dict[str, bool]],
+    generate: Callable[[nsq.Message], AsyncGenerator[None]],
+    by_the_collector: bool,
+) -> None:
+    """Their tasks end, and nothing listens any more."""
+
+    async def keep(peer: FakeConnection) -> None:
+        peer.backlog.append(b"a")
+        await serve(peer)
+
+    async def close(generator: AsyncGenerator[None]) -> None:
+        with pytest.raises(RuntimeError, match=r"contextlib\.aclosing"):
+            await generator.aclose()
+
+    async def abandon(message: nsq.Message, reached: Callable[[], None]) -> None:
+        await anyio.wait_all_tasks_blocked()
+        before = len(client_tasks())
+        generator = generate(message)
+        await anext(generator)
+        assert len(client_tasks()) > before
+        if by_the_collector:
+            del generator
+            gc.collect()
+        else:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(close, generator)
+        await until(lambda: len(client_tasks()) == before)
+        with anyio.fail_after(LIMIT):
+            for address in servers:
+                while not await is_refused(address):  # noqa: ASYNC110 - nothing tells of it
+                    await anyio.sleep(0.01)
+        servers.clear()
+        reached()
+
+    async def main(reached: Callable[[], None]) -> None:
+        async with (
+            fake_nsqd(keep) as nsqd,
+            nsq.consume("t", "c", nsqd=nsqd.address) as consumer,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(abandon, await anext(consumer), reached)
 
     run(main, loop)

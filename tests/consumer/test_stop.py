@@ -161,3 +161,32 @@ async def test_who_waits_for_a_subscription_learns_that_the_block_has_ended() ->
                 tasks.start_soon(wait, consumer)
                 await anyio.wait_all_tasks_blocked()
     assert len(errors) == 1
+
+
+@pytest.mark.parametrize("stopped_first", [True, False])
+async def test_who_waits_for_a_subscription_learns_at_once_that_the_consumer_was_stopped(
+    stopped_first: bool,
+) -> None:
+    """In the open block: nsqd is out of reach, and may be so for long."""
+    async with (
+        nsq.consume("t", "c", nsqd="127.0.0.1:1") as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        if stopped_first:
+            consumer.stop()
+        else:
+            tasks.start_soon(stop_soon, consumer)
+        with anyio.fail_after(LIMIT), pytest.raises(nsq.Closed, match="stopped"):
+            await consumer.ready()
+
+
+async def stop_soon(consumer: nsq.Consumer) -> None:
+    await anyio.wait_all_tasks_blocked()
+    consumer.stop()
+
+
+async def test_a_consumer_that_was_ready_stays_so_for_who_asks_after_stop() -> None:
+    async with consuming() as (consumer, _peer):
+        consumer.stop()
+        with anyio.fail_after(LIMIT):
+            await consumer.ready()

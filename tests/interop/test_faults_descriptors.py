@@ -1,0 +1,67 @@
+"""A process that runs out of file descriptors goes on once there are some, and does not spin until then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import anyio
+import pytest
+from anyio.abc import Process
+from anyio.streams.text import TextReceiveStream
+
+from ..fault_proxy import fault_proxy
+from .cluster import Cluster
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
+    pytest.mark.parametrize("loop", ["asyncio", "uvloop", "trio"]),
+    pytest.mark.skipif(sys.platform == "win32", reason="it has no limit of descriptors"),
+]
+
+COMMAND = [sys.executable, "-W", "error", "-m", "tests.interop.descriptors"]
+
+
+class Output:
+    """What the program says."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdout is not None
+        self._stream = TextReceiveStream(process.stdout)
+        self._text = ""
+
+    async def line(self) -> str:
+        while "\n" not in self._text:
+            self._text += await self._stream.receive()
+        line, _, self._text = self._text.partition("\n")
+        return line
+
+
+async def test_a_client_without_descriptors(cluster: Cluster, loop: str) -> None:
+    nsqlookupd = await cluster.nsqlookupd("real")
+    nsqd = await cluster.nsqd("real", lookupds=[nsqlookupd], channels={"t": ["c", "d"]})
+    async with fault_proxy(nsqd.tcp_address) as proxy:
+        with anyio.fail_after(50):
+            async with await anyio.open_process(
+                [*COMMAND, loop, "client", proxy.address, nsqlookupd.http_url], stderr=None
+            ) as process:
+                output = Output(process)
+                assert await output.line() == "exhausted"
+                proxy.cut()
+                assert process.stdin is not None
+                await process.stdin.send(b"go on\n")
+                assert await output.line() == "NotSent True"
+                assert await output.line() == "idle"
+                assert await output.line() == "DialFailed: True"
+                assert await output.line() == "after"
+                assert await output.line() == "after"
+                assert await process.wait() == 0
+
+
+async def test_servers_without_descriptors(loop: str) -> None:
+    with anyio.fail_after(50):
+        ended = await anyio.run_process([*COMMAND, loop, "servers"], check=False, stderr=subprocess.PIPE)
+    errors = ended.stderr.decode()
+    assert ended.stdout.decode().splitlines() == ["Too many open files True", "idle", "serving"], errors
+    assert ended.returncode == 0, errors
