@@ -142,13 +142,13 @@ class ProducerConnection:
         self._closing = anyio.Event()
         self._rng = random.Random()
 
-    def has_room(self, messages: int, size: int) -> bool:
-        """Whether ``messages`` of ``size`` bytes in all may be sent now; always if nothing is outstanding."""
+    def has_room(self, count: int, size: int) -> bool:
+        """Whether ``count`` messages of ``size`` bytes may be sent; always if nothing is outstanding."""
         outstanding = self.outstanding
         return self.current is not None and (
             outstanding == 0
             or (
-                outstanding + messages <= self._max_outstanding
+                outstanding + count <= self._max_outstanding
                 and self.outstanding_bytes + size <= self._max_outstanding_bytes
             )
         )
@@ -249,5 +249,5 @@ _MODES: dict[str, Callable[[], RoundRobin[ProducerConnection]]] = {
     "round_robin": RoundRobin,
     "least_outstanding": LeastOutstanding,
     "hostpool": FailingHosts,
-    "epsilon_greedy": lambda: EpsilonGreedy(random.Random()),
+    "epsilon_greedy": lambda: EpsilonGreedy[ProducerConnection](random.Random()),
 }
