@@ -126,24 +126,24 @@ CASES = [
     *((name, line) for name, lines_of_it in FOR_EACH.items() for line in lines_of_it),
 ]
 
-REFUSED, ENDED, RAN, IDLE = "refused", "ended", "ran", "idle"
+REFUSED, TAKEN, IDLE = "refused", "taken", "idle"
 
 # What is not as in Go: our outcome, and Go's.
 DIFFERENT: dict[tuple[str, str], tuple[str, str]] = {
     # Numbers are decimal.
-    **dict.fromkeys(itertools.product(CONSUMERS, ["--max-in-flight=0x10"]), (REFUSED, RAN)),
+    **dict.fromkeys(itertools.product(CONSUMERS, ["--max-in-flight=0x10"]), (REFUSED, TAKEN)),
     # A bound that bounds nothing, and a mode that there is not.
-    ("tail", "-n -1"): (REFUSED, RAN),
-    ("to-http", "--status-every=-1"): (REFUSED, RAN),
-    ("to-file", "--rotate-size=-1"): (REFUSED, RAN),
-    ("to-http", "--mode=nothing"): (REFUSED, RAN),
-    ("to-nsq", "--mode=nothing"): (REFUSED, RAN),
-    ("to-nsq", "--require-json-value=b"): (REFUSED, RAN),
+    ("tail", "-n -1"): (REFUSED, TAKEN),
+    ("to-http", "--status-every=-1"): (REFUSED, TAKEN),
+    ("to-file", "--rotate-size=-1"): (REFUSED, TAKEN),
+    ("to-http", "--mode=nothing"): (REFUSED, TAKEN),
+    ("to-nsq", "--mode=nothing"): (REFUSED, TAKEN),
+    ("to-nsq", "--require-json-value=b"): (REFUSED, TAKEN),
     # nsq_to_file passes over what it does not understand, and waits for topics that never come.
-    ("to-file", "--consumer-opt max_attempts,x"): (REFUSED, RAN),
-    ("to-file", "--consumer-opt=nothing,5"): (REFUSED, RAN),
-    ("to-file", "--consumer-opt=heartbeat_interval,10x"): (REFUSED, RAN),
-    ("to-file", "--consumer-opt=snappy,maybe"): (REFUSED, RAN),
+    ("to-file", "--consumer-opt max_attempts,x"): (REFUSED, TAKEN),
+    ("to-file", "--consumer-opt=nothing,5"): (REFUSED, TAKEN),
+    ("to-file", "--consumer-opt=heartbeat_interval,10x"): (REFUSED, TAKEN),
+    ("to-file", "--consumer-opt=snappy,maybe"): (REFUSED, TAKEN),
     ("to-file", "--max-in-flight=-1"): (REFUSED, IDLE),
     ("to-file", "!--channel --channel=a/b"): (REFUSED, IDLE),
     ("to-file", "!--topic --topic=a/b"): (REFUSED, IDLE),
@@ -151,15 +151,15 @@ DIFFERENT: dict[tuple[str, str], tuple[str, str]] = {
     ("to-file", "--topic-pattern=^a"): (REFUSED, IDLE),
     ("to-file", "--topic-pattern=("): (REFUSED, IDLE),
     # to_nsq ends with 0 although nothing was published.
-    ("pub", "!--topic --topic=a/b"): (REFUSED, ENDED),
-    ("pub", "!--nsqd --nsqd-tcp-address=127.0.0.1:1"): (REFUSED, ENDED),
+    ("pub", "!--topic --topic=a/b"): (REFUSED, TAKEN),
+    ("pub", "!--nsqd --nsqd-tcp-address=127.0.0.1:1"): (REFUSED, TAKEN),
     # What would lose messages, or send them round for ever.
-    ("tail", "!--channel --channel=c#ephemeral"): (REFUSED, RAN),
-    ("to-nsq", "!--destination-topic"): (REFUSED, RAN),
+    ("tail", "!--channel --channel=c#ephemeral"): (REFUSED, TAKEN),
+    ("to-nsq", "!--destination-topic"): (REFUSED, TAKEN),
     # What only ours can: a delimiter of several bytes, all channels, nsqds beside those of an nsqlookupd.
-    ("pub", "--delimiter=ab"): (ENDED, REFUSED),
-    ("stat", "!--channel"): (ENDED, REFUSED),
-    ("stat", "--lookupd-http-address=127.0.0.1:1"): (ENDED, REFUSED),
+    ("pub", "--delimiter=ab"): (TAKEN, REFUSED),
+    ("stat", "!--channel"): (TAKEN, REFUSED),
+    ("stat", "--lookupd-http-address=127.0.0.1:1"): (TAKEN, REFUSED),
 }
 
 _numbers = itertools.count()
@@ -188,7 +188,7 @@ def line_of(name: str, line: str, values: dict[str, str]) -> list[str]:
 
 
 def outcome(nsqd: Nsqd, command: list[str], name: str, line: str, directory: Path, *, may_idle: bool) -> str:
-    """How a command line ends: ``refused``, ``ended``, or ``ran`` until it was told to end.
+    """What becomes of a command line: ``refused``, or ``taken``, whether it ends by itself or is told to.
 
     :param may_idle: whether it may also go on without doing anything, which is ``idle``
     """
@@ -223,7 +223,7 @@ def outcome(nsqd: Nsqd, command: list[str], name: str, line: str, directory: Pat
     if code:
         assert code in {1, 2}, said
         return REFUSED
-    return RAN if told else ENDED
+    return TAKEN
 
 
 def consumers(nsqd: Nsqd, topic: str) -> int:
