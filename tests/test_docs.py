@@ -13,7 +13,7 @@ import anyio.from_thread
 import pytest
 
 import nsq_anyio as nsq
-import nsq_anyio.sync  # now: it must not meet the `anyio.run` that is patched here
+import nsq_anyio.sync  # pyright: ignore[reportUnusedImport] - it must not meet the patched `anyio.run`
 from nsq_anyio.embedded import Authorization, AuthRequest, AuthState
 
 from .tls_files import TLSFiles

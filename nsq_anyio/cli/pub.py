@@ -18,12 +18,12 @@ from .kinds import Integer
 if TYPE_CHECKING:
     from .input import Input
 
-__all__ = ["ALL", "pub"]
+__all__ = ["pub"]
 
-ALL = "all"
+_ALL = "all"
 """The mode in which each of several nsqds gets all messages."""
 
-_MODES = (ALL, "round-robin", "least-outstanding", "hostpool", "epsilon-greedy")
+_MODES = (_ALL, "round-robin", "least-outstanding", "hostpool", "epsilon-greedy")
 
 
 @click.command(
@@ -48,7 +48,7 @@ Example:
 @click.option(
     "--mode",
     type=click.Choice(_MODES),
-    default=ALL,
+    default=_ALL,
     show_default=True,
     help="Which of several nsqds gets a message: each gets all, or one gets it.",
 )
@@ -86,7 +86,15 @@ def pub(
         inputs = [_open(stack, path) for path in files or ["-"]]
         shown = not quiet and sys.stderr.isatty() and not (sys.stdin.isatty() and not files)
         published = stack.enter_context(shown_progress(_total(inputs), shown=shown))
-        work = Pub(topic, addresses, producer, mode=mode, delimiter=delimiter, rate=rate, published=published)
+        work = Pub(
+            topic,
+            addresses,
+            producer,
+            mode=None if mode == _ALL else mode,
+            delimiter=delimiter,
+            rate=rate,
+            published=published,
+        )
         run_draining(partial(work.run, inputs), backend)
 
 

@@ -20,7 +20,6 @@ from .exit_codes import PARTIAL
 from .input import Input
 from .message_reader import MessageReader
 from .pace import Pace
-from .pub import ALL
 from .reach import check_nsqds_reachable
 from .run import first_error
 
@@ -40,7 +39,7 @@ class _PartlyPublished(click.ClickException):
 class Pub:
     """Publishes messages from inputs, in their order.
 
-    :param mode: `ALL`, or one of the producer's
+    :param mode: one of the producer's; None to publish each message to every nsqd
     :param rate: messages a second; 0 for no bound
     """
 
@@ -50,7 +49,7 @@ class Pub:
         nsqds: Sequence[str],
         flags: ProducerFlags,
         *,
-        mode: str,
+        mode: str | None,
         delimiter: bytes,
         rate: int,
         published: Published,
@@ -69,7 +68,7 @@ class Pub:
 
         :raises click.ClickException: if something cannot be read or published
         """
-        await check_nsqds_reachable(self._nsqds, self._flags.connection, all_of_them=self._mode == ALL)
+        await check_nsqds_reachable(self._nsqds, self._flags.connection, all_of_them=self._mode is None)
         # With a rate next to nothing: whatever was read is published at once at a signal.
         ahead = _CHUNKS_AHEAD if self._pace.max_batch is None else 0
         send, receive = anyio.create_memory_object_stream[list[bytes]](ahead)
@@ -93,7 +92,7 @@ class Pub:
         """One for all nsqds, or one for each where each gets every message."""
         options, connection = self._flags.options, self._flags.connection
         async with AsyncExitStack() as stack:
-            if self._mode == ALL:
+            if self._mode is None:
                 groups = [[nsqd] for nsqd in self._nsqds]
             else:
                 options = replace(options, mode=cast("Any", self._mode.replace("-", "_")))

@@ -163,8 +163,9 @@ async def test_by_a_scope(tls_files: TLSFiles) -> None:
             await wait_turns(cell.turns)
             scope.cancel()
 
+        scope = anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
-            with anyio.fail_after(BOUND), anyio.CancelScope() as scope:
+            with anyio.fail_after(BOUND), scope:
                 tasks.start_soon(cancel, scope)
                 await block()
         assert scope.cancelled_caught, f"{cell}: it ended by itself"

@@ -54,7 +54,8 @@ async def test_no_large_publish_is_given_up_while_the_peer_takes_bytes(
             else:
                 outcomes.append((name, None))
 
-        options = nsq.ConnectionOptions(**{"write_timeout": WRITE_TIMEOUT, **layers})
+        chosen: dict[str, Any] = {"write_timeout": WRITE_TIMEOUT, **layers}
+        options = nsq.ConnectionOptions(**chosen)
         async with fault_proxy(nsqd.tcp_address) as proxy:
             proxy.to_server.piece = PIECE
             proxy.to_server.delay = DELAY

@@ -80,9 +80,9 @@ async def test_unsent_bytes_hold_no_block_up(how: str) -> None:
     with silent_nsqd() as (address, accepted):
         port = int(address.rpartition(":")[2])
         began = 0.0
+        failure: Mine | None = None
         with anyio.CancelScope() as scope, suppress(Mine):
             async with anyio.create_task_group() as tasks:
-                failure: Mine | None = None
                 try:
                     async with nsq.produce(
                         address, options=PRODUCER, connection=nsq.ConnectionOptions(dialer=dial)
