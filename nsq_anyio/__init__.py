@@ -20,6 +20,8 @@ from .lazy import importer
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is needed here
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import embedded, events, http, sync
     from .consumer import ConnectionStatistics, Consumer, ConsumerStatistics, Message, consume
     from .errors import (
@@ -164,7 +166,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ".protocol.authorization": ("AuthReply",),
     ".protocol.identify": ("IdentifyReply",),
 }
-__getattr__ = importer(__name__, _NAMES)
+__getattr__: Callable[[str], object] = importer(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ..lazy import importer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .connection import Connection, NoMessages
     from .open import open_connection
     from .prepare import prepared
@@ -24,7 +26,7 @@ __all__ = [
 ]
 
 # The embedded servers need `background` alone.
-__getattr__ = importer(
+__getattr__: Callable[[str], object] = importer(
     __name__,
     {
         ".connection": ("Connection", "NoMessages"),

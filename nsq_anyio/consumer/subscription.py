@@ -73,7 +73,7 @@ class Subscription:
             expired=self.may_proceed,
         )
         self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, emit)
-        self.arrival = self.in_flight.arrival
+        self.arrival: Callable[[float], Delivery] = self.in_flight.arrival
         self._inbox = inbox
         self._emit = emit
         self._redistribute = redistribute

@@ -27,7 +27,7 @@ class MpubLimit:
     """
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size: int = size
 
     def learn(self, refusal: PublishRejected, sent: int) -> None:
         """Take a refusal in; the limit is lower than the ``sent`` bytes then, whatever nsqd says."""

@@ -111,10 +111,10 @@ class Request:
         content_length: int | None = 0,
         next_piece: Callable[[], Awaitable[bytes]] = _no_body,
     ) -> None:
-        self.method = method
-        self.target = target
+        self.method: str = method
+        self.target: Target = target
         self.headers: Mapping[str, str] = headers or {}
-        self.content_length = content_length
+        self.content_length: int | None = content_length
         self._next_piece = next_piece
 
     async def read(self, limit: int) -> bytes:

@@ -16,6 +16,8 @@ import traceback
 from itertools import product
 from types import FrameType
 
+from nsq_anyio.serving.http_server import http_service
+
 from .blocks import BLOCKS, Block, Cell, Phase
 from .impatience import reached
 from .loops import LOOPS, Loop
@@ -34,6 +36,10 @@ KINDS = {
     "main returns": (None, 0),
 }
 """The signal, and how often it comes."""
+
+IMPORTED_BEFORE = (http_service,)
+"""What servers import with their first request: a handler that raises amid an import, in a task of a server,
+leaves uvloop with a loop that it cannot close."""
 
 HAVE_TASK_GROUPS = [BLOCKS["coalesced"]]
 # Where these make a difference: the other blocks are made of the same parts.
