@@ -62,10 +62,13 @@ async def check_idle() -> None:
 async def client(nsqd: str, nsqlookupd: str) -> None:
     """Connections are lost while there is no descriptor for new ones."""
     failures: set[str] = set()
+    held: list[int] = []
 
     def on_event(event: nsq.events.Event) -> None:
         if isinstance(event, nsq.events.ConnectFailed):
             failures.add(f"{type(event.error).__name__}: {'Too many open files' in str(event)}")
+        elif isinstance(event, nsq.events.Disconnected):
+            held.extend(use_up())  # or what it gave back would do for the next attempt
 
     async with (
         nsq.consume("t", "c", nsqd=nsqd, options=CONSUMER, on_event=on_event) as consumer,
@@ -77,7 +80,7 @@ async def client(nsqd: str, nsqlookupd: str) -> None:
         await producer.publish("t", b"before")
         await discovering.ready()
         (await anext(consumer)).finish()
-        held = use_up()
+        held.extend(use_up())
         say("exhausted")
         await told()  # the connections are cut
         while producer.connections or consumer.connections:  # noqa: ASYNC110 - nothing tells of it
