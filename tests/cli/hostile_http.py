@@ -49,14 +49,17 @@ BODIES_THAT_FAIL = {
 }
 """Each message was answered with 200, and then something is wrong."""
 
+# A server that closes a connection after an answer loses the request that the client sends on it meanwhile.
+_OFTEN = 100
+
 OTHER_ANSWERS = {
-    "continue": Conversation(((b"HTTP/1.1 100 Continue\r\n\r\n", OK),)),
-    "hints": Conversation(((b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 3 + OK,),)),
-    "no reason": Conversation(((b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",),)),
-    "one byte at a time": Conversation((tuple(OK[n : n + 1] for n in range(len(OK))),)),
+    "continue": Conversation(((b"HTTP/1.1 100 Continue\r\n\r\n", OK),) * _OFTEN),
+    "hints": Conversation(((b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 3 + OK,),) * _OFTEN),
+    "no reason": Conversation(((b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",),) * _OFTEN),
+    "one byte at a time": Conversation((tuple(OK[n : n + 1] for n in range(len(OK))),) * _OFTEN),
     "until the end": Conversation(((b"HTTP/1.1 200 OK\r\n\r\nok",),)),
     "HTTP/1.0": Conversation(((b"HTTP/1.0 200 OK\r\n\r\nok",),)),
-    "nothing": Conversation(((b"HTTP/1.1 204 No Content\r\n\r\n",),)),
+    "nothing": Conversation(((b"HTTP/1.1 204 No Content\r\n\r\n",),) * _OFTEN),
     "nothing, and more": Conversation(((b"HTTP/1.1 204 No Content\r\n\r\nmore",),), holds=True),
     "a long head": Conversation(((b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000 + b"\r\n\r\n",),)),
 }
