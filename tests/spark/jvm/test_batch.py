@@ -13,7 +13,7 @@ from nsq_anyio.spark.spools import spools
 
 from ..nsqds import Topic, wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_batch_read_drains_what_waits(spark: SparkSession, topic: Topic) -> None:

@@ -15,7 +15,7 @@ from ..nsqds import Topic
 from .faults import Fault
 from .query import Query
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ _LIMIT = 140.0
 # SPARK-59135: with any source in Python, the client of a pipeline that is complete stumbles over metrics.
 _SPARK_59135 = "[UNKNOWN_RESPONSE] Unknown response: Plan observed(__python_accumulator__="
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 
 
 def run(

@@ -22,7 +22,7 @@ from ..conftest import new_name
 from ..nsqds import Nsqd, Topic, wait_until
 
 # Starting Spark counts for the first test that runs, and a busy machine takes its time.
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 
 FORMATS: Sequence[Format] = ("parquet", "json")
 

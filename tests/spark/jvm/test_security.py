@@ -20,7 +20,7 @@ from .query import Query
 
 SECRET = "hunter2-of-spark"
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ LEAST_READ = 0.5
 LEAST_WRITE = 0.25
 """Of the rate of publish_many: likewise."""
 
-pytestmark = pytest.mark.timeout(170)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_streaming_read_keeps_up_with_go_nsq(

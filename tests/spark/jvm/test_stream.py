@@ -22,7 +22,7 @@ from ..nsqds import Topic, registered, running_nsqd, wait_until
 from .ledger import LedgerSink
 from .query import Query
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 _LIMIT = 100
 

@@ -17,7 +17,7 @@ from ..conftest import new_name
 from ..nsqds import Topic
 from .query import Query
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_every_partition_publishes_its_rows(spark: SparkSession, topic: Topic) -> None:
