@@ -12,11 +12,12 @@ import httpx
 from ..address import addresses
 from ..checks import check_integer, check_seconds
 from ..errors import HTTPStatusError, InvalidBody, InvalidOption
-from ..names import check_channel, check_topic
+from ..names import check_topic
 from ..protocol.commands import encode_bodies
 from .client import Client
 from .fields import Fields
 from .models import NsqdInfo
+from .parameters import channel_parameters, stats_parameters, topic_parameters
 from .stats import Stats
 
 __all__ = ["LogLevel", "Nsqd"]
@@ -62,7 +63,7 @@ class Nsqd(Client):
         :param include_mem: whether to add memory statistics; nsqd stops all its work to make them
         :raises InvalidName: for a name that nsqd would refuse
         """
-        parameters = _stats_parameters("json", topic, channel, include_clients, include_mem)
+        parameters = stats_parameters("json", topic, channel, include_clients, include_mem)
         return await self._get("/stats", Stats.read, parameters)
 
     async def stats_text(
@@ -74,7 +75,7 @@ class Nsqd(Client):
         include_mem: bool = True,
     ) -> str:
         """Ask for the same as `stats`, as a page of text for people."""
-        parameters = _stats_parameters("text", topic, channel, include_clients, include_mem)
+        parameters = stats_parameters("text", topic, channel, include_clients, include_mem)
         return (await self._request("GET", "/stats", parameters)).text()
 
     async def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
@@ -88,7 +89,7 @@ class Nsqd(Client):
         :raises HTTPUnavailable: if the answer did not come: the message may be stored or not. A body far too
             big can end so as well, as nsqd closes the connection without reading it
         """
-        parameters = {"topic": check_topic(topic)}
+        parameters = topic_parameters(topic)
         if defer is not None:
             check_seconds("defer", defer, 0, _MAX_DEFER)
             parameters["defer"] = str(round(defer * 1000))
@@ -117,7 +118,7 @@ class Nsqd(Client):
 
         :raises InvalidName: for a name that nsqd would refuse
         """
-        await self._post("/topic/create", _topic(topic))
+        await self._post("/topic/create", topic_parameters(topic))
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic with its channels and messages, and disconnect their clients.
@@ -125,7 +126,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/delete", _topic(topic))
+        await self._post("/topic/delete", topic_parameters(topic))
 
     async def empty_topic(self, topic: str) -> None:
         """Throw away the messages of a topic that no channel has taken yet.
@@ -133,7 +134,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/empty", _topic(topic))
+        await self._post("/topic/empty", topic_parameters(topic))
 
     async def pause_topic(self, topic: str) -> None:
         """Stop the flow of messages from a topic to its channels; it lasts over restarts of nsqd.
@@ -141,7 +142,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/pause", _topic(topic))
+        await self._post("/topic/pause", topic_parameters(topic))
 
     async def unpause_topic(self, topic: str) -> None:
         """Let the messages of a paused topic flow again.
@@ -149,7 +150,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/unpause", _topic(topic))
+        await self._post("/topic/unpause", topic_parameters(topic))
 
     async def create_channel(self, topic: str, channel: str) -> None:
         """Create a channel of an existing topic, unless it exists.
@@ -157,7 +158,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/channel/create", _channel(topic, channel))
+        await self._post("/channel/create", channel_parameters(topic, channel))
 
     async def delete_channel(self, topic: str, channel: str) -> None:
         """Delete a channel with its messages, and disconnect its clients.
@@ -165,7 +166,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/delete", _channel(topic, channel))
+        await self._post("/channel/delete", channel_parameters(topic, channel))
 
     async def empty_channel(self, topic: str, channel: str) -> None:
         """Throw away the messages of a channel, those in flight and deferred too.
@@ -173,7 +174,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/empty", _channel(topic, channel))
+        await self._post("/channel/empty", channel_parameters(topic, channel))
 
     async def pause_channel(self, topic: str, channel: str) -> None:
         """Stop the flow of messages from a channel to its clients; it lasts over restarts of nsqd.
@@ -181,7 +182,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/pause", _channel(topic, channel))
+        await self._post("/channel/pause", channel_parameters(topic, channel))
 
     async def unpause_channel(self, topic: str, channel: str) -> None:
         """Let the messages of a paused channel flow again.
@@ -189,7 +190,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/unpause", _channel(topic, channel))
+        await self._post("/channel/unpause", channel_parameters(topic, channel))
 
     async def config(self, option: str) -> object:
         """Ask for an option of nsqd, as JSON has it.
@@ -275,14 +276,6 @@ class Nsqd(Client):
         return reply.read(lambda value: value)
 
 
-def _topic(topic: str) -> dict[str, str]:
-    return {"topic": check_topic(topic)}
-
-
-def _channel(topic: str, channel: str) -> dict[str, str]:
-    return {"topic": check_topic(topic), "channel": check_channel(channel)}
-
-
 def _check_body(body: Body) -> bytes:
     if not isinstance(body, Body):
         raise InvalidBody(f"a body of type {type(body).__name__} is not valid: use bytes")
@@ -290,21 +283,6 @@ def _check_body(body: Body) -> bytes:
     if not content:
         raise InvalidBody("an empty body is not valid: nsqd takes 1 byte or more")
     return content
-
-
-def _stats_parameters(
-    format: str, topic: str | None, channel: str | None, include_clients: bool, include_mem: bool
-) -> dict[str, str]:
-    parameters = {
-        "format": format,
-        "include_clients": "true" if include_clients else "false",
-        "include_mem": "true" if include_mem else "false",
-    }
-    if topic is not None:
-        parameters["topic"] = check_topic(topic)
-    if channel is not None:
-        parameters["channel"] = check_channel(channel)
-    return parameters
 
 
 def _log_level(value: object) -> LogLevel:
