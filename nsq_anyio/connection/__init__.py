@@ -9,7 +9,8 @@ from ..lazy import importer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .connection import Connection, NoMessages
+    from .connection import Connection
+    from .no_messages import NoMessages
     from .open import open_connection
     from .prepare import prepared
     from .receiver import Receiver
@@ -29,7 +30,8 @@ __all__ = [
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {
-        ".connection": ("Connection", "NoMessages"),
+        ".connection": ("Connection",),
+        ".no_messages": ("NoMessages",),
         ".open": ("open_connection",),
         ".prepare": ("prepared",),
         ".receiver": ("Receiver",),
