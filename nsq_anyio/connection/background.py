@@ -14,14 +14,15 @@ stops, asyncio's `Task.cancel` and an exception of a signal handler, cuts `shutd
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["Background", "background_tasks", "ungrouped", "user_block_tasks"]
+from ..unwrapping import single, ungrouped
+
+__all__ = ["Background", "background_tasks", "user_block_tasks"]
 
 _LEFT_ELSEWHERE = (
     "another task has left this block than had entered it: around an async generator that uses it, write "
@@ -65,7 +66,7 @@ class Background:
         tasks = anyio.CancelScope(shield=True)
         self._block = anyio.CancelScope()
         over = anyio.Event()
-        single: BaseException | None = None
+        error: BaseException | None = None
         try:
             async with AsyncExitStack() as scopes:
                 group = await scopes.enter_async_context(anyio.create_task_group())
@@ -77,8 +78,8 @@ class Background:
                     cancelled = False
                     try:
                         yield
-                    except BaseException as error:
-                        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                    except BaseException as raised:
+                        cancelled = isinstance(raised, anyio.get_cancelled_exc_class())
                         raise
                     finally:
                         is_left_elsewhere = anyio.get_current_task().id != entered_by
@@ -97,9 +98,9 @@ class Background:
                     tasks.cancel()
                     raise
         except BaseExceptionGroup as raised:
-            single = _only_one(raised)
-        if single is not None:
-            raise single
+            error = single(raised)
+        if error is not None:
+            raise error
         if self._failure is not None:
             raise self._failure
 
@@ -134,45 +135,12 @@ async def background_tasks() -> AsyncGenerator[TaskGroup]:
     Cancelling the group cancels the block as well. What the block raises leaves as it is, in no exception
     group.
     """
-    single: BaseException | None = None
+    error: BaseException | None = None
     try:
         async with anyio.create_task_group() as tasks:
             yield tasks
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as raised:
-        single = _only_one(raised)
-    if single is not None:
-        raise single
-
-
-@contextmanager
-def ungrouped() -> Generator[None]:
-    """Raise what is raised inside as it is, where nested task groups of this package have wrapped it.
-
-    On Trio, KeyboardInterrupt may come to any of their tasks.
-    """
-    single: BaseException | None = None
-    try:
-        yield
-    except BaseExceptionGroup as raised:
-        single = _only_one(raised)
-        while isinstance(single, BaseExceptionGroup):
-            inner = _only_one(cast("BaseExceptionGroup[BaseException]", single))
-            if inner is single:
-                break
-            single = inner
-    if single is not None:
-        raise single
-
-
-def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What to raise for what a task group has raised: a single exception as it is, in no group.
-
-    In a group, an error of the user's block would not be caught where it is expected, and `SystemExit` and
-    `KeyboardInterrupt` would not end the program as they should. It has to be raised after the ``except``, or
-    the group would become its context.
-    """
-    # Ctrl-C that was pressed twice, and has ended two tasks, is Ctrl-C.
-    if len(group.exceptions) == 1 or group.split(KeyboardInterrupt)[1] is None:
-        return group.exceptions[0]
-    return group
+        error = single(raised)
+    if error is not None:
+        raise error

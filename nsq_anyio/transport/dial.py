@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import anyio
 from anyio.abc import ByteStream, SocketStream
@@ -11,6 +10,7 @@ from anyio.abc import ByteStream, SocketStream
 from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
 from ..options import Dialer
+from ..unwrapping import first_error
 from .event_loop import waits_for_sockets
 from .socket_stream import DirectSocketStream
 from .timed_sends import TimedSends
@@ -54,7 +54,4 @@ async def _dialled(dialer: Dialer, address: str) -> ByteStream:
 
 def _reason(error: BaseException) -> str:
     """What the system said; AnyIO wraps it, in a group when several addresses were tried."""
-    cause: BaseException = error.__cause__ or error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
-    return f"cannot connect: {cause}"
+    return f"cannot connect: {first_error(error.__cause__ or error)}"
