@@ -12,6 +12,8 @@ import httpx
 
 from ..checks import check_integer, check_seconds
 from ..errors import Closed, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
+from ..unwrapping import first_text
+from .body import read_body
 from .headers import Authorization, authorized, checked_headers
 from .reply import Reply, printable
 from .transport import make_transport
@@ -199,42 +201,18 @@ class Client(anyio.AsyncContextManagerMixin):
             if encoding.lower() != "identity":
                 # Refused, as it was not asked for and a kilobyte can unfold into a gigabyte.
                 raise HTTPInvalidReply(shown, f"the answer is compressed ({printable(encoding)})")
-            body = await self._read_body(response, shown)
+            body = await read_body(response, response.aiter_bytes(), self._max_reply_size)
         finally:
             await response.aclose()
+        if body is None:
+            limit = self._max_reply_size
+            raise HTTPInvalidReply(shown, f"the answer exceeds max_reply_size={limit} bytes")
         content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return Reply(shown, response.status_code, content_type, body)
-
-    async def _read_body(self, response: httpx.Response, shown: str) -> bytes:
-        limit = self._max_reply_size
-        body = bytearray()
-        is_too_large = False
-        try:
-            async for chunk in response.aiter_bytes():
-                if is_too_large:
-                    continue
-                body += chunk
-                if len(body) > limit:
-                    # httpx reads through a chain of async generators. To raise here would leave them to the
-                    # garbage collector; the closed connection ends them from the inside.
-                    is_too_large = True
-                    await response.aclose()
-        except (httpx.RequestError, OSError):
-            if not is_too_large:
-                raise
-        if is_too_large:
-            raise HTTPInvalidReply(shown, f"the answer exceeds max_reply_size={limit} bytes")
-        return bytes(body)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, httpx.RemoteProtocolError) and str(error).startswith("illegal"):
         # So the TCP ports of nsqd and nsqlookupd look.
         return f"it does not speak HTTP ({printable(str(error))}): is this its TCP port?"
-    # Some errors of httpx say nothing, while what they were made from names the system's or TLS's reason.
-    cause: BaseException | None = error
-    while cause is not None:
-        if text := printable(str(cause)):
-            return text
-        cause = cause.__cause__ or cause.__context__  # httpcore's pool drops the cause
-    return type(error).__name__
+    return printable(first_text(error))
