@@ -1,7 +1,6 @@
 """Decodes what a client sends to nsqd, and refuses what nsqd 1.3.0 refuses, in the same words.
 
-Each method reads as nsqd does, top to bottom: the checks come in nsqd's order, because the first that fails
-decides the error.
+The checks of each method come in nsqd's order, because the first that fails decides the error.
 """
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ from .session import Command
 
 __all__ = ["CommandDecoder"]
 
-_MAX_LINE = 16 * 1024  # nsqd's read buffer: a line that does not fit, with its line feed, ends the connection
+_MAX_LINE = 16 * 1024
+"""The size of nsqd's read buffer: a line that does not fit, line feed included, ends the connection."""
+
 _FIN = b"FIN "
 _FIN_ID = len(_FIN)
 _FIN_END = _FIN_ID + MESSAGE_ID_LENGTH
@@ -46,9 +47,9 @@ _FIN_END = _FIN_ID + MESSAGE_ID_LENGTH
 class CommandDecoder:
     """Turns received bytes into commands, however the bytes are cut.
 
-    It stops behind each IDENTIFY and AUTH until `resume` is called. What IDENTIFY negotiates decides how the
-    bytes behind it are to be read: they may belong to TLS, and are had by `take_rest` then. What AUTH leads
-    to may have to be waited for.
+    It stops after each IDENTIFY and AUTH until `resume` is called. The bytes after an IDENTIFY may belong to
+    the layer that it negotiated, such as TLS; `take_rest` returns them. After an AUTH the auth server's
+    answer may have to be awaited.
 
     :param tls_required: whether commands other than IDENTIFY are refused until ``session`` says otherwise
     :ivar session: the state of the connection after the commands decoded so far
@@ -92,17 +93,17 @@ class CommandDecoder:
         return self._advance()
 
     def end(self) -> list[ClientCommand]:
-        """Note that the client sends no more; a body that it cut short is `Invalid`."""
+        """Note that the client sends no more; a body that is incomplete then is `Invalid`."""
         self._buffer.end()
         return self._advance()
 
     def resume(self) -> list[ClientCommand]:
-        """Decode what has come behind an IDENTIFY or AUTH, up to the next one."""
+        """Decode what was received after an IDENTIFY or AUTH, up to the next one."""
         self._paused = False
         return self._advance()
 
     def take_rest(self) -> bytes:
-        """Take the bytes behind an IDENTIFY undecoded."""
+        """Take the bytes after an IDENTIFY, undecoded."""
         self._buffer.join()
         rest = self._buffer.data[self._buffer.position :]
         self._buffer.position = len(self._buffer.data)
@@ -139,7 +140,7 @@ class CommandDecoder:
                 if name in self._parsers:
                     self._commands.append(self._parsers[name](params))
                 elif name in self._readers:
-                    # Not in one expression: `feed` puts a new list in place while this waits.
+                    # Not in one expression: `_advance` replaces the list while this waits.
                     command = yield from self._readers[name](params)
                     self._commands.append(command)
                     if self._paused:
@@ -152,7 +153,7 @@ class CommandDecoder:
             return
 
     def _decode_fins(self) -> None:
-        """Take the FINs at the front, of which there can be thousands, and leave odd ones to `_fin`."""
+        """Decode the FINs at the front, of which there can be thousands; leave unusual ones to `_fin`."""
         if self.session.state is ServerState.INIT:
             return
         buffer = self._buffer
