@@ -107,7 +107,7 @@ class AuthServers:
         except (httpx.RequestError, httpx.StreamError) as error:
             raise NoAuthorization(type(error).__name__) from None
         except OSError as error:
-            # httpx lets through the alert with which a server refuses a client without a certificate.
+            # httpx does not map the alert with which a server refuses a client without a certificate.
             raise NoAuthorization(f"the connection broke: {error}") from None
         if body is None:
             raise NoAuthorization(f"its answer has more than {_MAX_REPLY_SIZE} bytes")
@@ -161,7 +161,7 @@ def _fields(value: object) -> dict[str, Any]:
 
 def _typed(fields: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any:
     value = fields.get(name, default)
-    if type(value) is not kind:  # an exact match, as a boolean is an int in Python
+    if type(value) is not kind:  # an exact match: Python's bool is a subclass of int
         raise ValueError(f"{name} is not of type {kind.__name__}")
     return value
 

@@ -20,7 +20,7 @@ class Nsqlookupd(Client):
             reply = await nsqlookupd.lookup("clicks")
 
     The parameters and the errors of every request are those of `Client`. A URL may end in ``/lookup``, as
-    other clients want it.
+    other clients require it.
     """
 
     _PPROF_INDEX = "/debug/pprof"
@@ -31,7 +31,7 @@ class Nsqlookupd(Client):
         return await self._get("/info", NsqlookupdInfo.read)
 
     async def lookup(self, topic: str) -> Lookup:
-        """Ask which nsqds have a topic, and for its channels.
+        """Ask for the nsqds that have a topic, and for its channels.
 
         :raises InvalidName: for a name that NSQ would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``: nobody has published to the topic yet, or not lately
@@ -39,7 +39,7 @@ class Nsqlookupd(Client):
         return await self._get("/lookup", Lookup.read, topic_parameters(topic))
 
     async def topics(self) -> tuple[str, ...]:
-        """Ask for all topics, those without an nsqd too."""
+        """Ask for all topics, including those without an nsqd."""
         return await self._get("/topics", lambda value: _names(value, "topics"))
 
     async def channels(self, topic: str) -> tuple[str, ...]:
@@ -55,11 +55,11 @@ class Nsqlookupd(Client):
         return await self._get("/nodes", lambda value: read_producers(Fields(value, "nodes")))
 
     async def debug(self) -> dict[str, tuple[Registration, ...]]:
-        """Ask for the whole database, by ``category:key:subkey`` of client, topic, channel."""
+        """Ask for the whole database, by ``category:key:subkey``; a category is client, topic or channel."""
         return await self._get("/debug", _registrations)
 
     async def create_topic(self, topic: str) -> None:
-        """Make a topic known before an nsqd has it.
+        """Register a topic before an nsqd has it.
 
         :raises InvalidName: for a name that NSQ would refuse
         """
@@ -73,7 +73,7 @@ class Nsqlookupd(Client):
         await self._post("/topic/delete", topic_parameters(topic))
 
     async def create_channel(self, topic: str, channel: str) -> None:
-        """Make a channel known; every nsqd that creates the topic later creates the channel with it.
+        """Register a channel. Every nsqd that creates the topic later creates the channel with it.
 
         :raises InvalidName: for a name that NSQ would refuse
         """
@@ -88,11 +88,11 @@ class Nsqlookupd(Client):
         await self._post("/channel/delete", channel_parameters(topic, channel))
 
     async def tombstone_topic(self, topic: str, node: str) -> None:
-        """Hide one nsqd from `lookup` for a topic, by default for 45 s: time to delete the topic there.
+        """Hide one nsqd from the `lookup` of a topic, by default for 45 s: time to delete the topic there.
 
-        :param node: its ``broadcast_address:http_port``, as `Producer.node` has it; an unknown one is ignored
+        :param node: its ``broadcast_address:http_port``, as in `Producer.node`; an unknown one is ignored
         :raises InvalidName: for a name that NSQ would refuse
-        :raises InvalidOption: if ``node`` is no such text
+        :raises InvalidOption: if ``node`` does not have that form
         """
         host, colon, port = node.rpartition(":") if isinstance(node, str) else ("", "", "")
         if not host or not colon or not (port.isascii() and port.isdigit()):
