@@ -26,7 +26,7 @@ __all__ = [
     "prepared",
 ]
 
-# The embedded servers need `background` alone.
+# Lazily, because the embedded servers need `background` alone.
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {

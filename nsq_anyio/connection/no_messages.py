@@ -17,7 +17,7 @@ class NoMessages:
         self.may_proceed: Callable[[], None] = may_proceed
 
     def arrival(self, now: float) -> None:
-        """There are no messages, so they need no source."""
+        """Return no source, as there are no messages."""
 
     def make_message(
         self,
