@@ -55,7 +55,12 @@ def encode_frame(frame_type: int, data: bytes) -> bytes:
 
 
 def encode_message_frame(timestamp: int, attempts: int, message_id: bytes, body: bytes) -> bytes:
-    """Encode a message frame; ``timestamp`` in nanoseconds, ``attempts`` to 65535, ``message_id`` of 16 bytes."""
+    """Encode a message frame.
+
+    :param timestamp: in nanoseconds
+    :param attempts: 0 to 65535
+    :param message_id: 16 bytes
+    """
     size = _MIN_MESSAGE_SIZE + len(body)
     return _MESSAGE_HEADER.pack(size, FRAME_MESSAGE, timestamp, attempts, message_id) + body
 
