@@ -257,7 +257,7 @@ class Connection(Generic[SourceT, MessageT]):
         self._receiver.may_proceed()
 
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
-        """End the connection and wake all waiters. If it ``failed``, cancel the block, to raise ``reason``."""
+        """End the connection and wake all waiters. If it ``failed``, cancel the block to raise ``reason``."""
         if self._ended.is_set():
             return
         self._ended.set()
