@@ -25,8 +25,8 @@ from ..protocol.authorization import AuthReply
 from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
+from ..transport.final_send import end_now, last_send
 from ..transport.half_close import half_close
-from ..transport.last_words import end_now, last_send
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import CHUNK_SIZE, Negotiated
@@ -40,7 +40,7 @@ __all__ = ["Connection"]
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
 
-_LAST_WORD_TIMEOUT = 1.0  # seconds for the reader to find nsqd's reason after a send has failed
+_REASON_TIMEOUT = 1.0  # seconds for the reader to find nsqd's reason after a send has failed
 
 
 class Connection(Generic[SourceT, MessageT]):
@@ -220,7 +220,7 @@ class Connection(Generic[SourceT, MessageT]):
         except anyio.BrokenResourceError:
             # nsqd has closed the connection, perhaps after an error frame with the reason. The reader finds
             # that frame or the end of the stream, and cancels this wait.
-            await anyio.sleep(_LAST_WORD_TIMEOUT)
+            await anyio.sleep(_REASON_TIMEOUT)
             raise
 
     async def _heartbeat(self) -> None:

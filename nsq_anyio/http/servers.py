@@ -18,7 +18,7 @@ from .fan_out import Answers, FanOut
 from .headers import Authorization
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
-from .transport import Borrowed, make_transport
+from .transport import SharedTransport, make_transport
 
 __all__ = ["Servers"]
 
@@ -57,7 +57,7 @@ class Servers(anyio.AsyncContextManagerMixin):
                 authorization=authorization,
                 ssl_context=ssl_context,
                 server_hostname=server_hostname,
-                transport=None if transport is None else Borrowed(transport),
+                transport=None if transport is None else SharedTransport(transport),
             )
 
         # One client for each server, even if it is named repeatedly.
@@ -114,7 +114,7 @@ class Servers(anyio.AsyncContextManagerMixin):
             if (given := self._nsqds.get(url)) is not None:
                 return await call(given)
             # Anybody can register at an nsqlookupd, so nsqds that it names get no headers and no tokens.
-            async with Nsqd(url, timeout=self._timeout, transport=Borrowed(transport)) as found:
+            async with Nsqd(url, timeout=self._timeout, transport=SharedTransport(transport)) as found:
                 return await call(found)
 
         return await self._fan_out.ask({url: partial(ask, url) for url in urls})

@@ -7,7 +7,7 @@ import ssl
 import anyio.to_thread
 import httpx
 
-__all__ = ["Borrowed", "make_transport"]
+__all__ = ["SharedTransport", "make_transport"]
 
 
 async def make_transport(
@@ -28,7 +28,7 @@ async def make_transport(
     return httpx.AsyncHTTPTransport(verify=context, trust_env=False, uds=socket)
 
 
-class Borrowed(httpx.AsyncBaseTransport):
+class SharedTransport(httpx.AsyncBaseTransport):
     """A transport that several clients share and none of them closes."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
