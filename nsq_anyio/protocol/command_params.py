@@ -23,10 +23,7 @@ def topic_name(command: str, name: bytes) -> str:
 
     :raises ServerError: ``E_BAD_TOPIC``, if it is not valid
     """
-    topic = name.decode("latin-1")
-    if not is_valid_name(topic):
-        raise ServerError("E_BAD_TOPIC", f"{command} topic name {quote(name)} is not valid")
-    return topic
+    return _name("topic", "E_BAD_TOPIC", command, name)
 
 
 def channel_name(command: str, name: bytes) -> str:
@@ -34,10 +31,14 @@ def channel_name(command: str, name: bytes) -> str:
 
     :raises ServerError: ``E_BAD_CHANNEL``, if it is not valid
     """
-    channel = name.decode("latin-1")
-    if not is_valid_name(channel):
-        raise ServerError("E_BAD_CHANNEL", f"{command} channel name {quote(name)} is not valid")
-    return channel
+    return _name("channel", "E_BAD_CHANNEL", command, name)
+
+
+def _name(kind: str, code: str, command: str, name: bytes) -> str:
+    decoded = name.decode("latin-1")
+    if not is_valid_name(decoded):
+        raise ServerError(code, f"{command} {kind} name {quote(name)} is not valid")
+    return decoded
 
 
 def message_id(param: bytes) -> bytes:

@@ -10,6 +10,7 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
 from ..protocol.compression import Codec
+from .send_all_now import send_all_now
 
 __all__ = ["CompressedStream"]
 
@@ -80,13 +81,9 @@ class CompressedStream(ByteStream):
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_open()
-        stream: Any = self._stream
         data = self._codec.compress(item)
-        taken: list[int] = []
         self._send_ended = True
-        stream.send_now(data, taken)
-        if sum(taken) < len(data):
-            raise anyio.BrokenResourceError("the system did not take all at once")
+        send_all_now(self._stream, data)
         self._send_ended = False
         sent.append(len(item))
 

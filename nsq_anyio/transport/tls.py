@@ -23,6 +23,8 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from anyio.streams.tls import TLSAttribute
 
+from .send_all_now import send_all_now
+
 __all__ = ["TLSStream", "start_tls"]
 
 RECEIVE_SIZE = 256 * 1024
@@ -123,7 +125,6 @@ class TLSStream(ByteStream):
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_outgoing()
-        transport: Any = self._stream
         rest = memoryview(item)
         try:
             while rest:
@@ -131,11 +132,8 @@ class TLSStream(ByteStream):
         except ssl.SSLError as error:
             raise anyio.BrokenResourceError from error
         data = self._outgoing.read()
-        taken: list[int] = []
         self._cut = True
-        transport.send_now(data, taken)
-        if sum(taken) < len(data):
-            raise anyio.BrokenResourceError("the system did not take all at once")
+        send_all_now(self._stream, data)
         self._cut = False
         sent.append(len(item))
 
