@@ -33,7 +33,7 @@
     ├── Requeue, Discard                raised by handlers to requeue or discard a message
     ├── ListenFailed                    a server cannot listen at its address [serving]
     ├── SpoolError                      a spool cannot be read or written [spark]
-    │   ├── SpoolDamaged                a part of it is missing or altered [spark]
+    │   ├── SpoolDamaged                something of it is missing or altered [spark]
     │   └── PartitionLost               another attempt stores the partition [spark]
     │       └── NumberTaken             ... and has stored this chunk first [spark]
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]

@@ -10,20 +10,20 @@ __all__ = ["first_error", "first_text", "leaves", "only_error", "single", "ungro
 
 
 def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what to raise for what a task group has raised: a single exception as it is, in no group.
+    """Return what to raise in place of a task group's exception group: the exception itself, if it is single.
 
     In a group, an error of the user's block would not be caught where it is expected, and `SystemExit` and
     `KeyboardInterrupt` would not end the program as they should. Raise the result after the ``except``, or
     the group becomes its context.
     """
-    # Ctrl-C that was pressed twice, and has ended two tasks, is Ctrl-C.
+    # Ctrl-C that was pressed twice, and so ended two tasks, is a single Ctrl-C.
     if len(group.exceptions) == 1 or group.split(KeyboardInterrupt)[1] is None:
         return group.exceptions[0]
     return group
 
 
 def only_error(error: BaseException) -> BaseException:
-    """Return the single exception inside nested groups; a group of several, or any other error, as it is."""
+    """Return the single exception inside nested groups; a group of several, or any other error, unchanged."""
     while isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         error = single(group)
@@ -34,7 +34,7 @@ def only_error(error: BaseException) -> BaseException:
 
 @contextmanager
 def ungrouped() -> Generator[None]:
-    """Raise what is raised inside as it is, where nested task groups of this package have wrapped it.
+    """Raise what was raised inside without the exception groups of nested task groups of this package.
 
     On Trio, KeyboardInterrupt may come to any of their tasks.
     """

@@ -161,7 +161,7 @@ def _fields(value: object) -> dict[str, Any]:
 
 def _typed(fields: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any:
     value = fields.get(name, default)
-    if type(value) is not kind:  # an exact match: Python's bool is a subclass of int
+    if type(value) is not kind:  # an exact match, as a boolean is an int in Python
         raise ValueError(f"{name} is not of type {kind.__name__}")
     return value
 
