@@ -35,7 +35,7 @@ async def open_connection(
     """Dial, do the handshake, and keep the connection open within the block.
 
     If the connection ends first, the block is cancelled and the reason is raised. Leaving the block closes
-    the stream at once; call `Connection.close` before to be sure that nsqd has handled every command.
+    the stream at once; call `Connection.close` first to be sure that nsqd has handled every command.
 
     :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
     :raises DialFailed: if the transport cannot be opened

@@ -55,8 +55,8 @@ class LoopThread(Generic[BlockT]):
         self._entered: Future[BlockT] = Future()
         self._ended: Future[None] = Future()
         self._process = os.getpid()
-        # A daemon: for others, the interpreter waits before it calls `_leave_at_exit`. In a new context: the
-        # caller's may say that another event loop runs.
+        # A daemon, because the interpreter waits for all other threads before it calls `_leave_at_exit`. In a
+        # new context, because the caller's may say that another event loop runs.
         self._thread = Thread(target=Context().run, args=(self._run,), name=name, daemon=True)
         self._lock = Lock()
         self._over = False  # no more calls are accepted
