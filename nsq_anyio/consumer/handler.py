@@ -134,7 +134,7 @@ class Workers:
                 self._failed(message, error, returned)
             except BaseException as error:
                 if not is_stray(error):
-                    message.answer_for(error)
+                    message.answer_for(only_error(error))
                     raise
                 self._failed(message, error, returned)
             else:
