@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from .lazy import importer
 
-TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is needed here
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything else here
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Addresses of nsqd: ``host:port``, ``[ipv6]:port``, or the path of a unix socket.
 
-nsqlookupd answers are keyed by ``broadcast_address:tcp_port``; `Address` is that key.
+`Address` is also the key of nsqlookupd's answers: ``broadcast_address:tcp_port``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Address:
     port: int
 
     def __post_init__(self) -> None:
-        # The values may come from a peer's JSON, so neither their types nor their characters are certain.
+        # The values may come from a peer's JSON, so their types and characters are not certain.
         if not isinstance(self.host, str) or not _is_host(self.host):
             raise InvalidAddress(f"host {self.host!r} is not valid: use a host name or an IP address")
         if type(self.port) is not int or not 1 <= self.port <= _MAX_PORT:
@@ -78,7 +78,7 @@ class UnixAddress:
 
 
 NsqdAddress = Address | UnixAddress
-"""Where a client can reach an nsqd."""
+"""An address where clients can reach an nsqd."""
 
 
 def _is_host(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What `consume` and `produce` return: something to enter with ``async with``, and to use only then."""
+"""The block that `consume` and `produce` return, which can be used only after entering it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ UserT = TypeVar("UserT")
 
 
 class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
-    """An ``async with`` block that is not entered yet.
+    """An ``async with`` block before it is entered.
 
-    :param manager: what is entered
-    :param kind: the class of what the block gives
-    :param usage: how the block is written
+    :param manager: the context manager to enter
+    :param kind: the class of the object that the block yields
+    :param usage: an example of the block, for errors
     """
 
     def __init__(self, manager: AbstractAsyncContextManager[UserT], kind: type[UserT], usage: str) -> None:
@@ -41,11 +41,11 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
         return await self._manager.__aexit__(exc_type, exc, traceback)
 
     def __aiter__(self) -> NoReturn:
-        """Say what to write."""
+        """Raise an error that says what to write."""
         raise NotEntered(f"the block is not entered: write `{self._usage}`")
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what to write, where the name is one of what the block gives."""
+        """Raise an error that says what to write, if the object of the block has an attribute ``name``."""
         if name.startswith("_") or not hasattr(self._kind, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise NotEntered(f"{name!r} is for use in the block, which is not entered: write `{self._usage}`")

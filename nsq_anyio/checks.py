@@ -12,7 +12,7 @@ __all__ = ["check_flag", "check_integer", "check_seconds", "is_integer", "is_num
 
 
 def check_flag(option: str, value: bool) -> None:
-    """Refuse what is neither True nor False."""
+    """Refuse a value that is neither True nor False."""
     if not isinstance(value, bool):
         raise InvalidOption(f"{option}={value!r} is not valid: use True or False")
 
@@ -46,10 +46,10 @@ def check_integer(
 
 
 def is_number(value: object, low: float, high: float, special: Collection[float | None] = ()) -> bool:
-    """Whether it is a number from ``low`` to ``high``, or one of the ``special`` values."""
+    """Whether ``value`` is a number from ``low`` to ``high``, or one of the ``special`` values."""
     if value in special:
         return True
-    # Neither infinity nor an integer that no timer could take.
+    # Neither infinity nor an integer too large for a timer.
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
@@ -59,16 +59,16 @@ def is_number(value: object, low: float, high: float, special: Collection[float 
 
 
 def is_integer(value: object, low: float, high: float, special: Collection[float | None] = ()) -> bool:
-    """Whether it is an integer from ``low`` to ``high``, or one of the ``special`` values."""
+    """Whether ``value`` is an integer from ``low`` to ``high``, or one of the ``special`` values."""
     if value is None:
         return None in special
-    # -1.0 equals the special -1, but would reach nsqd as "-1.0", which is no integer in its JSON.
+    # -1.0 equals the special -1, but nsqd would get "-1.0", which is not an integer in JSON.
     return (
         isinstance(value, int) and not isinstance(value, bool) and (value in special or low <= value <= high)
     )
 
 
 def range_text(low: float, high: float, special: Collection[float | None] = ()) -> str:
-    """What is allowed, such as ``1 or more or -1``."""
+    """Return what is allowed as text, such as ``1 or more or -1``."""
     bounds = f"{low} or more" if math.isinf(high) else f"{low} to {high}"
     return " or ".join([bounds, *(str(value) for value in special)])

@@ -3,34 +3,34 @@
 ::
 
     NSQError
-    ├── InvalidOption (ValueError)      a value refused before anything was sent
+    ├── InvalidOption (ValueError)      a value was refused before anything was sent
     │   ├── InvalidName                 a topic or channel name
     │   ├── InvalidAddress              an nsqd or nsqlookupd address
     │   └── InvalidBody                 an empty or oversized message
     ├── ConnectionFailed                no usable connection to one nsqd
     │   ├── DialFailed                  the transport could not be opened
     │   ├── HandshakeFailed             opened, but the peer did not finish the handshake
-    │   ├── TLSFailed                   no TLS, or not with this peer: raised, not retried
+    │   ├── TLSFailed                   nsqd declined TLS, or one side does not trust the other
     │   └── ConnectionLost              an established connection ended
     │       └── HeartbeatTimeout        ... because nsqd was silent for too long
-    ├── ProtocolError                   the peer sent what the protocol forbids
+    ├── ProtocolError                   the peer violated the protocol
     │   └── FrameTooLarge
     ├── ServerError                     nsqd answered with an error frame
     │   └── PermanentRefusal            ... that no retry can change
     ├── PublishError
-    │   ├── PublishRejected             nsqd said no
-    │   ├── NotSent                     certainly not executed: safe to retry
-    │   └── OutcomeUnknown              the connection was lost while waiting for the answer
-    ├── HTTPError                       nsqd's or nsqlookupd's HTTP side
+    │   ├── PublishRejected             nsqd refused the message
+    │   ├── NotSent                     certainly not stored: safe to retry
+    │   └── OutcomeUnknown              no answer came: the message may be stored or not
+    ├── HTTPError                       a request to nsqd or nsqlookupd failed
     │   ├── HTTPUnavailable             no answer
-    │   ├── HTTPStatusError             an answer that says no
-    │   ├── HTTPInvalidReply            an answer that makes no sense
+    │   ├── HTTPStatusError             an answer with an error status
+    │   ├── HTTPInvalidReply            not an answer of this endpoint
     │   └── ClusterFailed               no server did what was asked [http]
-    ├── AlreadyResponded (RuntimeError) a second FIN or REQ for one message
+    ├── AlreadyResponded (RuntimeError) a second answer to one message
     ├── Closed (RuntimeError)           a consumer or producer used after its block
     │   └── NotEntered (AttributeError) ... or before it
-    ├── WouldDeadlock (RuntimeError)    a wait in the thread that has to do the work
-    ├── Requeue, Discard                raised by handlers to say what becomes of a message
+    ├── WouldDeadlock (RuntimeError)    a wait in the thread that must do the work
+    ├── Requeue, Discard                raised by handlers to requeue or discard a message
     ├── ListenFailed                    a server cannot listen at its address [serving]
     ├── SpoolError                      a spool cannot be read or written [spark]
     │   ├── SpoolDamaged                something of it is missing or altered [spark]
@@ -40,11 +40,11 @@
     ├── PipelineFailed                  a pipeline's query failed [spark]
     ├── JavaMissing                     no Java, or one that is too old [spark]
     ├── CannotWrite                     to-file cannot write an archive [cli]
-    └── DemoStalled                     the messages of the demo stopped coming [cli]
+    └── DemoStalled                     the demo received no more messages [cli]
 
-A name in brackets is the part of the package that defines the exception, as its extra may not be installed.
+A name in brackets is the subpackage that defines the exception, because its extra may not be installed.
 
-Cancellation is not in this tree and is never turned into one of these.
+Cancellation is not one of these, and is never turned into one.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class NSQError(Exception):
     """The root of every exception that this package raises; it can be pickled and copied."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exception's own way calls the class with the finished text, which most classes here compose
-        # from other arguments; an error must be able to cross from a worker process.
+        # By default, pickle calls the class with the finished text, which most classes here make from other
+        # arguments. Errors must be able to cross from a worker process.
         return _restore, (type(self), self.args), self.__dict__
 
 
@@ -134,15 +134,16 @@ class HandshakeFailed(ConnectionFailed):
 
 
 class TLSFailed(ConnectionFailed):
-    """TLS was asked for, and nsqd declines it, or the two do not trust each other.
+    """TLS was requested, but nsqd declines it, or one side does not trust the other.
 
-    No retry can change that, and there is no going on in clear text: nothing but IDENTIFY was sent. Once an
-    nsqd has accepted the options it is a `HandshakeFailed` instead, which is retried.
+    It is raised and not retried, since no retry can change it. The client does not continue in clear text: it
+    has sent only IDENTIFY. Once an nsqd has accepted the options, `HandshakeFailed` is raised instead, and
+    retried.
     """
 
 
 class ConnectionLost(ConnectionFailed):
-    """An established connection ended; messages in flight on it go to other consumers."""
+    """An established connection ended; nsqd delivers the messages in flight on it to other consumers."""
 
 
 class HeartbeatTimeout(ConnectionLost):
@@ -157,7 +158,7 @@ class FrameTooLarge(ProtocolError):
     """A frame announced more bytes than ``max_frame_size`` allows.
 
     :ivar size: the announced size in bytes
-    :ivar limit: the bound it broke, in bytes
+    :ivar limit: the bound that it exceeds, in bytes
     """
 
     def __init__(self, size: int, limit: int, hint: str = "") -> None:
@@ -173,7 +174,7 @@ class ServerError(NSQError):
     :ivar code: the error code, such as ``E_BAD_TOPIC``
     :ivar detail: the text after the code, possibly empty
     :ivar fatal: whether nsqd closes the connection after it
-    :ivar nsqd: the address of the nsqd that answered, as ``host:port``; empty where it is not known
+    :ivar nsqd: the address of the nsqd that answered, as ``host:port``; empty if it is not known
     """
 
     def __init__(self, code: str, detail: str = "", *, fatal: bool = True) -> None:
@@ -189,11 +190,11 @@ class ServerError(NSQError):
 
 
 class PermanentRefusal(ServerError):
-    """An error frame that answers every retry alike: a bad name, no permission, refused options."""
+    """An error frame that every retry would get too: a bad name, no permission, refused options."""
 
 
 class PublishError(NSQError):
-    """A message was not confirmed by nsqd."""
+    """nsqd did not confirm a message."""
 
 
 class PublishRejected(PublishError):
@@ -209,11 +210,11 @@ class PublishRejected(PublishError):
 
 
 class NotSent(PublishError):
-    """The message was certainly not executed by nsqd; publishing it again cannot duplicate it."""
+    """nsqd certainly did not store the message; publishing it again cannot duplicate it."""
 
 
 class OutcomeUnknown(PublishError):
-    """The connection was lost before nsqd answered: the message may or may not be stored."""
+    """No answer came from nsqd: the message may or may not be stored."""
 
 
 class HTTPError(NSQError):
@@ -236,7 +237,7 @@ class HTTPStatusError(HTTPError):
     """The server answered with an error status.
 
     :ivar status: the HTTP status, such as 404
-    :ivar code: NSQ's code in the answer, such as ``TOPIC_NOT_FOUND``; empty when there was none
+    :ivar code: NSQ's code in the answer, such as ``TOPIC_NOT_FOUND``; empty if there was none
     """
 
     def __init__(self, url: str, status: int, code: str) -> None:
@@ -246,11 +247,11 @@ class HTTPStatusError(HTTPError):
 
 
 class HTTPInvalidReply(HTTPError):
-    """The answer is not what this endpoint returns: no JSON, missing fields, or too large."""
+    """The answer is not one of this endpoint: not JSON, without required fields, or too large."""
 
 
 class AlreadyResponded(NSQError, RuntimeError):
-    """``finish()`` or ``requeue()`` was called for a message that already has its answer."""
+    """``finish()`` or ``requeue()`` was called for a message that was already answered."""
 
 
 class Closed(NSQError, RuntimeError):
@@ -258,17 +259,17 @@ class Closed(NSQError, RuntimeError):
 
 
 class NotEntered(Closed, AttributeError):
-    """What `consume` or `produce` returned was used without entering it with ``async with``."""
+    """The block of `consume` or `produce` was used without entering it with ``async with``."""
 
 
 class WouldDeadlock(NSQError, RuntimeError):
-    """A plain function was to wait in the very thread that has to do what it waits for."""
+    """A plain function was called in the very thread that must do what the function waits for."""
 
 
-class Requeue(NSQError):  # not a failure of ours, but users expect one root
+class Requeue(NSQError):  # not a failure, but users expect one root
     """Raise it in a handler to requeue the message.
 
-    :param delay: seconds until nsqd offers the message again, 0 or more; None takes the consumer's policy
+    :param delay: seconds until nsqd offers the message again, 0 or more; None for the consumer's own delay
     :param backoff: whether this counts as a failure that slows the consumer down
     :raises InvalidOption: if the delay is negative or not finite
     """

@@ -1,8 +1,8 @@
-"""Names of a package that are imported when they are first used: all of them together take long to import."""
+"""Imports names of a package when they are first used, because importing all of them takes long."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this module
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than this module's
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,8 @@ __all__ = ["importer"]
 def importer(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
     """Make the ``__getattr__`` of a package (PEP 562).
 
-    :param names: by the modules that have them, relative to the package; a module with no names is one itself
+    :param names: by the module that defines them, relative to the package; a module without names is itself
+        a name
     """
     places = {name: module for module, found in names.items() for name in found}
 

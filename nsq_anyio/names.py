@@ -1,7 +1,7 @@
 """Topic and channel names, checked before they can reach the wire.
 
 nsqd accepts 1 to 64 characters of ``[.a-zA-Z0-9_-]``, of which the last ten may be ``#ephemeral``.
-The check is a full match: with ``$`` a name could end in a newline and smuggle a second command.
+The check is a full match: with ``$``, a name could end in a newline and so inject a second command.
 """
 
 from __future__ import annotations

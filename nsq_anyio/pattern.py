@@ -1,4 +1,4 @@
-"""Regular expressions of others, or of the user, that meet names which others choose."""
+"""Regular expressions, possibly from others, that are matched against names that others choose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import InvalidOption
 __all__ = ["ANYTHING", "Pattern", "check_patterns_work", "pattern"]
 
 ANYTHING = ".*"
-"""The pattern that is found in every name, and needs no library."""
+"""The pattern that matches every name, and needs no library."""
 
 _COUNT = re.compile(r"\{([0-9]+)(?:,([0-9]*))?\}")
 _MAX_COUNT = 1000
@@ -21,10 +21,10 @@ _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 class Pattern:
     """An expression in RE2's syntax, which is Go's, so that it means what it means to NSQ's programs.
 
-    RE2 takes time in proportion to the name. Python's own expressions can take longer than the age of the
-    universe for forty letters, and nothing interrupts them.
+    RE2 takes time in proportion to the length of the name. Python's own expressions can take longer than the
+    age of the universe for forty letters, and nothing interrupts them.
 
-    :raises InvalidOption: if it is none, or google-re2 is not installed
+    :raises InvalidOption: if it is not valid, or google-re2 is not installed
     """
 
     def __init__(self, text: str) -> None:
@@ -35,18 +35,18 @@ class Pattern:
         return f"Pattern({self._text!r})"
 
     def is_in(self, name: str) -> bool:
-        """Whether it matches anywhere in a name."""
+        """Whether the pattern matches anywhere in a name."""
         return self._compiled is None or self._compiled.search(name) is not None
 
 
 @lru_cache(maxsize=256)
 def pattern(text: str) -> Pattern:
-    """A `Pattern` that is compiled once, however often it is asked for."""
+    """Return a `Pattern`, which is compiled once for each text."""
     return Pattern(text)
 
 
 def check_patterns_work() -> None:
-    """Say at once that patterns cannot be used.
+    """Raise at once if patterns cannot be used.
 
     :raises InvalidOption: if google-re2 is not installed
     """
@@ -54,7 +54,7 @@ def check_patterns_work() -> None:
 
 
 def _library() -> Any:
-    """It has no types."""
+    """Import RE2, which has no types."""
     try:
         import re2  # noqa: PLC0415 - an extra
     except ModuleNotFoundError:
@@ -67,12 +67,12 @@ def _library() -> Any:
 def _compile(text: str) -> Any:
     re2 = _library()
     options = re2.Options()
-    options.log_errors = False  # they are raised
+    options.log_errors = False  # they are raised instead
     try:
         compiled = re2.compile(text, options=options)
     except (re2.error, UnicodeError) as error:
         raise _bad(text, _reason(error)) from error
-    # These two RE2 takes, and Go does not.
+    # RE2 accepts both of these, but Go does not.
     if any(_is_beyond(count) for counts in _COUNT.findall(text) for count in counts):
         raise _bad(text, f"a repetition beyond {_MAX_COUNT}")
     if _ANY_BYTE.search(text):

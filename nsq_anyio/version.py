@@ -1,4 +1,4 @@
-"""The version of this package. Its installed metadata has it too, but takes long to read."""
+"""The version of this package. The installed metadata has it too, but takes long to read."""
 
 from __future__ import annotations
 

@@ -14,7 +14,20 @@ MAX_LINES = 320
 
 # What stands on a line imports from the lines above it; only the leaves import each other.
 LAYERS = (
-    ("errors", "names", "address", "block", "checks", "options", "events", "version", "lazy", "pattern"),
+    (
+        "errors",
+        "names",
+        "address",
+        "block",
+        "checks",
+        "options",
+        "events",
+        "version",
+        "lazy",
+        "pattern",
+        "unwrapping",
+        "durable",
+    ),
     ("protocol", "policy"),
     ("transport", "http"),
     ("connection", "serving"),

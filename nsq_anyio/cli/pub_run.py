@@ -15,13 +15,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from ..errors import NSQError
 from ..producer import produce
 from ..producer.in_parts import InParts, MpubLimit, batches
+from ..unwrapping import first_error
 from .connection_flags import ProducerFlags
 from .exit_codes import PARTIAL
 from .input import Input
 from .message_reader import MessageReader
 from .pace import Pace
 from .reach import check_nsqds_reachable
-from .run import first_error
 
 __all__ = ["Pub", "Published"]
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import importlib.util
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import NoReturn, TypeAlias, cast
+from typing import NoReturn, TypeAlias
 
 import anyio
 import click
 from anyio.abc import TaskStatus
 
 from ..errors import InvalidOption, NSQError
+from ..unwrapping import leaves
 from .signals import EndedBySignal, HandlersRestored, end_now
 from .streams import OutputClosed, OutputFailed
 
 __all__ = [
     "Draining",
     "Start",
-    "first_error",
     "run_draining",
     "run_servers",
     "run_to_end",
@@ -90,7 +90,7 @@ def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
     try:
         return anyio.run(main, backend=backend)
     except BaseException as error:
-        errors = list(_leaves(error))
+        errors = list(leaves(error))
         if len(errors) == 1 and isinstance(errors[0], KeyboardInterrupt):
             return signal.SIGINT  # before the first or, on Windows, any signal could be received
         if isinstance(errors[0], ModuleNotFoundError):
@@ -113,19 +113,6 @@ def _end_with(errors: list[BaseException]) -> NoReturn:
     if isinstance(error, InvalidOption):
         raise click.UsageError(str(error)) from error
     raise click.ClickException(str(error)) from error
-
-
-def first_error(error: BaseException) -> BaseException:
-    """The first in a group, however deep; or the error itself."""
-    return next(_leaves(error))
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(each)
-    else:
-        yield error
 
 
 async def _until_signal(main: Main) -> int | None:

@@ -9,7 +9,8 @@ from ..lazy import importer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .connection import Connection, NoMessages
+    from .connection import Connection
+    from .no_messages import NoMessages
     from .open import open_connection
     from .prepare import prepared
     from .receiver import Receiver
@@ -25,11 +26,12 @@ __all__ = [
     "prepared",
 ]
 
-# The embedded servers need `background` alone.
+# Lazily, because the embedded servers need `background` alone.
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {
-        ".connection": ("Connection", "NoMessages"),
+        ".connection": ("Connection",),
+        ".no_messages": ("NoMessages",),
         ".open": ("open_connection",),
         ".prepare": ("prepared",),
         ".receiver": ("Receiver",),

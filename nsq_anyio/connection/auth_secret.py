@@ -1,4 +1,4 @@
-"""The secret for AUTH, which nothing here ever shows."""
+"""The secret for AUTH. No error or repr here shows it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["reveal"]
 
 
 async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
-    """The secret itself; a function is called for it.
+    """Return the secret; call ``secret`` for it if it is a function.
 
-    :raises HandshakeFailed: if the function raises; without its text, which may hold the secret
-    :raises InvalidOption: if it returns no secret
+    :raises HandshakeFailed: if the function raises; without its error's text, which may hold the secret
+    :raises InvalidOption: if the function returns no secret
     """
     if callable(secret):
         try:

@@ -3,25 +3,26 @@
 ::
 
     task group
-    ├ the user's block        cancelled with whatever surrounds it, or when the tasks fail for good
+    ├ the user's block        cancelled with the scopes around it, or when the tasks fail for good
     └ shielded scope
-      └ the tasks             go on under cancellation until `shutdown` is over
+      └ the tasks             run on under cancellation until `shutdown` is over
 
-The tasks must outlive a cancelled block for a moment, or messages in flight could not be given back. Only
-`shutdown`, which must be bounded, stands between a cancellation and the end of the block. What no shield
-stops, asyncio's `Task.cancel` and an exception of a signal handler, cuts `shutdown` short.
+The tasks must outlive a cancelled block briefly, so that messages in flight can be handed back. A
+cancellation delays the end of the block only by `shutdown`, which must be bounded. No shield stops asyncio's
+`Task.cancel` or an exception of a signal handler: these cut `shutdown` short.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["Background", "background_tasks", "ungrouped", "user_block_tasks"]
+from ..unwrapping import single, ungrouped
+
+__all__ = ["Background", "background_tasks", "user_block_tasks"]
 
 _LEFT_ELSEWHERE = (
     "another task has left this block than had entered it: around an async generator that uses it, write "
@@ -30,11 +31,11 @@ _LEFT_ELSEWHERE = (
 
 
 class Background:
-    """Runs tasks behind a block; see the module.
+    """Runs tasks behind a block; see the module's docstring.
 
     :param run: the tasks; cancelled after ``shutdown``
-    :param shutdown: called with whether the block was cancelled, once the block is over; must be bounded.
-        None for nothing to do
+    :param shutdown: called once the block is over, with whether it was cancelled; must be bounded. None if
+        there is nothing to do
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Background:
     ) -> None:
         self._run = run
         self._shutdown = shutdown
-        self._block: anyio.CancelScope | None = None  # made in the event loop: `produce` is called outside
+        self._block: anyio.CancelScope | None = None  # made in the event loop; `produce` is called outside
         self._failure: Exception | None = None
 
     def fail(self, error: Exception) -> None:
@@ -56,34 +57,34 @@ class Background:
 
     @asynccontextmanager
     async def around_block(self) -> AsyncGenerator[None]:
-        """Run the tasks around a block. What the block raises leaves as it is, in no exception group.
+        """Run the tasks around a block. What the block raises is raised unchanged, in no exception group.
 
-        :raises Exception: what `fail` was given, unless the block raised something itself
-        :raises RuntimeError: if another task leaves the block than has entered it
+        :raises Exception: the error given to `fail`, unless the block itself raised one
+        :raises RuntimeError: if the task that leaves the block is not the one that entered it
         """
         entered_by = anyio.get_current_task().id
         tasks = anyio.CancelScope(shield=True)
         self._block = anyio.CancelScope()
         over = anyio.Event()
-        single: BaseException | None = None
+        error: BaseException | None = None
         try:
             async with AsyncExitStack() as scopes:
                 group = await scopes.enter_async_context(anyio.create_task_group())
                 # Whatever is raised here, the group waits for the tasks, and its own cancellation does not
-                # reach them. Both ends cancel them, as an interrupt may come amid the first attempt.
+                # reach them. They are cancelled in two places, since an interrupt may break off the first.
                 try:
                     group.start_soon(self._run_in, tasks, over)
                     scopes.enter_context(self._block)
                     cancelled = False
                     try:
                         yield
-                    except BaseException as error:
-                        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                    except BaseException as raised:
+                        cancelled = isinstance(raised, anyio.get_cancelled_exc_class())
                         raise
                     finally:
                         is_left_elsewhere = anyio.get_current_task().id != entered_by
                         if is_left_elsewhere:
-                            scopes.pop_all()  # only the task that has entered them could leave them
+                            scopes.pop_all()  # only the task that entered them can leave them
                         with anyio.CancelScope(shield=True):
                             if self._shutdown is not None:
                                 with ungrouped():
@@ -97,9 +98,9 @@ class Background:
                     tasks.cancel()
                     raise
         except BaseExceptionGroup as raised:
-            single = _only_one(raised)
-        if single is not None:
-            raise single
+            error = single(raised)
+        if error is not None:
+            raise error
         if self._failure is not None:
             raise self._failure
 
@@ -113,7 +114,7 @@ class Background:
 
 @asynccontextmanager
 async def user_block_tasks() -> AsyncGenerator[TaskGroup]:
-    """A task group behind a user's block, which another task may leave; see `Background.around_block`."""
+    """Run a task group behind a user's block, which another task may leave; see `Background.around_block`."""
     begun = anyio.Event()
     group = anyio.create_task_group()
 
@@ -129,50 +130,17 @@ async def user_block_tasks() -> AsyncGenerator[TaskGroup]:
 
 @asynccontextmanager
 async def background_tasks() -> AsyncGenerator[TaskGroup]:
-    """A task group around a block of this package's own, whose tasks are cancelled when the block ends.
+    """Run a task group around a block of this package, and cancel its tasks when the block ends.
 
-    Cancelling the group cancels the block as well. What the block raises leaves as it is, in no exception
+    Cancelling the group cancels the block as well. What the block raises is raised unchanged, in no exception
     group.
     """
-    single: BaseException | None = None
+    error: BaseException | None = None
     try:
         async with anyio.create_task_group() as tasks:
             yield tasks
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as raised:
-        single = _only_one(raised)
-    if single is not None:
-        raise single
-
-
-@contextmanager
-def ungrouped() -> Generator[None]:
-    """Raise what is raised inside as it is, where nested task groups of this package have wrapped it.
-
-    On Trio, KeyboardInterrupt may come to any of their tasks.
-    """
-    single: BaseException | None = None
-    try:
-        yield
-    except BaseExceptionGroup as raised:
-        single = _only_one(raised)
-        while isinstance(single, BaseExceptionGroup):
-            inner = _only_one(cast("BaseExceptionGroup[BaseException]", single))
-            if inner is single:
-                break
-            single = inner
-    if single is not None:
-        raise single
-
-
-def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What to raise for what a task group has raised: a single exception as it is, in no group.
-
-    In a group, an error of the user's block would not be caught where it is expected, and `SystemExit` and
-    `KeyboardInterrupt` would not end the program as they should. It has to be raised after the ``except``, or
-    the group would become its context.
-    """
-    # Ctrl-C that was pressed twice, and has ended two tasks, is Ctrl-C.
-    if len(group.exceptions) == 1 or group.split(KeyboardInterrupt)[1] is None:
-        return group.exceptions[0]
-    return group
+        error = single(raised)
+    if error is not None:
+        raise error

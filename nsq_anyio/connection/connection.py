@@ -2,12 +2,12 @@
 
 ::
 
-    async with open_connection(...)     the stream's lifetime
-    ├ reader      bytes -> frames -> messages and answers; never waits for users
+    async with open_connection(...)     the lifetime of the stream
+    ├ reader      bytes -> frames -> messages and answers; never waits for user code
     ├ writer      the outbox -> the stream
     └ heartbeat   ends the connection after silence
 
-When one of the three ends the connection, the block is cancelled and `open_connection` raises why.
+When one of the three ends the connection, the block is cancelled and `open_connection` raises the reason.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..protocol.authorization import AuthReply
 from ..protocol.frames import Frame, FrameDecoder
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
+from ..transport.final_send import end_now, last_send
 from ..transport.half_close import half_close
-from ..transport.last_words import end_now, last_send
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
 from .handshake import CHUNK_SIZE, Negotiated
@@ -35,21 +35,21 @@ from .receiver import Receiver
 from .request import Request, TakesAnswer
 from .writer import Outbox, write
 
-__all__ = ["Connection", "NoMessages"]
+__all__ = ["Connection"]
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
 
-_LAST_WORD_TIMEOUT = 1.0  # seconds for the reader to find nsqd's reason, when a send has failed first
+_REASON_TIMEOUT = 1.0  # seconds for the reader to find nsqd's reason after a send has failed
 
 
 class Connection(Generic[SourceT, MessageT]):
-    """An identified connection. Made by `open_connection` (open.py).
+    """A connection after its handshake. Made by `open_connection` (open.py).
 
     :ivar nsqd: the address, as ``host:port`` or a path
     :ivar identity: what nsqd answered to IDENTIFY
     :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
-    :ivar outbox: for whole commands that nsqd does not answer
+    :ivar outbox: takes whole commands that nsqd does not answer
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Connection(Generic[SourceT, MessageT]):
         self._session = session
         self._decoder = decoder
         self._last_received = anyio.current_time()
-        self._requested = 0  # how many commands with an answer were queued, and ...
-        self._taken = 0  # ... how many of them were sent, or are being sent, so that nsqd may execute them
+        self._requested = 0  # how many commands that nsqd answers were queued, and ...
+        self._taken = 0  # ... how many of them are sent or being sent, so that nsqd may execute them
         self._closing = False
         self._ended = anyio.Event()
         self._failure: NSQError | None = None
@@ -87,12 +87,12 @@ class Connection(Generic[SourceT, MessageT]):
 
     @property
     def state(self) -> State:
-        """The state of the protocol."""
+        """The protocol state, after all commands that were queued."""
         return self._session.state
 
     @property
     def outstanding(self) -> int:
-        """How many commands await their answer."""
+        """How many commands have no answer yet."""
         return self._session.waiting
 
     @property
@@ -109,7 +109,7 @@ class Connection(Generic[SourceT, MessageT]):
     def send(self, command: Command, data: bytes, taker: TakesAnswer) -> None:
         """Queue a command that nsqd answers; never blocks.
 
-        :param taker: told the answer
+        :param taker: is told the answer
         :raises ConnectionLost: if the connection has ended; nothing was sent
         :raises ProtocolError: if the command is not legal now
         """
@@ -118,14 +118,14 @@ class Connection(Generic[SourceT, MessageT]):
         self._session.sending(command, taker)
         self._requested += 1
         if self._session.waiting == 1:
-            self.outbox.put_and_send(data)  # commands that are queued meanwhile are sent by the writer
+            self.outbox.put_and_send(data)  # the writer sends commands that are queued meanwhile
         else:
             self.outbox.put(data)
 
     async def subscribe(self, topic: str, channel: str) -> None:
-        """Subscribe. nsqd pushes messages once RDY is raised.
+        """Send SUB and wait for its answer. nsqd pushes messages once RDY is raised.
 
-        :raises PermanentRefusal: if nsqd refuses; the connection has ended then
+        :raises PermanentRefusal: if nsqd refuses, which ends the connection
         :raises ConnectionLost: if nsqd does not answer within ``handshake_timeout``
         """
         request = self.request(Command.SUB, commands.sub(topic, channel))
@@ -141,14 +141,14 @@ class Connection(Generic[SourceT, MessageT]):
         return self.request(Command.CLS, commands.CLS)
 
     async def close(self) -> None:
-        """Send what is queued, half-close, and wait until nsqd closes: it has handled every command then.
+        """Send what is queued, half-close, and wait until nsqd closes, having handled every command.
 
-        :raises ConnectionLost: if the connection ended otherwise; nsqd may not have handled the last commands
+        :raises ConnectionLost: if the connection ends otherwise; nsqd may not have handled the last commands
         """
         await self.outbox.flushed()
         if not self._ended.is_set():
             self._closing = True
-            self.outbox.close()  # nothing may follow the end, not even the answer to a heartbeat
+            self.outbox.close()  # nothing may follow the half-close, not even the answer to a heartbeat
             try:
                 await half_close(self._stream)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
@@ -158,16 +158,16 @@ class Connection(Generic[SourceT, MessageT]):
             raise self._failure
 
     def end_now(self) -> None:
-        """Send what is queued and half-close, from a plain function, as far as the stream can."""
+        """Send what is queued and half-close from a plain function, as far as the stream can do that."""
         self.outbox.send_now = last_send(self._stream)
-        self.outbox.put_and_send(commands.NOP)  # all that is queued goes with it
+        self.outbox.put_and_send(commands.NOP)  # this sends all that is queued as well
         end_now(self._stream)
 
     # The life of the connection, driven by open_connection.
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Run reader, writer and heartbeat for the length of a block; raise what ended them before it."""
+        """Run reader, writer and heartbeat within a block; raise the reason if the connection ends first."""
         try:
             async with background_tasks() as tasks:
                 self._scope = tasks.cancel_scope
@@ -218,9 +218,9 @@ class Connection(Generic[SourceT, MessageT]):
             limit = f"write_timeout={self._options.write_timeout} s"
             self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within {limit}"))
         except anyio.BrokenResourceError:
-            # nsqd has hung up, perhaps after an error frame with the reason. The reader finds that frame or
-            # the end of the stream, and cancels this wait.
-            await anyio.sleep(_LAST_WORD_TIMEOUT)
+            # nsqd has closed the connection, perhaps after an error frame with the reason. The reader finds
+            # that frame or the end of the stream, and cancels this wait.
+            await anyio.sleep(_REASON_TIMEOUT)
             raise
 
     async def _heartbeat(self) -> None:
@@ -248,16 +248,16 @@ class Connection(Generic[SourceT, MessageT]):
                     error.nsqd = self.nsqd
                     if taker is not None:
                         taker.fail(error, maybe_executed=False)
-                    # After a command that it refused, nsqd executes nothing more and closes the connection.
+                    # nsqd executes nothing after a command that it refused, and closes the connection.
                     self._taken = 0
                     self._end(error if isinstance(error, PermanentRefusal) else lost)
                     return
         if heartbeat_came:
-            self.outbox.put(commands.NOP)  # one for all: a flood of heartbeats must not fill the outbox
+            self.outbox.put(commands.NOP)  # one NOP for all: a flood of heartbeats must not fill the outbox
         self._receiver.may_proceed()
 
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
-        """Wake every waiter, once. With ``failed``, also cancel the block, which then raises the reason."""
+        """End the connection and wake all waiters. If it ``failed``, cancel the block to raise ``reason``."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -271,32 +271,3 @@ class Connection(Generic[SourceT, MessageT]):
         if failed:
             self._failure = reason
             self._scope.cancel()
-
-
-class NoMessages:
-    """The receiver of a connection that never subscribes; ``may_proceed`` is as in `Receiver`."""
-
-    def __init__(self, may_proceed: Callable[[], None] = lambda: None) -> None:
-        self.may_proceed: Callable[[], None] = may_proceed
-
-    def arrival(self, now: float) -> None:
-        """There are no messages, so they need no source."""
-
-    def make_message(
-        self,
-        source: None,  # noqa: ARG002
-        timestamp: int,  # noqa: ARG002
-        attempts: int,  # noqa: ARG002
-        message_id: bytes,
-        body: bytes,  # noqa: ARG002
-        /,
-    ) -> None:
-        """Raise an error: nsqd pushes messages only after SUB."""
-        raise ProtocolError(f"nsqd pushed message {message_id!r} on a connection without a subscription")
-
-    def received(self, messages: list[None], now: float) -> None:
-        """Never called with messages, since `make_message` raises."""
-
-    def response_failed(self, failure: ResponseFailed) -> None:
-        """Raise an error: no FIN, REQ or TOUCH was sent."""
-        raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")

@@ -1,8 +1,9 @@
 """The handshake: the magic, IDENTIFY, TLS, compression, AUTH. SUB follows on the running connection.
 
-It reads and writes the stream itself, before the connection's tasks start, and takes one frame at a time:
-what lies behind the answer to IDENTIFY may belong to the layer that it negotiated. nsqd confirms each layer
-with an ``OK`` inside of it, which answers no command (protocol spec, IDENTIFY; nsqd: protocol_v2.go).
+It reads and writes the stream itself, before the connection's tasks start. It takes one frame at a time,
+because the bytes after the answer to IDENTIFY may belong to the layer that it negotiated. nsqd confirms each
+layer with an ``OK`` inside that layer, which answers no command (protocol spec, IDENTIFY; nsqd:
+protocol_v2.go).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .request import Request, TakesAnswer
 __all__ = ["CHUNK_SIZE", "Handshake", "Negotiated"]
 
 CHUNK_SIZE = 256 * 1024
-"""Bytes to ask a stream for at once; large, because each chunk costs a turn of the event loop."""
+"""The most bytes to receive at once; large, because each chunk costs a turn of the event loop."""
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
@@ -45,12 +46,12 @@ _HEARTBEAT = (FRAME_RESPONSE, HEARTBEAT)
 
 @dataclass(frozen=True, slots=True)
 class Negotiated:
-    """What a handshake has led to.
+    """The result of a handshake.
 
-    :ivar stream: the outermost layer, for NSQ's bytes
-    :ivar received: bytes of it that were read already
+    :ivar stream: the outermost layer, which carries NSQ's protocol
+    :ivar received: bytes that were already read from it
     :ivar identity: what nsqd answered to IDENTIFY
-    :ivar authorization: what it answered to AUTH; None where it asked for none
+    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
     """
 
     stream: ByteStream
@@ -80,18 +81,19 @@ class Handshake(Generic[SourceT, MessageT]):
         self._options = options
         self._accepted_before = False
         self._received: bytes = b""
-        self._position = 0  # up to where it was decoded
+        self._position = 0  # of the first byte that was not decoded
         self._awaited = _FIRST
 
     async def run(self, *, accepted_before: bool) -> Negotiated:
-        """Do it.
+        """Do the handshake.
 
         :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH is
-            the auth server's fault, and failed TLS that of one nsqd or of the way to it: both pass
+            the auth server's fault, and failed TLS that of one nsqd or the network, so a retry may succeed
         :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails; a
             `HandshakeFailed` if ``accepted_before``
         :raises PermanentRefusal: if nsqd refuses the options or the secret
-        :raises HandshakeFailed: if the peer is no nsqd, hangs up, or takes longer than ``handshake_timeout``
+        :raises HandshakeFailed: if the peer is not an nsqd, hangs up, or takes longer than
+            ``handshake_timeout``
         """
         self._accepted_before = accepted_before
         timeout = self._options.handshake_timeout
@@ -111,8 +113,8 @@ class Handshake(Generic[SourceT, MessageT]):
         except ssl.SSLError as error:
             raise self._tls_failed(_tls_reason(error)) from error
         except (anyio.BrokenResourceError, OSError) as error:
-            # A server that wants another certificate of the client says so only after the handshake of
-            # TLS 1.3, as an alert in place of its first bytes.
+            # With TLS 1.3, a server that refuses the client's certificate sends the alert only after the
+            # handshake, in place of its first bytes.
             if isinstance(error.__cause__, ssl.SSLError):
                 raise self._tls_failed(_tls_reason(error.__cause__)) from error
             reason = f"the connection broke before the {self._awaited}: {error.__cause__ or error!r}"
@@ -176,7 +178,7 @@ class Handshake(Generic[SourceT, MessageT]):
 
     async def _authenticate(self, identity: IdentifyReply) -> AuthReply | None:
         if not identity.auth_required:
-            return None  # nsqd would refuse the command, and a secret that nobody needs stays here
+            return None  # nsqd would refuse the command, and the secret is not sent needlessly
         secret = self._options.auth_secret
         if secret is None:
             raise PermanentRefusal(
@@ -188,7 +190,7 @@ class Handshake(Generic[SourceT, MessageT]):
         )
 
     async def _command(self, command: Command, data: bytes) -> bytes:
-        """Send a command, and wait for the data of its answer."""
+        """Send a command, and return the data of its answer."""
         self._session.sending(command, Request())
         await self._stream.send(data)
         while True:
@@ -210,7 +212,7 @@ class Handshake(Generic[SourceT, MessageT]):
         return ProtocolError(f"{what} was refused: {error}")
 
     async def _frame(self) -> Frame:
-        """The next frame, and not a byte behind it."""
+        """Receive the next frame, and not a byte after it."""
         while True:
             if self._position == len(self._received):
                 self._received = await self._stream.receive(CHUNK_SIZE)

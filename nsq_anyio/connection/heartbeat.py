@@ -1,7 +1,7 @@
-"""The heartbeat task: ends a connection on which nsqd has gone silent.
+"""The heartbeat task: ends a connection when nsqd has gone silent.
 
-nsqd sends ``_heartbeat_`` every interval; the reader answers it. Two intervals without a byte mean that
-the peer, or the way to it, is gone.
+nsqd sends ``_heartbeat_`` every interval; the reader answers it. After two intervals without a byte,
+the peer or the network to it is gone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _INTERVALS = 2
 
 
 async def watch_silence(last_received: Callable[[], float], interval: float) -> float:
-    """Return once nothing was received for more than two intervals; the seconds of silence.
+    """Wait until nothing was received for more than two intervals; return the seconds of silence.
 
-    :param last_received: tells when the last bytes came, on AnyIO's clock
+    :param last_received: returns when the last bytes arrived, on AnyIO's clock
     :param interval: nsqd's heartbeat interval in seconds
     """
     limit = _INTERVALS * interval
@@ -27,8 +27,8 @@ async def watch_silence(last_received: Callable[[], float], interval: float) -> 
         if remaining > 0:
             await anyio.sleep(remaining)
             continue
-        # When user code has blocked the event loop, bytes may lie unread: the reader gets a turn before
-        # a healthy connection is given up.
+        # If user code blocked the event loop, received bytes may be unread. Give the reader a turn before a
+        # healthy connection is ended.
         await anyio.sleep(interval / 10)
         silence = anyio.current_time() - last_received()
         if silence > limit:

@@ -1,4 +1,4 @@
-"""`open_connection`: from an address to a running connection, for the length of a block."""
+"""Opens a connection to an nsqd, and keeps it open within a block."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def open_connection(
     *,
     accepted_before: bool = False,
 ) -> AsyncGenerator[Connection[SourceT, MessageT]]:
-    """Dial, shake hands, and keep the connection for the length of the block.
+    """Dial, do the handshake, and keep the connection open within the block.
 
-    The block is cancelled when the connection ends first, and the reason is raised. Leaving the block closes
-    the stream at once; call `Connection.close` before that to know that nsqd has handled every command.
+    If the connection ends first, the block is cancelled and the reason is raised. Leaving the block closes
+    the stream at once; call `Connection.close` first to be sure that nsqd has handled every command.
 
     :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
     :raises DialFailed: if the transport cannot be opened
-    :raises TLSFailed: if TLS is declined, or the two sides do not trust each other
+    :raises TLSFailed: if nsqd declines TLS, or one side does not trust the other
     :raises HandshakeFailed: if the peer does not complete the handshake
     :raises PermanentRefusal: if nsqd refuses the options or the subscription for good
     :raises ConnectionLost: if the connection ends before the block does

@@ -1,4 +1,4 @@
-"""What is done once for all connections of a consumer or producer."""
+"""Prepares the options once for all connections of a consumer or producer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["prepared"]
 
 
 def prepared(options: ConnectionOptions) -> ConnectionOptions:
-    """The same options with a finished TLS context: its files are read once, and faults in them told at once.
+    """Return the options with a finished TLS context: its files are read once, and faults in them raised now.
 
     :raises InvalidOption: if a file cannot be read or used
     """

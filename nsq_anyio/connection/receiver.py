@@ -1,4 +1,4 @@
-"""The interface to whatever takes the messages of a connection."""
+"""The interface to the object that takes the messages of a connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MessageT = TypeVar("MessageT")
 
 
 class Receiver(Protocol[SourceT, MessageT]):
-    """Called by the reader task. No method may block, or raise what user code raised."""
+    """Takes the messages of a connection. No method may block, or raise an error of user code."""
 
     def arrival(self, now: float) -> SourceT:
         """Return the ``source`` for all messages of the chunk that arrived ``now``."""

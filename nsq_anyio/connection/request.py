@@ -33,12 +33,13 @@ class TakesAnswer(Protocol):
 class Request:
     """A command whose answer can be awaited.
 
-    A task that waits may be cancelled: the request keeps its place, so that later answers never shift.
+    A waiting task may be cancelled. The request keeps its place then, so that later answers are not
+    mismatched.
 
     :ivar data: the answer's data; None before the answer, and after a failure
     :ivar error: the `ServerError` with which nsqd refused the command, or a `ConnectionFailed`; None before
         the answer, and for success
-    :ivar maybe_executed: after a lost connection: whether nsqd may have executed the command
+    :ivar maybe_executed: whether nsqd may have executed the command before the connection was lost
     """
 
     __slots__ = ("_done", "data", "error", "maybe_executed")
@@ -64,7 +65,8 @@ class Request:
         """Wait for the answer's data.
 
         :raises ServerError: if nsqd refused the command
-        :raises ConnectionFailed: if the connection ended first; `maybe_executed` says what is known
+        :raises ConnectionFailed: if the connection ended first; `maybe_executed` says whether nsqd may have
+            executed the command
         """
         if self._done is None:
             self._done = anyio.Event()

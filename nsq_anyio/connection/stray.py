@@ -1,8 +1,8 @@
-"""Tells a cancellation of this task from that of something it awaited.
+"""Tells a cancellation of this task from a cancellation of something that it awaited.
 
-asyncio raises `CancelledError` for both: a task that awaits another one, which somebody has cancelled, gets
-the same exception as if it had been cancelled itself. That is a failure like any other, and must not end what
-nobody has cancelled. Trio has no such case.
+asyncio raises `CancelledError` for both: a task that awaits a cancelled task gets the same exception as if it
+had been cancelled itself. That is a failure like any other, and must not end tasks and blocks that nobody
+cancelled. Trio does not have this case.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["is_stray"]
 
 
 def is_stray(error: BaseException | None) -> bool:
-    """Whether ``error``, just caught, is a `CancelledError` although nobody has cancelled this task."""
+    """Whether ``error``, just caught, is a `CancelledError` although nobody cancelled this task."""
     if not isinstance(error, asyncio.CancelledError):
         return False
-    # The text of AnyIO's own cancellations proves nothing: a cancelled task hands it on to who awaits it.
+    # The text of AnyIO's own cancellations proves nothing: tasks that await a cancelled one get it as well.
     if anyio.current_effective_deadline() == -math.inf:
         return False
     task = asyncio.current_task() if on_asyncio() else None

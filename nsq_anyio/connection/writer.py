@@ -1,8 +1,8 @@
-"""The outbox of a connection, and the writer task that sends what is in it.
+"""The outbox of a connection, and the writer task that sends its commands.
 
-Commands are queued whole, by a plain function call, and the writer sends all of them as one piece. A caller
-that is cancelled therefore never cuts a frame. `Outbox.put_and_send` sends at once instead of waking the
-writer, unless the writer is in the middle of a send.
+Commands are queued whole, by a plain function call, and the writer sends all of them as one piece. So a
+cancelled caller never cuts a frame. `Outbox.put_and_send` sends at once instead of waking the writer, unless
+the writer is in the middle of a send.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from anyio.abc import ByteStream
 __all__ = ["Outbox", "SendNow", "write"]
 
 SendNow = Callable[[bytes, list[int]], None]
-"""Sends as many bytes as the system takes without waiting, and appends their number to the list, if any."""
+"""Sends as many bytes as the system takes without waiting, and appends their number to the list."""
 
 
 class Outbox:
     """Commands that wait to be sent, in order.
 
-    :param taken: called when queued commands are about to be sent: from here on nsqd may execute them
+    :param taken: called before queued commands are sent: from then on nsqd may execute them
     :ivar send_now: the stream's way to send without waiting; None if it has none
     """
 
@@ -34,7 +34,7 @@ class Outbox:
         self._wake: anyio.Event | None = None
         self._idle: anyio.Event | None = None
         self._sending = False
-        self._cut = False  # whether the first item is the rest of a send
+        self._cut = False  # whether the first item is the rest of an incomplete send
         self._closed = False
 
     def put(self, command: bytes) -> None:
@@ -60,15 +60,15 @@ class Outbox:
         try:
             rest = self.send_what_fits(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            rest = data  # the writer gets the same error, and ends the connection
+            rest = data  # the writer will get the same error, and end the connection
         self._not_sent(rest)
 
     async def take(self) -> bytes:
-        """Wait for commands, and take all that are queued; nothing if `put_and_send` has sent them meanwhile.
+        """Wait for commands and take all that are queued; b"" if `put_and_send` has sent them meanwhile.
 
-        Nothing comes any more after `close`.
+        After `close` no commands come.
 
-        :raises anyio.BrokenResourceError: if a signal handler raised amid a send, and commands were lost
+        :raises anyio.BrokenResourceError: if a signal handler raised during a send, and commands were lost
         """
         if self._closed or (not self._items and not self._sending):
             self._wake = anyio.Event()
@@ -100,18 +100,19 @@ class Outbox:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise
         except BaseException:
-            # A signal handler raised, most likely right after the system call. What the system took must not
-            # be sent twice, and the rest must be sent: messages in flight are still to be handed back.
+            # A signal handler raised, most likely right after the system call. Bytes that the system took
+            # must not be sent twice. The rest must be sent, because messages in flight are still to be handed
+            # back.
             self._not_sent(data[sum(sent) :])
             raise
         return data[sent[0] :] if sent else data
 
     def sent(self) -> None:
-        """Note that the kernel has all that `take` returned."""
+        """Note that the system has taken all bytes that `take` returned."""
         self._not_sent(b"")
 
     def _not_sent(self, rest: bytes) -> None:
-        """End a send; ``rest`` goes first in the next one."""
+        """End a send; ``rest`` is sent first in the next one."""
         self._sending = False
         if rest:
             self._items.insert(0, rest)
@@ -128,7 +129,7 @@ class Outbox:
             await self._idle.wait()
 
     def close(self) -> None:
-        """Drop what is queued, and wake the tasks in `flushed`: nothing is sent any more."""
+        """Drop what is queued, and wake the tasks in `flushed`: nothing more is sent."""
         self._closed = True
         self._items.clear()
         self._wake_idle()
@@ -147,13 +148,13 @@ class Outbox:
 async def write(stream: ByteStream, outbox: Outbox, *, sent: Callable[[], None]) -> None:
     """Send what is put into the outbox, until cancelled.
 
-    :param sent: called after each send by the writer; not for what `Outbox.put_and_send` has sent
+    :param sent: called after each send of the writer, but not after those of `Outbox.put_and_send`
     :raises TimeoutError: if the peer takes no bytes for as long as the stream allows
     """
     while True:
         data = await outbox.take()
         if data:
-            data = outbox.send_what_fits(data)  # most sends need no waiting
+            data = outbox.send_what_fits(data)  # most sends need not wait
             if data:
                 await stream.send(data)
             outbox.sent()

@@ -9,12 +9,10 @@ from contextlib import AsyncExitStack
 import anyio
 
 from ..address import Address
-from ..connection.auth_secret import reveal
+from ..connection.bearer import bearer
 from ..errors import (
-    HandshakeFailed,
     HTTPError,
     HTTPStatusError,
-    HTTPUnavailable,
     InvalidAddress,
     InvalidOption,
 )
@@ -115,7 +113,7 @@ def _clients(
         Nsqlookupd(
             url,
             timeout=options.lookupd_poll_timeout,
-            authorization=_bearer(url, auth_secret) if options.lookupd_authorization else None,
+            authorization=_authorization(url, options, auth_secret),
             ssl_context=context,
             server_hostname=None if tls is None else tls.server_hostname,
         )
@@ -123,20 +121,13 @@ def _clients(
     ]
 
 
-def _bearer(url: str, auth_secret: AuthSecret | None) -> Authorization:
-    """A function that reveals the secret at each poll."""
+def _authorization(
+    url: str, options: ConsumerOptions, auth_secret: AuthSecret | None
+) -> Authorization | None:
+    if not options.lookupd_authorization:
+        return None
     if auth_secret is None:
         raise InvalidOption(
             "lookupd_authorization=True without a secret: set ConnectionOptions(auth_secret=...)"
         )
-
-    async def authorization() -> str:
-        try:
-            secret = await reveal(auth_secret, url)
-        except (HandshakeFailed, InvalidOption) as error:
-            reason = error.reason if isinstance(error, HandshakeFailed) else str(error)
-            raise HTTPUnavailable(url, f"not asked: {reason}") from error
-        # Latin-1 maps each byte to one character. The client refuses non-ASCII text without showing it.
-        return f"Bearer {secret.decode('latin-1')}"
-
-    return authorization
+    return bearer(auth_secret, url)

@@ -7,14 +7,14 @@ from typing import Any
 
 import anyio
 
-from ..connection.background import ungrouped
 from ..connection.stray import is_stray
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
+from ..unwrapping import only_error, ungrouped
 from .deadlines import DeadlineWatch, Worker
 from .handler_check import check_handler, not_awaitable
 from .inbox import Inbox, Stop
-from .message import Message, signal_in
+from .message import Message
 
 __all__ = ["Handler", "Workers"]
 
@@ -134,7 +134,7 @@ class Workers:
                 self._failed(message, error, returned)
             except BaseException as error:
                 if not is_stray(error):
-                    message.answer_for(error)
+                    message.answer_for(only_error(error))
                     raise
                 self._failed(message, error, returned)
             else:
@@ -154,7 +154,7 @@ class Workers:
                 self._inbox.end(self._stop)
                 self._watching.cancel()
                 return
-        signal = signal_in(error)
+        signal = only_error(error)
         if not isinstance(signal, Requeue | Discard):
             self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
         message.answer_for(signal)

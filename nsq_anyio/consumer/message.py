@@ -7,15 +7,16 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Protocol, Self, cast
+from typing import Protocol, Self
 
 import anyio
 
 from ..connection.background import Background
 from ..connection.stray import is_stray
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
+from ..unwrapping import only_error
 
-__all__ = ["Delivery", "Message", "MessageDelegate", "finish_all", "signal_in"]
+__all__ = ["Delivery", "Message", "MessageDelegate", "finish_all"]
 
 
 class MessageDelegate(Protocol):
@@ -241,7 +242,7 @@ class Message:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        signal = signal_in(exc)
+        signal = None if exc is None else only_error(exc)
         self.answer_for(signal)
         return isinstance(signal, Requeue | Discard)
 
@@ -258,11 +259,3 @@ def finish_all(messages: Sequence[Message]) -> None:
         message._responded = True  # noqa: SLF001 - part of the class, but for several messages
     for delegate, some in itertools.groupby(messages, lambda message: message.delivery.delegate):
         delegate.finish_all(list(some))
-
-
-def signal_in(error: BaseException | None) -> BaseException | None:
-    """The exception that decides about the message: ``error``, or the only one in an exception group."""
-    if not isinstance(error, ExceptionGroup):
-        return error
-    group = cast("ExceptionGroup[Exception]", error)
-    return signal_in(group.exceptions[0]) if len(group.exceptions) == 1 else group

@@ -14,10 +14,12 @@ import anyio
 import httpx
 
 from ..errors import InvalidOption
+from ..http.body import read_body
 from ..http.fields import is_object, parse_json
 from ..http.transport import make_transport
 from ..http.url import ServerURL
 from ..pattern import check_patterns_work
+from ..unwrapping import first_text
 from .authorization import Authorization, AuthRequest, AuthState, NoAuthorization
 from .nsqd_options import NsqdOptions
 from .server_tls import auth_context
@@ -97,42 +99,19 @@ class AuthServers:
             ) as transport:
                 response = await transport.handle_async_request(request)
                 try:
-                    return response.status_code, await _read_body(response)
+                    body = await read_body(response, response.aiter_raw(), _MAX_REPLY_SIZE)
                 finally:
                     await response.aclose()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise NoAuthorization(f"cannot connect: {_why(error)}") from None
+            raise NoAuthorization(f"cannot connect: {first_text(error)}") from None
         except (httpx.RequestError, httpx.StreamError) as error:
             raise NoAuthorization(type(error).__name__) from None
-
-
-def _why(error: BaseException) -> str:
-    """What the system or TLS said; httpx's own error has no text on Trio."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if text := str(cause):
-            return text
-        cause = cause.__cause__ or cause.__context__
-    return type(error).__name__
-
-
-async def _read_body(response: httpx.Response) -> bytes:
-    body = bytearray()
-    is_too_large = False
-    try:
-        async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > _MAX_REPLY_SIZE and not is_too_large:
-                # To raise here would leave httpx's chain of generators to the garbage collector; the closed
-                # connection ends them from the inside.
-                is_too_large = True
-                await response.aclose()
-    except httpx.RequestError:
-        if not is_too_large:
-            raise
-    if is_too_large:
-        raise NoAuthorization(f"its answer has more than {_MAX_REPLY_SIZE} bytes")
-    return bytes(body)
+        except OSError as error:
+            # httpx does not map the alert with which a server refuses a client without a certificate.
+            raise NoAuthorization(f"the connection broke: {error}") from None
+        if body is None:
+            raise NoAuthorization(f"its answer has more than {_MAX_REPLY_SIZE} bytes")
+        return response.status_code, body
 
 
 def _https_target(target: SplitResult, body: bytes) -> str | None:

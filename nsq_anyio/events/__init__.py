@@ -1,8 +1,8 @@
-"""What happens behind a consumer or producer, as records for a hook and for the log.
+"""Records of what happens in a consumer or producer, for a hook and for the log.
 
-Give ``on_event=hook`` to `consume` or `produce`; the hook is called in the event loop with one of the
-records below and must not block. Each record is also logged under ``nsq_anyio.consumer`` or
-``nsq_anyio.producer``, with ``str(event)`` as its text; no logging handlers are installed.
+Give ``on_event=hook`` to `consume` or `produce`; it is called in the event loop with each of the
+records below, and must not block. Each record is also logged under ``nsq_anyio.consumer`` or
+``nsq_anyio.producer``, with ``str(event)`` as its text; no logging handler is installed.
 """
 
 from .connecting import (

@@ -1,4 +1,4 @@
-"""Records of connections, and of what leads to them."""
+"""Records of lookups and connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Connected(Event):
-    """A connection was opened and identified; ``version`` is nsqd's, empty if it told none."""
+    """A connection was opened and identified; ``version`` is nsqd's, empty if nsqd did not tell it."""
 
     level: ClassVar[int] = logging.INFO
     nsqd: str
@@ -46,7 +46,7 @@ class Subscribed(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConnectFailed(Event):
-    """No connection came about; ``retry_in`` seconds until the next attempt, None when a poll decides."""
+    """A connection failed; the next attempt is in ``retry_in`` seconds, or for None when a poll decides."""
 
     level: ClassVar[int] = logging.WARNING
     nsqd: str
@@ -72,7 +72,7 @@ class Disconnected(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed(Event):
-    """A connection was closed by this side; ``confirmed`` if nsqd had handled all that was sent."""
+    """A connection was closed by this side; ``confirmed`` if nsqd handled everything that was sent."""
 
     level: ClassVar[int] = logging.INFO
     nsqd: str
@@ -84,7 +84,7 @@ class ConnectionClosed(Event):
 
 @dataclass(frozen=True, slots=True)
 class LookupDone(Event):
-    """An nsqlookupd named the nsqds (``host:port``) that have the topic; none when it does not know it."""
+    """An nsqlookupd named the nsqds (``host:port``) with the topic; none if it does not know the topic."""
 
     nsqlookupd: str
     nsqds: tuple[str, ...]
@@ -95,7 +95,7 @@ class LookupDone(Event):
 
 @dataclass(frozen=True, slots=True)
 class LookupFailed(Event):
-    """An nsqlookupd gave no usable answer; its last good one stays in force."""
+    """An nsqlookupd gave no usable answer; its last good one stays valid."""
 
     level: ClassVar[int] = logging.WARNING
     nsqlookupd: str

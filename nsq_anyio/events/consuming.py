@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RdyChanged(Event):
-    """A connection was given another RDY count."""
+    """The RDY count of a connection was changed."""
 
     nsqd: str
     rdy: int
@@ -38,7 +38,7 @@ class RdyChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class BackoffStarted(Event):
-    """Handlers fail: nothing is received for ``seconds``, then one message is let through."""
+    """Handlers fail: no messages are received for ``seconds``, then a single one."""
 
     level: ClassVar[int] = logging.WARNING
     backoff_level: int
@@ -75,7 +75,7 @@ class HandlerFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class HandlerReturnedFalse(Event):
-    """A handler returned False, which finishes its message as any other value does; told once a `run`."""
+    """A handler returned False, which finishes its message like any other value; told once for each `run`."""
 
     level: ClassVar[int] = logging.WARNING
     nsqd: str
@@ -90,7 +90,7 @@ class HandlerReturnedFalse(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopBlocked(Event):
-    """Code that does not await has blocked the event loop for ``seconds``; ``msg_timeout`` is nsqd's."""
+    """Code that does not await blocked the event loop for ``seconds``; ``msg_timeout`` is nsqd's."""
 
     level: ClassVar[int] = logging.WARNING
     seconds: float
@@ -115,7 +115,7 @@ class MessageFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageRequeued(Event):
-    """A message was requeued; nsqd offers it again after ``delay`` seconds."""
+    """A message was requeued; nsqd delivers it again after ``delay`` seconds."""
 
     nsqd: str
     message_id: str
@@ -125,7 +125,7 @@ class MessageRequeued(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageTouched(Event):
-    """A message's timeout was started anew; ``deadline`` is on AnyIO's clock."""
+    """A message's timeout was restarted; ``deadline`` is on AnyIO's clock."""
 
     nsqd: str
     message_id: str
@@ -147,7 +147,7 @@ class MessageDiscarded(Event):
 
 @dataclass(frozen=True, slots=True)
 class GaveUp(Event):
-    """A message came more often than ``max_attempts``; it is finished without being handled."""
+    """A message exceeded ``max_attempts``; it is finished without being handled."""
 
     level: ClassVar[int] = logging.ERROR
     nsqd: str
@@ -160,7 +160,7 @@ class GaveUp(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageTimedOut(Event):
-    """A message had no answer before its deadline; nsqd has requeued it."""
+    """A message was not answered before its deadline; nsqd has requeued it."""
 
     level: ClassVar[int] = logging.WARNING
     nsqd: str

@@ -12,7 +12,7 @@ from .record import Event
 __all__ = ["Emitter", "EventHook"]
 
 EventHook = Callable[[Event], None]
-"""A plain function of one event. What it raises is logged, and goes no further."""
+"""A plain function that takes one event. What it raises is logged and suppressed."""
 
 
 class Emitter:
@@ -30,7 +30,7 @@ class Emitter:
 
     @property
     def has_hook(self) -> bool:
-        """Whether events for single messages are wanted; each costs time."""
+        """Whether there is a hook. Without one, the events of single messages need not be made."""
         return self._hook is not None
 
     def to_hook(self, event: Event) -> None:
@@ -39,5 +39,5 @@ class Emitter:
             return
         try:
             self._hook(event)
-        except (Exception, asyncio.CancelledError):  # of a task whose result the hook has asked for
+        except (Exception, asyncio.CancelledError):  # the latter from result() of a cancelled task
             self._logger.exception("the on_event hook raised on %r", event)

@@ -18,7 +18,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class NsqdLeftOut(Event):
-    """A producer sends nothing to an nsqd that failed, for ``seconds``; then one publish tries it."""
+    """An nsqd failed, so a producer sends it nothing for ``seconds``; then one publish tries it."""
 
     level: ClassVar[int] = logging.WARNING
     nsqd: str
@@ -31,7 +31,7 @@ class NsqdLeftOut(Event):
 
 @dataclass(frozen=True, slots=True)
 class PublishedMessages(Event):
-    """nsqd has confirmed messages after ``seconds``. This one, like the next two, goes to the hook only."""
+    """nsqd confirmed messages after ``seconds``. This one, like the next two, goes to the hook only."""
 
     nsqd: str
     topic: str
@@ -41,7 +41,7 @@ class PublishedMessages(Event):
 
 @dataclass(frozen=True, slots=True)
 class PublishResent(Event):
-    """Messages are sent again: ``nsqd`` did not execute them, or, if the options allow that, may have."""
+    """Messages are sent again: ``nsqd`` did not store them, or may have, if the options allow that."""
 
     nsqd: str
     topic: str
@@ -51,7 +51,7 @@ class PublishResent(Event):
 
 @dataclass(frozen=True, slots=True)
 class PublishFailed(Event):
-    """A publish ended with ``error``, which its caller gets, if it still waits."""
+    """A publish failed with ``error``, which is raised to its caller if that still waits."""
 
     topic: str
     messages: int

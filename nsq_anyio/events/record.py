@@ -1,4 +1,4 @@
-"""What all records are."""
+"""The base of all records."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The root of all records; `level` is the one it is logged with."""
+    """The root of all records; `level` is the one with which it is logged."""
 
     level: ClassVar[int] = logging.DEBUG

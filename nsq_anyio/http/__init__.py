@@ -1,4 +1,4 @@
-"""The HTTP sides of nsqd and nsqlookupd: every endpoint, with typed replies; and a whole cluster."""
+"""The HTTP sides of nsqd and nsqlookupd: every endpoint with typed replies, and whole clusters."""
 
 from __future__ import annotations
 

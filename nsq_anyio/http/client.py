@@ -1,4 +1,4 @@
-"""One HTTP request to nsqd or nsqlookupd: bounded in time and size, with foreign errors mapped."""
+"""Requests to the HTTP side of nsqd or nsqlookupd, bounded in time and size, with this package's errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import httpx
 
 from ..checks import check_integer, check_seconds
 from ..errors import Closed, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
+from ..unwrapping import first_text
+from .body import read_body
 from .headers import Authorization, authorized, checked_headers
 from .reply import Reply, printable
 from .transport import make_transport
@@ -25,30 +27,31 @@ Profile = Literal["index", "cmdline", "symbol", "profile", "heap", "goroutine", 
 
 
 class Client(anyio.AsyncContextManagerMixin):
-    """What `Nsqd` and `Nsqlookupd` share. Use it in its ``async with`` block; tasks may share it.
+    """The base of `Nsqd` and `Nsqlookupd`. Use it in its ``async with`` block; tasks may share it.
 
     :param url: ``http://host:port``, ``https://host:port``, ``host:port``, or the absolute path of a unix
-        socket. A path of a URL is put before each endpoint's, a query is sent along, ``user:password@`` is
-        sent as basic authentication; the query and the password never show up in errors, reprs and logs
+        socket. The path of a URL is put before each endpoint's, its query is sent along, and
+        ``user:password@`` is sent as basic authentication. Errors, reprs and logs show neither query nor
+        password
     :param timeout: seconds for a whole request, from connecting to the last byte of its answer, 0.001 or
         more; default 10
     :param max_reply_size: the largest answer that is read, in bytes, 1 or more; default 64 MiB
     :param headers: sent with each request, such as ``{"Authorization": "Bearer ..."}``
-    :param authorization: a plain or async function that is called before each request for the value of its
-        header ``Authorization``, within the request's ``timeout``; for tokens that expire
-    :param ssl_context: for ``https``, with this client's certificate where the server wants one; default: one
-        that trusts the system's certificate authorities
+    :param authorization: a plain or async function that returns the header ``Authorization``, for tokens that
+        expire; called before each request, within the request's ``timeout``
+    :param ssl_context: for ``https``, with this client's certificate if the server wants one; by default it
+        trusts the system's certificate authorities
     :param server_hostname: the name that the server's certificate must carry; default: the URL's host
     :param transport: what sends the requests, such as `httpx.MockTransport` in tests; it is closed with the
         block
-    :raises InvalidAddress: for a ``url`` that is none
-    :raises InvalidOption: for another value outside its range
+    :raises InvalidAddress: if ``url`` is not valid
+    :raises InvalidOption: if another value is outside its range
 
     Every request raises:
 
-    :raises HTTPUnavailable: if the answer did not come, or not in time; the request may have had its effect
+    :raises HTTPUnavailable: if no answer came in time; the server may have executed the request
     :raises HTTPStatusError: if the server refused
-    :raises HTTPInvalidReply: if the answer is too large or not what the endpoint answers
+    :raises HTTPInvalidReply: if the answer is too large, or not one of that endpoint
     :raises Closed: outside the block
     """
 
@@ -93,9 +96,9 @@ class Client(anyio.AsyncContextManagerMixin):
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self, None]:
-        # A transport, and not an httpx.AsyncClient around it: the client logs every URL at INFO level with
-        # password and query, and takes proxies from the environment, where HTTP_PROXY would capture even
-        # 127.0.0.1. Redirects and cookies, which it would add, have no use here.
+        # Not an httpx.AsyncClient: it logs every URL, with password and query, at INFO level, and it takes
+        # proxies from the environment, where HTTP_PROXY would capture even 127.0.0.1. Its redirects and
+        # cookies have no use here.
         async with self._given_transport or await self._make_transport() as transport:
             self._transport = transport
             try:
@@ -120,10 +123,10 @@ class Client(anyio.AsyncContextManagerMixin):
     ) -> bytes:
         """Fetch a profile of the Go runtime, as ``go tool pprof`` reads it.
 
-        :param name: ``profile`` is that of the CPU; ``index`` is a page of HTML, ``cmdline`` has
-            NUL between its words
-        :param seconds: how long to sample, 1 to 3600, on top of the timeout; for ``profile`` default 30
-        :param debug: 0 to 2; other than 0 for text
+        :param name: ``profile`` is of the CPU, ``index`` is a page of HTML, ``cmdline`` has NUL between
+            its words
+        :param seconds: how long to sample, 1 to 3600, added to the timeout; default 30 for ``profile``
+        :param debug: 0 to 2; 1 and 2 return text
         """
         if name not in get_args(Profile):
             raise InvalidOption(f"name={name!r} is not valid: use one of {', '.join(get_args(Profile))}")
@@ -146,11 +149,11 @@ class Client(anyio.AsyncContextManagerMixin):
     async def _get(
         self, path: str, reader: Callable[[object], T], parameters: Mapping[str, str] | None = None
     ) -> T:
-        """GET JSON."""
+        """GET an endpoint that answers with JSON."""
         return (await self._request("GET", path, parameters)).read(reader)
 
     async def _post(self, path: str, parameters: Mapping[str, str]) -> None:
-        """POST a command, whose answer has nothing to say."""
+        """POST a command; the body of its answer does not matter."""
         await self._request("POST", path, parameters)
 
     async def _expect_ok(
@@ -175,14 +178,14 @@ class Client(anyio.AsyncContextManagerMixin):
         url, shown = self._url.endpoint(path, parameters or {})
         timeout = self._timeout + extra_time
         reply: Reply | None = None
-        # httpx bounds single operations only; a server that drips a byte a second would hold us forever.
+        # httpx bounds single operations only: a server that sends a byte a second would hold us forever.
         with anyio.move_on_after(timeout):
             headers = await authorized(self._headers, self._authorization, shown)
             request = httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
             try:
                 reply = await self._exchange(transport, request, shown)
             except (httpx.RequestError, httpx.StreamError, OSError) as error:
-                # OSError: httpx lets through the alert with which a server refuses a client's certificate.
+                # OSError: httpx does not map the alert with which a server refuses the client's certificate.
                 raise HTTPUnavailable(shown, _reason(error)) from error
         if reply is None:
             raise HTTPUnavailable(shown, f"no answer within {timeout:g} s")
@@ -197,44 +200,20 @@ class Client(anyio.AsyncContextManagerMixin):
         try:
             encoding = response.headers.get("Content-Encoding", "identity")
             if encoding.lower() != "identity":
-                # Refused, as it was not asked for and a kilobyte can unfold into a gigabyte.
+                # It was not asked for, and a kilobyte can decompress to a gigabyte.
                 raise HTTPInvalidReply(shown, f"the answer is compressed ({printable(encoding)})")
-            body = await self._read_body(response, shown)
+            body = await read_body(response, response.aiter_bytes(), self._max_reply_size)
         finally:
             await response.aclose()
+        if body is None:
+            limit = self._max_reply_size
+            raise HTTPInvalidReply(shown, f"the answer exceeds max_reply_size={limit} bytes")
         content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return Reply(shown, response.status_code, content_type, body)
-
-    async def _read_body(self, response: httpx.Response, shown: str) -> bytes:
-        limit = self._max_reply_size
-        body = bytearray()
-        is_too_large = False
-        try:
-            async for chunk in response.aiter_bytes():
-                if is_too_large:
-                    continue
-                body += chunk
-                if len(body) > limit:
-                    # httpx reads through a chain of async generators. To raise here would leave them to the
-                    # garbage collector; the closed connection ends them from the inside.
-                    is_too_large = True
-                    await response.aclose()
-        except (httpx.RequestError, OSError):
-            if not is_too_large:
-                raise
-        if is_too_large:
-            raise HTTPInvalidReply(shown, f"the answer exceeds max_reply_size={limit} bytes")
-        return bytes(body)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, httpx.RemoteProtocolError) and str(error).startswith("illegal"):
-        # So the TCP ports of nsqd and nsqlookupd look.
+        # The TCP ports of nsqd and nsqlookupd look like this.
         return f"it does not speak HTTP ({printable(str(error))}): is this its TCP port?"
-    # Some errors of httpx say nothing, while what they were made from names the system's or TLS's reason.
-    cause: BaseException | None = error
-    while cause is not None:
-        if text := printable(str(cause)):
-            return text
-        cause = cause.__cause__ or cause.__context__  # httpcore's pool drops the cause
-    return type(error).__name__
+    return printable(first_text(error))

@@ -1,4 +1,4 @@
-"""A whole NSQ cluster over HTTP: what nsqadmin does, with what failed beside what was done."""
+"""A whole NSQ cluster over HTTP: nsqadmin's actions, with the failures beside the results."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ class Cluster(ClusterView):
             for failure in reply.failures:
                 print(failure)
 
-    All servers are asked in parallel, and their answers are united. A server that fails is named in
-    `ClusterReply.failures`; only when none does what was asked there is an error.
+    All servers are asked in parallel, and their answers are united. `ClusterReply.failures` names the servers
+    that failed. A method raises an error only if no server did what was asked.
 
-    An action returns the URLs of the servers that did it. The nsqds are those that `producers` tells, so ask
-    that first to see whom an action will touch. To delete, empty or unpause what a server does not have is no
-    failure there. A cancelled action may have been done by some servers.
+    An action returns the URLs of the servers that did it. It goes to the nsqds that `producers` returns, so
+    call that first to see which nsqds will be touched. It is not a failure to delete, empty or unpause what a
+    server does not have. When an action is cancelled, some servers may have done it.
 
     :param nsqlookupd: URL or URLs of all nsqlookupds, which know the nsqds; as for `Client`
-    :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be left out
-    :param timeout: seconds for what one server is asked in one step, 0.001 or more; default 10
+    :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be omitted
+    :param timeout: seconds for one step on one server, 0.001 or more; default 10
     :param concurrency: how many servers are asked at once, 1 or more; default 16
-    :param headers: as for `Client`; this and the next three are for the servers given here, never for nsqds
+    :param headers: as for `Client`. This and the next three are for the servers given here, never for nsqds
         that nsqlookupds name
     :param authorization: as for `Client`
     :param ssl_context: as for `Client`
     :param server_hostname: as for `Client`
     :param transport: what sends all requests, such as `httpx.MockTransport` in tests; it is closed with the
         block
-    :raises InvalidAddress: for a URL that is none
-    :raises InvalidOption: for another value outside its range, or no server
+    :raises InvalidAddress: if a URL is not valid
+    :raises InvalidOption: if another value is outside its range, or there is no server
 
     Every method raises:
 
-    :raises ClusterFailed: if no server answered, or did what was asked
+    :raises ClusterFailed: if no server answered, or none did what was asked
     :raises InvalidName: for a topic or channel that NSQ would refuse, before anything is sent
     :raises Closed: outside the block
     """
@@ -60,7 +60,7 @@ class Cluster(ClusterView):
     async def create_topic(self, topic: str) -> Done:
         """Make a topic known to all nsqlookupds, then create it on the nsqds that were given, if any.
 
-        Other nsqds create it when somebody publishes to it there.
+        Other nsqds create it at the first publish to it there.
         """
         check_topic(topic)
         known = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_topic(topic))
@@ -71,7 +71,7 @@ class Cluster(ClusterView):
         """Make a channel known to all nsqlookupds, then create it on all nsqds that have the topic."""
         check_topic(topic)
         check_channel(channel)
-        # In this order no nsqd is missed that creates the topic meanwhile: it asks nsqlookupd for channels.
+        # nsqlookupds first: an nsqd that creates the topic meanwhile asks them for its channels.
         known = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_channel(topic, channel))
         producers = await self.producers(topic)
         created = await self._on_nsqds(_urls(producers), lambda nsqd: nsqd.create_channel(topic, channel))
@@ -80,14 +80,14 @@ class Cluster(ClusterView):
     async def delete_topic(self, topic: str) -> Done:
         """Delete a topic with its channels and messages, from all nsqlookupds, then from all nsqds.
 
-        It comes back wherever somebody still publishes to it or consumes it.
+        It is created again on any nsqd where somebody still publishes to it or consumes it.
         """
 
         async def forget(nsqlookupd: Nsqlookupd) -> None:
-            await nsqlookupd.lookup(topic)  # as it accepts to delete what it does not know
+            await nsqlookupd.lookup(topic)  # since deleting an unknown topic succeeds
             await nsqlookupd.delete_topic(topic)
 
-        # First, as the nsqlookupds are about to forget them.
+        # First, because the nsqlookupds are about to forget them.
         producers = await self.producers(topic)
         forgotten = await self._on_nsqlookupds(forget)
         deleted = await self._on_nsqds(_urls(producers), lambda nsqd: nsqd.delete_topic(topic))
@@ -96,7 +96,8 @@ class Cluster(ClusterView):
     async def delete_channel(self, topic: str, channel: str) -> Done:
         """Delete a channel with its messages, from all nsqlookupds, then from the nsqds that have its topic.
 
-        It comes back wherever somebody still consumes it. That a server has no such channel is no failure.
+        It is created again on any nsqd where somebody still consumes it. A server that does not have the
+        channel is not a failure.
         """
         check_channel(channel)
         producers = await self.producers(topic)
@@ -122,7 +123,7 @@ class Cluster(ClusterView):
     async def pause_channel(self, topic: str, channel: str) -> Done:
         """Stop the flow of messages from a channel to its clients, on all nsqds that have its topic.
 
-        An nsqd that has no such channel is a failure: one that a consumer creates there later is not paused.
+        An nsqd without the channel is a failure: a channel that a consumer creates there later is not paused.
         """
         check_channel(channel)
         return await self._on_producers(
@@ -139,14 +140,14 @@ class Cluster(ClusterView):
         return await self._on_producers("channel", topic, lambda nsqd: nsqd.unpause_channel(topic, channel))
 
     async def tombstone_topic(self, topic: str, node: Node | str) -> Done:
-        """Take a topic away from one nsqd, once nobody publishes to it there any more.
+        """Remove a topic from one nsqd, to which nobody publishes it any more.
 
-        All nsqlookupds hide that nsqd for the topic, by default for 45 s, so that no consumer comes back and
-        creates it anew; then the nsqd deletes it with its messages.
+        All nsqlookupds hide that nsqd for the topic, by default for 45 s, so that no consumer connects and
+        creates it again. Then the nsqd deletes it with its messages.
 
         :param node: one of `nodes`, or its name, ``broadcast_address:http_port``
-        :raises InvalidOption: if no nsqlookupds were given, or ``node`` is neither
-        :raises ClusterFailed: if no nsqlookupd hides it; then nothing is deleted
+        :raises InvalidOption: if no nsqlookupds were given, or ``node`` is not valid
+        :raises ClusterFailed: if no nsqlookupd hides it; nothing is deleted then
         """
         check_topic(topic)
         if not self._servers.has_nsqlookupds:
@@ -171,7 +172,7 @@ class Cluster(ClusterView):
         return self._done(kind, producers.failures, answers)
 
     async def _on_nsqlookupds(self, call: Callable[[Nsqlookupd], Awaitable[None]]) -> Answers[bool]:
-        """Whether each did it, or had nothing to do it to."""
+        """Call each nsqlookupd; each answer is whether there was anything to do."""
         return await self._servers.ask_nsqlookupds(lambda nsqlookupd: _was_there(call(nsqlookupd)))
 
     async def _on_nsqds(
@@ -181,7 +182,7 @@ class Cluster(ClusterView):
         *,
         absence_is_failure: bool = False,
     ) -> Answers[bool]:
-        """As `_on_nsqlookupds`."""
+        """Call each nsqd, as `_on_nsqlookupds` does."""
 
         async def attempt(nsqd: Nsqd) -> bool:
             if not absence_is_failure:
@@ -192,9 +193,10 @@ class Cluster(ClusterView):
         return await self._servers.ask_nsqds(urls, attempt)
 
     def _done(self, kind: str, failures: Iterable[HTTPError], *answers: Answers[bool]) -> Done:
-        """Who did it, unless nobody did.
+        """Return the URLs of the servers that did it.
 
-        :param kind: topic or channel: what it was to be done to
+        :param kind: topic or channel, whichever the action is for
+        :raises ClusterFailed: if no server did it
         """
         failures = (*failures, *(error for found in answers for error in found.failures.values()))
         urls = tuple(url for found in answers for url, was_there in found.values.items() if was_there)
@@ -218,7 +220,7 @@ async def _was_there(action: Awaitable[None]) -> bool:
 
 
 def _named(node: str) -> tuple[str, str]:
-    """The name as nsqlookupd compares it, without brackets around an IPv6 literal, and the URL."""
+    """Return the name as nsqlookupd compares it, without brackets around an IPv6 literal, and the URL."""
     host, _, port = node.rpartition(":") if isinstance(node, str) else ("", "", "")
     try:
         address = Address.parse(f"[{host.removeprefix('[').removesuffix(']')}]:{port}")

@@ -1,4 +1,4 @@
-"""What there is in a whole NSQ cluster, and its statistics."""
+"""The topics, channels, nodes and statistics of a whole NSQ cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .totals import Totals, channel_totals, topic_totals
 __all__ = ["NOT_FOUND", "ClusterView"]
 
 NOT_FOUND = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
-"""The codes of a server that does not have what is asked for."""
+"""The codes of a server that does not have the topic or channel."""
 
 T = TypeVar("T")
 
@@ -69,10 +69,10 @@ class ClusterView(anyio.AsyncContextManagerMixin):
         async with self._servers:
             yield self
 
-    # What there is
+    # Topics, channels and nodes
 
     async def topics(self) -> ClusterReply[tuple[str, ...]]:
-        """List all topics, sorted, those without an nsqd too."""
+        """List all topics, sorted, including those without an nsqd."""
 
         async def of_nsqd(nsqd: Nsqd) -> tuple[str, ...]:
             stats = await nsqd.stats(include_clients=False, include_mem=False)
@@ -97,7 +97,7 @@ class ClusterView(anyio.AsyncContextManagerMixin):
     async def producers(self, topic: str) -> ClusterReply[tuple[Node, ...]]:
         """List the nsqds that have a topic, without those that are tombstoned for it.
 
-        These are the ones that an action on the topic, or on a channel of it, will touch.
+        An action on the topic, or on a channel of it, goes to these.
         """
         check_topic(topic)
 
@@ -114,16 +114,16 @@ class ClusterView(anyio.AsyncContextManagerMixin):
     async def stats(self, *, include_clients: bool = False) -> ClusterReply[tuple[Totals[TopicStats], ...]]:
         """Ask for the statistics of all topics, sorted, over all nsqds.
 
-        :param include_clients: whether to list clients; with very many it costs nsqd time
+        :param include_clients: whether to list clients, which costs nsqd time when there are very many
         """
         return await self._stats(await self.nodes(), None, None, include_clients)
 
     async def topic_stats(
         self, topic: str, *, include_clients: bool = False
     ) -> ClusterReply[Totals[TopicStats]]:
-        """Ask for the statistics of a topic over all nsqds that have it; zeros when none has it.
+        """Ask for the statistics of a topic over all nsqds that have it; zeros if none has it.
 
-        :param include_clients: whether to list clients; with very many it costs nsqd time
+        :param include_clients: whether to list clients, which costs nsqd time when there are very many
         """
         reply = await self._stats(await self.producers(topic), topic, None, include_clients)
         return ClusterReply(reply.value[0] if reply.value else topic_totals(topic, {}), reply.failures)
@@ -131,9 +131,9 @@ class ClusterView(anyio.AsyncContextManagerMixin):
     async def channel_stats(
         self, topic: str, channel: str, *, include_clients: bool = True
     ) -> ClusterReply[Totals[ChannelStats]]:
-        """Ask for the statistics of a channel over all nsqds that have it; zeros when none has it.
+        """Ask for the statistics of a channel over all nsqds that have it; zeros if none has it.
 
-        :param include_clients: whether to list clients; with very many it costs nsqd time
+        :param include_clients: whether to list clients, which costs nsqd time when there are very many
         """
         check_channel(channel)
         reply = await self._stats(await self.producers(topic), topic, channel, include_clients)
@@ -158,7 +158,7 @@ class ClusterView(anyio.AsyncContextManagerMixin):
     async def _nodes(
         self, look_up: Callable[[Nsqlookupd], Awaitable[tuple[Producer, ...]]], topic: str | None
     ) -> ClusterReply[tuple[Node, ...]]:
-        """The nsqds that have ``topic``; all for None."""
+        """List the nsqds that have ``topic``; all for None."""
 
         async def of_nsqlookupd(nsqlookupd: Nsqlookupd) -> Sightings:
             return tuple(_sighting(producer, nsqlookupd.url) for producer in await look_up(nsqlookupd))
@@ -221,5 +221,5 @@ def _sighting(producer: Producer, nsqlookupd: str) -> Node | HTTPError:
     try:
         return Node.registered(producer, nsqlookupd)
     except InvalidAddress as error:
-        # Nobody can ask it, whatever it is; it must not hide the others.
+        # This nsqd cannot be asked, but it must not hide the others.
         return HTTPInvalidReply(nsqlookupd, f"it names an nsqd without a usable HTTP address: {error}")

@@ -1,4 +1,4 @@
-"""Asking many servers at once: what they answered, and beside it what went wrong."""
+"""Asks many servers at once, and keeps their failures beside their answers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClusterReply(Generic[T]):
-    """What came of asking many servers.
+    """The result of asking many servers.
 
-    :ivar value: made of the answers that came
-    :ivar failures: what went wrong, each with the URL that was asked; empty when all is well
+    :ivar value: made of the answers that arrived
+    :ivar failures: what went wrong, each with the URL that was asked; empty if nothing did
     """
 
     value: T
@@ -30,7 +30,7 @@ class ClusterReply(Generic[T]):
 class ClusterFailed(HTTPError):
     """No server did what was asked.
 
-    :ivar failures: what went wrong, each with its own URL; empty where no server had what was asked for
+    :ivar failures: what went wrong, each with its own URL; empty if no server had the topic or channel
     """
 
     def __init__(self, servers: Sequence[str], reason: str, failures: Sequence[HTTPError] = ()) -> None:
@@ -41,16 +41,16 @@ class ClusterFailed(HTTPError):
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[T]):
-    """What servers answered, and what went wrong with others; both by their URLs, in the order asked."""
+    """The answers of some servers and the failures of others, both by URL, in the order asked."""
 
     values: dict[str, T]
     failures: dict[str, HTTPError]
 
 
 class FanOut:
-    """Bounds in number and time what is asked at once.
+    """Bounds how many servers are asked at once, and how long each may take.
 
-    :param timeout: seconds for all that one call asks its server
+    :param timeout: seconds for all requests of one call to its server
     :param concurrency: how many calls run at once
     """
 

@@ -1,4 +1,4 @@
-"""Typed reading of a server's JSON; whatever is wrong with it is a ``ValueError`` that names the place."""
+"""Typed reading of a server's JSON. Whatever is wrong raises a ``ValueError`` that names the place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number"
 def parse_json(body: bytes) -> object:
     """Parse a reply.
 
-    :raises ValueError: if it is no JSON, nests too deeply, or has a number that no Go server can hold
+    :raises ValueError: if it is not JSON, nests too deeply, or has a number that no Go server can hold
     """
     try:
         return json.loads(
@@ -38,7 +38,7 @@ def parse_json(body: bytes) -> object:
 
 
 def _integer(text: str) -> int:
-    # The length comes first: the conversion of very many digits is slow.
+    # The length is checked first: converting very many digits is slow.
     if len(text.lstrip("-")) <= _MAX_DIGITS and _MIN_INTEGER <= (value := int(text)) <= _MAX_INTEGER:
         return value
     raise ValueError("an integer beyond 64 bits")
@@ -67,10 +67,10 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 class Fields:
     """One JSON object and its place in the reply, for error texts.
 
-    A missing or null field is its default: older servers lack the newer fields, and Go sends null for an
+    A missing or null field has its default: older servers lack the newer fields, and Go sends null for an
     empty list.
 
-    :param lenient: whether anything of the wrong type is its default too, instead of an error
+    :param lenient: whether a field of the wrong type has its default too, instead of raising an error
     """
 
     __slots__ = ("_lenient", "_place", "_values")
@@ -89,20 +89,20 @@ class Fields:
         return iter(self._values)
 
     def require(self, name: str) -> None:
-        """Refuse an object without the field ``name``: it is the reply of something else."""
+        """Refuse an object without the field ``name``: it is not the reply of this endpoint."""
         if name not in self._values:
             raise ValueError(f"{self._place} has no {name!r}")
 
     def has(self, name: str) -> bool:
-        """Whether the field ``name`` is there and not null."""
+        """Whether the field ``name`` exists and is not null."""
         return self._values.get(name) is not None
 
     def get(self, name: str, default: T) -> T:
-        """The field ``name``, which has the type of ``default``."""
+        """Return the field ``name``, which has the type of ``default``."""
         return self._typed(self._values.get(name), default, f"{self._place}.{name}")
 
     def values(self, name: str, default: T) -> tuple[T, ...]:
-        """The list ``name``, whose elements have the type of ``default``."""
+        """Return the list ``name``, whose elements have the type of ``default``."""
         place = f"{self._place}.{name}"
         return tuple(
             self._typed(value, default, f"{place}[{index}]")
@@ -110,11 +110,11 @@ class Fields:
         )
 
     def child(self, name: str) -> Fields:
-        """The object ``name``; a missing one has no fields."""
+        """Return the object ``name``; a missing one has no fields."""
         return Fields(self._values[name] if self.has(name) else {}, f"{self._place}.{name}")
 
     def children(self, name: str, *, lenient: bool = False) -> tuple[Fields, ...]:
-        """The list ``name`` of objects; ``lenient`` says how they are read."""
+        """Return the list ``name`` of objects; ``lenient`` says how to read them."""
         place = f"{self._place}.{name}"
         return tuple(
             Fields(value, f"{place}[{index}]", lenient=lenient)
@@ -122,7 +122,7 @@ class Fields:
         )
 
     def fill(self, cls: type[T], **known: Any) -> T:
-        """Make the dataclass ``cls``; what is not ``known`` is read from the fields of the same names."""
+        """Make the dataclass ``cls``: fields that are not ``known`` have their values in this object."""
         read = {
             field.name: self.get(field.name, field.default)
             for field in fields(cast("Any", cls))
@@ -144,7 +144,7 @@ class Fields:
             return default
         if kind is float and type(value) is int:
             return cast("T", float(value))  # Go writes a whole float64 without a fraction
-        if type(value) is not kind:  # an exact match, as a boolean is an int in Python alone
+        if type(value) is not kind:  # an exact match: Python's bool is a subclass of int
             if self._lenient:
                 return default
             raise ValueError(f"{place} is not {_NAMES[kind]}")

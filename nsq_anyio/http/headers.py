@@ -16,21 +16,21 @@ from .url import ServerURL
 __all__ = ["Authorization", "authorized", "checked_headers"]
 
 Authorization: TypeAlias = Callable[[], str | Awaitable[str]]
-"""A plain or async function that is called for the header ``Authorization`` of each request."""
+"""A plain or async function that returns the header ``Authorization``, called before each request."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 
 
 def checked_headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:
-    """The headers of all requests to ``url``.
+    """Return the headers of all requests to ``url``.
 
     :raises InvalidOption: if one of ``given`` cannot be sent
     """
     headers = httpx.Headers(
         {
             "User-Agent": default_user_agent(),
-            # nsq before 1.0 wraps its replies in {"status_code": ..., "data": ...} without this.
+            # Without this, nsq before 1.0 wraps its replies in {"status_code": ..., "data": ...}.
             "Accept": "application/vnd.nsq; version=1.0",
             "Accept-Encoding": "identity",
         }
@@ -49,10 +49,10 @@ def checked_headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:
 async def authorized(
     headers: httpx.Headers, authorization: Authorization | None, shown: str
 ) -> httpx.Headers:
-    """``headers`` with what the function ``authorization`` says now.
+    """Return ``headers`` with what the function ``authorization`` returns now.
 
-    :param shown: the URL that is about to be asked, for errors
-    :raises HTTPUnavailable: if the function raises, or returns what cannot be sent
+    :param shown: the URL of the request, for errors
+    :raises HTTPUnavailable: if the function raises, or returns something that cannot be sent
     """
     if authorization is None:
         return headers

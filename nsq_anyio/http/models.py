@@ -1,6 +1,6 @@
-"""What nsqlookupd and nsqd answer about themselves and each other. Durations are seconds.
+"""The answers of nsqlookupd and nsqd about themselves and each other. Durations are in seconds.
 
-Names and addresses are what some nsqd reported: they are typed, not trusted.
+Names and addresses were reported by some nsqd: their types are checked, but they are not trusted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NANOSECONDS = 1e9
 class Producer:
     """An nsqd as nsqlookupd knows it.
 
-    One that reported nonsense is kept, with the defaults, so that it cannot hide the others; its
-    properties then raise `InvalidAddress`.
+    An nsqd that reported nonsense is kept with defaults, so that it cannot hide the others. Its properties
+    raise `InvalidAddress` then.
 
-    :ivar remote_address: of its connection to nsqlookupd, ``host:port``
-    :ivar broadcast_address: the host under which clients reach it
+    :ivar remote_address: its end of the connection to nsqlookupd, ``host:port``
+    :ivar broadcast_address: the host where clients reach it
     :ivar tcp_port: for clients; 0 when unknown, negative when it listens on a unix socket
     :ivar http_port: as ``tcp_port``, for HTTP
     :ivar topics: its topics; only ``nodes()`` reports them
@@ -49,9 +49,9 @@ class Producer:
 
     @property
     def address(self) -> Address:
-        """Where clients connect; it tells one nsqd from another.
+        """Where clients connect; it identifies the nsqd.
 
-        :raises InvalidAddress: if what it reported is no address
+        :raises InvalidAddress: if it reported no valid address
         """
         return Address(self.broadcast_address, self.tcp_port)
 
@@ -59,20 +59,20 @@ class Producer:
     def http_url(self) -> str:
         """The URL of its HTTP side, for `Nsqd`.
 
-        :raises InvalidAddress: if what it reported is no address
+        :raises InvalidAddress: if it reported no valid address
         """
         return ServerURL.parse(f"http://{Address(self.broadcast_address, self.http_port)}").shown
 
     @property
     def node(self) -> str:
         """Its name in ``Nsqlookupd.tombstone_topic``: ``broadcast_address:http_port``."""
-        # nsqlookupd compares with exactly this text, without brackets around an IPv6 literal.
+        # nsqlookupd compares exactly this text, without brackets around an IPv6 literal.
         return f"{self.broadcast_address}:{self.http_port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Who has a topic, by one nsqlookupd; inactive and tombstoned nsqds are left out."""
+    """The nsqds that have a topic, according to one nsqlookupd; without inactive and tombstoned ones."""
 
     channels: tuple[str, ...]
     producers: tuple[Producer, ...]
@@ -87,7 +87,7 @@ class Lookup:
 def read_producers(reply: Fields) -> tuple[Producer, ...]:
     """Read ``producers`` of ``/lookup`` and ``/nodes``.
 
-    Anything that reaches nsqlookupd can register there, so one bad element must not hide the others.
+    Anybody who can reach nsqlookupd can register there, so one bad element must not hide the others.
     """
     reply.require("producers")
     return tuple(Producer.read(element) for element in reply.children("producers", lenient=True))
@@ -98,7 +98,7 @@ class Registration:
     """One nsqd under one key of nsqlookupd's database.
 
     :ivar id: of its connection to nsqlookupd
-    :ivar last_update: its last sign of life, in Unix nanoseconds
+    :ivar last_update: when nsqlookupd last heard from it, in Unix nanoseconds
     :ivar tombstoned_at: in Unix nanoseconds; meaningless unless ``tombstoned``
     """
 
@@ -120,7 +120,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class NsqlookupdInfo:
-    """What an nsqlookupd says of itself."""
+    """What an nsqlookupd says about itself."""
 
     version: str = ""
 
@@ -134,7 +134,7 @@ class NsqlookupdInfo:
 
 @dataclass(frozen=True, slots=True)
 class NsqdInfo:
-    """What an nsqd says of itself; a limit that an older one does not tell is None.
+    """What an nsqd says about itself. A limit is None if nsqd is too old to report it.
 
     :ivar tcp_port: negative when it listens on a unix socket
     :ivar http_port: as ``tcp_port``

@@ -1,4 +1,4 @@
-"""The nsqds of a cluster, as nsqlookupds and they themselves tell of them."""
+"""The nsqds of a cluster, as nsqlookupds and the nsqds themselves report them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Node", "unite"]
 class Node:
     """One nsqd of a cluster.
 
-    :ivar url: of its HTTP side, as the cluster asks it
-    :ivar broadcast_address: the host under which clients reach it
+    :ivar url: of its HTTP side, where the cluster asks it
+    :ivar broadcast_address: the host where clients reach it
     :ivar tcp_port: for clients; negative when it listens on a unix socket
     :ivar http_port: as ``tcp_port``, for HTTP
-    :ivar topics: its topics, sorted; only `Cluster.nodes` tells them
+    :ivar topics: its topics, sorted; only `Cluster.nodes` fills them in
     :ivar tombstoned: those of ``topics`` that some nsqlookupd hides
-    :ivar nsqlookupds: the URLs of those that know it, out of all that were asked
+    :ivar nsqlookupds: the URLs of the nsqlookupds that know it, among those asked
     """
 
     url: str
@@ -35,11 +35,11 @@ class Node:
 
     @classmethod
     def registered(cls, producer: Producer, nsqlookupd: str) -> Node:
-        """An nsqd as an nsqlookupd knows it.
+        """Make the node of an nsqd as an nsqlookupd knows it.
 
-        :raises InvalidAddress: if what it registered is no address of an HTTP side
+        :raises InvalidAddress: if it registered no valid address of its HTTP side
         """
-        # An nsqlookupd that tells fewer tombstones than topics means the first ones.
+        # If an nsqlookupd reports fewer tombstones than topics, they belong to the first topics.
         hidden = {
             topic for topic, is_hidden in zip(producer.topics, producer.tombstones, strict=False) if is_hidden
         }
@@ -57,7 +57,7 @@ class Node:
 
     @classmethod
     def asked(cls, url: str, info: NsqdInfo, topics: Iterable[str]) -> Node:
-        """An nsqd as it describes itself."""
+        """Make the node of an nsqd as it describes itself."""
         return cls(
             url=url,
             hostname=info.hostname,
@@ -70,18 +70,18 @@ class Node:
 
     @property
     def name(self) -> str:
-        """``broadcast_address:http_port``, which tells one nsqd from another and is how nsqadmin names it."""
+        """``broadcast_address:http_port``, which identifies the nsqd; nsqadmin names it so too."""
         return f"{self.broadcast_address}:{self.http_port}"
 
 
 def unite(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Make one of what several servers tell of the same nsqd; sorted by host name and URL.
+    """Merge what several servers report about the same nsqd; sorted by host name and URL.
 
-    Where an nsqd was asked itself, it keeps the URL under which it was.
+    An nsqd that was asked itself keeps the URL at which it was asked.
     """
     nodes = list(nodes)
     united = {node.url: node for node in nodes if not node.nsqlookupds}
-    # Two that were asked are never one, even with one name: they may be behind mapped ports.
+    # Two URLs that were asked are never merged, even with the same name: ports may be mapped.
     urls = {node.name: node.url for node in united.values()}
     for node in nodes:
         if node.nsqlookupds:

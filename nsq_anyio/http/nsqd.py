@@ -12,11 +12,12 @@ import httpx
 from ..address import addresses
 from ..checks import check_integer, check_seconds
 from ..errors import HTTPStatusError, InvalidBody, InvalidOption
-from ..names import check_channel, check_topic
+from ..names import check_topic
 from ..protocol.commands import encode_bodies
 from .client import Client
 from .fields import Fields
 from .models import NsqdInfo
+from .parameters import channel_parameters, stats_parameters, topic_parameters
 from .stats import Stats
 
 __all__ = ["LogLevel", "Nsqd"]
@@ -26,7 +27,7 @@ _LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 
 Body = bytes | bytearray | memoryview
 
-# nsqd computes nanoseconds in 64 bits, without a check: more would come out as another, shorter delay.
+# nsqd computes nanoseconds in 64 bits, without a check: more would overflow to a shorter delay.
 _MAX_DEFER = 9_223_372_036
 _OPTION = re.compile(r"[a-z0-9_]{1,64}")
 
@@ -43,7 +44,7 @@ class Nsqd(Client):
     """
 
     async def info(self) -> NsqdInfo:
-        """Ask for version, addresses and limits."""
+        """Ask for the version, addresses and limits."""
         return await self._get("/info", NsqdInfo.read)
 
     async def stats(
@@ -56,13 +57,13 @@ class Nsqd(Client):
     ) -> Stats:
         """Ask for the statistics of topics, channels, clients and memory.
 
-        :param topic: only this topic; one that does not exist gives no topics
-        :param channel: only topics with this channel, and only it
-        :param include_clients: whether to list clients; with very many it costs nsqd time
-        :param include_mem: whether to add memory statistics; nsqd stops all its work to make them
+        :param topic: only this topic; the reply has no topics if it does not exist
+        :param channel: only this channel, and only the topics that have it
+        :param include_clients: whether to list clients, which costs nsqd time when there are very many
+        :param include_mem: whether to add memory statistics, for which nsqd stops all its work
         :raises InvalidName: for a name that nsqd would refuse
         """
-        parameters = _stats_parameters("json", topic, channel, include_clients, include_mem)
+        parameters = stats_parameters("json", topic, channel, include_clients, include_mem)
         return await self._get("/stats", Stats.read, parameters)
 
     async def stats_text(
@@ -73,8 +74,8 @@ class Nsqd(Client):
         include_clients: bool = True,
         include_mem: bool = True,
     ) -> str:
-        """Ask for the same as `stats`, as a page of text for people."""
-        parameters = _stats_parameters("text", topic, channel, include_clients, include_mem)
+        """Ask for the same statistics as `stats`, as text for people."""
+        parameters = stats_parameters("text", topic, channel, include_clients, include_mem)
         return (await self._request("GET", "/stats", parameters)).text()
 
     async def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
@@ -82,13 +83,13 @@ class Nsqd(Client):
 
         :param defer: seconds until nsqd delivers it, 0 up to nsqd's ``--max-req-timeout`` (by default 3600)
         :raises InvalidName: for a topic that nsqd would refuse
-        :raises InvalidBody: for a body that is empty or no bytes
-        :raises InvalidOption: for a ``defer`` that is no delay
+        :raises InvalidBody: for a body that is empty or not bytes
+        :raises InvalidOption: for a ``defer`` out of range
         :raises HTTPStatusError: ``MSG_TOO_BIG``, ``INVALID_DEFER``, ``EXITING``: the message was not stored
-        :raises HTTPUnavailable: if the answer did not come: the message may be stored or not. A body far too
-            big can end so as well, as nsqd closes the connection without reading it
+        :raises HTTPUnavailable: if no answer came: the message may be stored or not. A body that is far too
+            big may end so as well, since nsqd closes the connection without reading it
         """
-        parameters = {"topic": check_topic(topic)}
+        parameters = topic_parameters(topic)
         if defer is not None:
             check_seconds("defer", defer, 0, _MAX_DEFER)
             parameters["defer"] = str(round(defer * 1000))
@@ -98,9 +99,9 @@ class Nsqd(Client):
         """Publish several messages, all or none.
 
         :raises InvalidName: for a topic that nsqd would refuse
-        :raises InvalidBody: if there are none, or for a body that is empty or no bytes
+        :raises InvalidBody: if there are none, or for a body that is empty or not bytes
         :raises HTTPStatusError: ``BODY_TOO_BIG``, ``BAD_MESSAGE``, ``BAD_BODY``, ``EXITING``: none was stored
-        :raises HTTPUnavailable: if the answer did not come: all may be stored or none
+        :raises HTTPUnavailable: if no answer came: all may be stored or none
         """
         check_topic(topic)
         if isinstance(bodies, Body | str):
@@ -108,7 +109,7 @@ class Nsqd(Client):
         checked = [_check_body(body) for body in bodies]
         if not checked:
             raise InvalidBody("there are no bodies: give at least one")
-        # The text form would split bodies at their line ends.
+        # The text format would split bodies at line feeds.
         parameters = {"topic": topic, "binary": "true"}
         await self._expect_ok("POST", "/mpub", parameters, encode_bodies(checked))
 
@@ -117,7 +118,7 @@ class Nsqd(Client):
 
         :raises InvalidName: for a name that nsqd would refuse
         """
-        await self._post("/topic/create", _topic(topic))
+        await self._post("/topic/create", topic_parameters(topic))
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic with its channels and messages, and disconnect their clients.
@@ -125,23 +126,23 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/delete", _topic(topic))
+        await self._post("/topic/delete", topic_parameters(topic))
 
     async def empty_topic(self, topic: str) -> None:
-        """Throw away the messages of a topic that no channel has taken yet.
+        """Drop the messages of a topic that no channel has taken yet.
 
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/empty", _topic(topic))
+        await self._post("/topic/empty", topic_parameters(topic))
 
     async def pause_topic(self, topic: str) -> None:
-        """Stop the flow of messages from a topic to its channels; it lasts over restarts of nsqd.
+        """Stop the flow of messages from a topic to its channels; the pause survives restarts of nsqd.
 
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/pause", _topic(topic))
+        await self._post("/topic/pause", topic_parameters(topic))
 
     async def unpause_topic(self, topic: str) -> None:
         """Let the messages of a paused topic flow again.
@@ -149,7 +150,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/topic/unpause", _topic(topic))
+        await self._post("/topic/unpause", topic_parameters(topic))
 
     async def create_channel(self, topic: str, channel: str) -> None:
         """Create a channel of an existing topic, unless it exists.
@@ -157,7 +158,7 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``
         """
-        await self._post("/channel/create", _channel(topic, channel))
+        await self._post("/channel/create", channel_parameters(topic, channel))
 
     async def delete_channel(self, topic: str, channel: str) -> None:
         """Delete a channel with its messages, and disconnect its clients.
@@ -165,23 +166,23 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/delete", _channel(topic, channel))
+        await self._post("/channel/delete", channel_parameters(topic, channel))
 
     async def empty_channel(self, topic: str, channel: str) -> None:
-        """Throw away the messages of a channel, those in flight and deferred too.
+        """Drop the messages of a channel, including those in flight and deferred.
 
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/empty", _channel(topic, channel))
+        await self._post("/channel/empty", channel_parameters(topic, channel))
 
     async def pause_channel(self, topic: str, channel: str) -> None:
-        """Stop the flow of messages from a channel to its clients; it lasts over restarts of nsqd.
+        """Stop the flow of messages from a channel to its clients; the pause survives restarts of nsqd.
 
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/pause", _channel(topic, channel))
+        await self._post("/channel/pause", channel_parameters(topic, channel))
 
     async def unpause_channel(self, topic: str, channel: str) -> None:
         """Let the messages of a paused channel flow again.
@@ -189,24 +190,24 @@ class Nsqd(Client):
         :raises InvalidName: for a name that nsqd would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``, ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/unpause", _channel(topic, channel))
+        await self._post("/channel/unpause", channel_parameters(topic, channel))
 
     async def config(self, option: str) -> object:
-        """Ask for an option of nsqd, as JSON has it.
+        """Ask for an option of nsqd, as the value of its JSON.
 
-        :param option: its name in nsqd's configuration file, such as ``max_rdy_count``. Durations come in
+        :param option: its name in nsqd's configuration file, such as ``max_rdy_count``. Durations are in
             nanoseconds, ``log_level`` as 1 (debug) to 5 (fatal)
-        :raises InvalidOption: for what cannot be an option's name
+        :raises InvalidOption: if ``option`` cannot be a name
         :raises HTTPStatusError: ``INVALID_OPTION``
         """
         return await self._config("GET", option)
 
     async def set_config(self, option: str, value: str | Sequence[str]) -> object:
-        """Set an option of the running nsqd, and return it as `config` does; it does not outlive nsqd.
+        """Set an option of the running nsqd until it ends, and return the option as `config` does.
 
-        :param option: nsqd 1.3.0 takes ``nsqlookupd_tcp_addresses`` and ``log_level``
-        :param value: a string is sent as it is, a sequence of strings as JSON
-        :raises InvalidOption: for what cannot be an option's name or value
+        :param option: nsqd 1.3.0 can set ``nsqlookupd_tcp_addresses`` and ``log_level``
+        :param value: a string is sent unchanged, a sequence of strings as JSON
+        :raises InvalidOption: if ``option`` or ``value`` cannot be one
         :raises HTTPStatusError: ``INVALID_OPTION``, ``INVALID_VALUE``
         """
         if isinstance(value, str):
@@ -218,12 +219,12 @@ class Nsqd(Client):
         return await self._config("PUT", option, body)
 
     async def nsqlookupd_tcp_addresses(self) -> tuple[str, ...]:
-        """Ask where this nsqd registers itself, as ``host:port``."""
+        """Ask for the nsqlookupds at which this nsqd registers, as ``host:port``."""
         path = "/config/nsqlookupd_tcp_addresses"
         return await self._get(path, lambda value: Fields({"config": value}, "reply").values("config", ""))
 
     async def set_nsqlookupd_tcp_addresses(self, nsqlookupds: Sequence[str]) -> None:
-        """Set where this nsqd registers itself; none takes it out of all.
+        """Set the nsqlookupds at which this nsqd registers; an empty sequence unregisters it everywhere.
 
         :raises InvalidAddress: if one is not ``host:port``
         """
@@ -231,37 +232,37 @@ class Nsqd(Client):
         await self.set_config("nsqlookupd_tcp_addresses", checked)
 
     async def log_level(self) -> LogLevel:
-        """Ask how much nsqd logs."""
+        """Ask for nsqd's log level."""
         return await self._get("/config/log_level", _log_level)
 
     async def set_log_level(self, level: LogLevel) -> None:
-        """Set how much nsqd logs.
+        """Set nsqd's log level.
 
-        :raises InvalidOption: if ``level`` is none
+        :raises InvalidOption: if ``level`` is not a log level
         """
         if level not in _LOG_LEVELS:
             raise InvalidOption(f"level={level!r} is not valid: use one of {', '.join(_LOG_LEVELS)}")
         await self.set_config("log_level", level)
 
     async def set_block_rate(self, rate: int) -> None:
-        """Set how often nsqd's ``block`` profile samples.
+        """Set the sampling rate of nsqd's ``block`` profile.
 
-        :param rate: one sample for so many nanoseconds of blocking, 0 for none, 1 for all
+        :param rate: nanoseconds of blocking for each sample; 0 for no samples, 1 for all events
         :raises InvalidOption: if ``rate`` is not 0 to 2**63 - 1
         """
         check_integer("rate", rate, 0, 2**63 - 1)
         await self._debug("PUT", "/debug/setblockrate", {"rate": str(rate)})
 
     async def free_memory(self) -> None:
-        """Make nsqd collect its garbage and give memory back to the operating system."""
+        """Make nsqd collect garbage and return memory to the operating system."""
         await self._debug("POST", "/debug/freememory", {})
 
     async def _debug(self, method: str, path: str, parameters: Mapping[str, str]) -> None:
         try:
             await self._request(method, path, parameters)
         except HTTPStatusError as error:
-            # nsqd 1.3.0 does what was asked, then panics over the empty answer that it wants to write;
-            # its panic handler sends this. What it refuses, it refuses with 400.
+            # nsqd 1.3.0 does what was asked, then panics while it writes the empty answer, and its panic
+            # handler sends this error. A refusal has status 400.
             if (error.status, error.code) != (httpx.codes.INTERNAL_SERVER_ERROR, "INTERNAL_ERROR"):
                 raise
 
@@ -269,18 +270,10 @@ class Nsqd(Client):
         if not isinstance(option, str) or not _OPTION.fullmatch(option):
             raise InvalidOption(f"option={option!r} is not valid: use 1 to 64 characters of [a-z0-9_]")
         reply = await self._request(method, f"/config/{option}", body=body)
-        # nsqd writes an option that is a string without quotes, and says only by the type that it is no JSON.
+        # nsqd writes a string option without quotes; only the content type tells that it is not JSON.
         if reply.content_type != "application/json":
             return reply.text()
         return reply.read(lambda value: value)
-
-
-def _topic(topic: str) -> dict[str, str]:
-    return {"topic": check_topic(topic)}
-
-
-def _channel(topic: str, channel: str) -> dict[str, str]:
-    return {"topic": check_topic(topic), "channel": check_channel(channel)}
 
 
 def _check_body(body: Body) -> bytes:
@@ -292,23 +285,8 @@ def _check_body(body: Body) -> bytes:
     return content
 
 
-def _stats_parameters(
-    format: str, topic: str | None, channel: str | None, include_clients: bool, include_mem: bool
-) -> dict[str, str]:
-    parameters = {
-        "format": format,
-        "include_clients": "true" if include_clients else "false",
-        "include_mem": "true" if include_mem else "false",
-    }
-    if topic is not None:
-        parameters["topic"] = check_topic(topic)
-    if channel is not None:
-        parameters["channel"] = check_channel(channel)
-    return parameters
-
-
 def _log_level(value: object) -> LogLevel:
-    # nsqd tells it as a number, from 1.
+    # nsqd reports the level as a number, from 1.
     if type(value) is not int or not 1 <= value <= len(_LOG_LEVELS):
         raise ValueError("log_level is not 1 to 5")
     return _LOG_LEVELS[value - 1]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..errors import InvalidOption
-from ..names import check_channel, check_topic
 from .client import Client
 from .fields import Fields
 from .models import Lookup, NsqlookupdInfo, Producer, Registration, read_producers
+from .parameters import channel_parameters, topic_parameters
 
 __all__ = ["Nsqlookupd"]
 
@@ -20,7 +20,7 @@ class Nsqlookupd(Client):
             reply = await nsqlookupd.lookup("clicks")
 
     The parameters and the errors of every request are those of `Client`. A URL may end in ``/lookup``, as
-    other clients want it.
+    other clients require it.
     """
 
     _PPROF_INDEX = "/debug/pprof"
@@ -31,15 +31,15 @@ class Nsqlookupd(Client):
         return await self._get("/info", NsqlookupdInfo.read)
 
     async def lookup(self, topic: str) -> Lookup:
-        """Ask which nsqds have a topic, and for its channels.
+        """Ask for the nsqds that have a topic, and for its channels.
 
         :raises InvalidName: for a name that NSQ would refuse
         :raises HTTPStatusError: ``TOPIC_NOT_FOUND``: nobody has published to the topic yet, or not lately
         """
-        return await self._get("/lookup", Lookup.read, {"topic": check_topic(topic)})
+        return await self._get("/lookup", Lookup.read, topic_parameters(topic))
 
     async def topics(self) -> tuple[str, ...]:
-        """Ask for all topics, those without an nsqd too."""
+        """Ask for all topics, including those without an nsqd."""
         return await self._get("/topics", lambda value: _names(value, "topics"))
 
     async def channels(self, topic: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Nsqlookupd(Client):
 
         :raises InvalidName: for a name that NSQ would refuse
         """
-        parameters = {"topic": check_topic(topic)}
+        parameters = topic_parameters(topic)
         return await self._get("/channels", lambda value: _names(value, "channels"), parameters)
 
     async def nodes(self) -> tuple[Producer, ...]:
@@ -55,29 +55,29 @@ class Nsqlookupd(Client):
         return await self._get("/nodes", lambda value: read_producers(Fields(value, "nodes")))
 
     async def debug(self) -> dict[str, tuple[Registration, ...]]:
-        """Ask for the whole database, by ``category:key:subkey`` of client, topic, channel."""
+        """Ask for the whole database, by ``category:key:subkey``; a category is client, topic or channel."""
         return await self._get("/debug", _registrations)
 
     async def create_topic(self, topic: str) -> None:
-        """Make a topic known before an nsqd has it.
+        """Register a topic before an nsqd has it.
 
         :raises InvalidName: for a name that NSQ would refuse
         """
-        await self._post("/topic/create", {"topic": check_topic(topic)})
+        await self._post("/topic/create", topic_parameters(topic))
 
     async def delete_topic(self, topic: str) -> None:
         """Forget a topic and its channels; an nsqd that still has them keeps them, unregistered.
 
         :raises InvalidName: for a name that NSQ would refuse
         """
-        await self._post("/topic/delete", {"topic": check_topic(topic)})
+        await self._post("/topic/delete", topic_parameters(topic))
 
     async def create_channel(self, topic: str, channel: str) -> None:
-        """Make a channel known; every nsqd that creates the topic later creates the channel with it.
+        """Register a channel. Every nsqd that creates the topic later creates the channel with it.
 
         :raises InvalidName: for a name that NSQ would refuse
         """
-        await self._post("/channel/create", {"topic": check_topic(topic), "channel": check_channel(channel)})
+        await self._post("/channel/create", channel_parameters(topic, channel))
 
     async def delete_channel(self, topic: str, channel: str) -> None:
         """Forget a channel; an nsqd that still has it keeps it, unregistered.
@@ -85,19 +85,19 @@ class Nsqlookupd(Client):
         :raises InvalidName: for a name that NSQ would refuse
         :raises HTTPStatusError: ``CHANNEL_NOT_FOUND``
         """
-        await self._post("/channel/delete", {"topic": check_topic(topic), "channel": check_channel(channel)})
+        await self._post("/channel/delete", channel_parameters(topic, channel))
 
     async def tombstone_topic(self, topic: str, node: str) -> None:
-        """Hide one nsqd from `lookup` for a topic, by default for 45 s: time to delete the topic there.
+        """Hide one nsqd from the `lookup` of a topic, by default for 45 s: time to delete the topic there.
 
-        :param node: its ``broadcast_address:http_port``, as `Producer.node` has it; an unknown one is ignored
+        :param node: its ``broadcast_address:http_port``, as in `Producer.node`; an unknown one is ignored
         :raises InvalidName: for a name that NSQ would refuse
-        :raises InvalidOption: if ``node`` is no such text
+        :raises InvalidOption: if ``node`` does not have that form
         """
         host, colon, port = node.rpartition(":") if isinstance(node, str) else ("", "", "")
         if not host or not colon or not (port.isascii() and port.isdigit()):
             raise InvalidOption(f"node={node!r} is not valid: use 'broadcast_address:http_port'")
-        await self._post("/topic/tombstone", {"topic": check_topic(topic), "node": node})
+        await self._post("/topic/tombstone", {**topic_parameters(topic), "node": node})
 
 
 def _names(value: object, name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A server's whole answer, and what may be shown of it."""
+"""A server's complete answer, and what may be shown of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_SHOWN_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer; ``url`` may be shown."""
+    """A complete answer; ``url`` may be shown."""
 
     url: str
     status: int
@@ -26,14 +26,14 @@ class Reply:
     body: bytes
 
     def text(self) -> str:
-        """The body as text, with U+FFFD for what is not UTF-8."""
+        """Return the body as text, with U+FFFD for bytes that are not UTF-8."""
         return self.body.decode("utf-8", "replace")
 
     def read(self, reader: Callable[[object], T]) -> T:
-        """The body's JSON as ``reader`` understands it.
+        """Return what ``reader`` makes of the body's JSON.
 
-        :raises HTTPInvalidReply: if it is no JSON or ``reader`` raises ValueError
-        :raises HTTPStatusError: if it says so inside, as nsq before 1.0 did
+        :raises HTTPInvalidReply: if it is not JSON, or ``reader`` raises ValueError
+        :raises HTTPStatusError: if the JSON has an error status inside, as in nsq before 1.0
         """
         try:
             return reader(self._unwrapped(parse_json(self.body)))
@@ -51,11 +51,11 @@ class Reply:
         return value["data"]
 
     def error_code(self) -> str:
-        """NSQ's code in an error reply, or as much of its text as can be shown."""
+        """Return NSQ's code in an error reply, or as much of its text as can be shown."""
         try:
             value = parse_json(self.body)
         except ValueError:
-            # /ping answers in plain text. An HTML page is a proxy's and says nothing.
+            # /ping answers in plain text. An HTML page comes from a proxy, and tells nothing about NSQ.
             text = self.text() if self.content_type in {"", "text/plain"} else ""
             return printable(text.strip().partition("\n")[0])
         code = value.get("message", value.get("status_txt")) if is_object(value) else ""
@@ -63,5 +63,5 @@ class Reply:
 
 
 def printable(text: str) -> str:
-    """The beginning of what a server said, fit for one line of a log."""
+    """Return the beginning of a server's text, fit for one line of a log."""
     return "".join(c if c.isprintable() else "?" for c in text[:_MAX_SHOWN_LENGTH])

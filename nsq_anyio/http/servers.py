@@ -1,4 +1,4 @@
-"""The clients behind a `Cluster`: of the servers it was given, and of nsqds that nsqlookupds name."""
+"""The clients of a `Cluster`: for the servers that it was given, and for nsqds that nsqlookupds name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .fan_out import Answers, FanOut
 from .headers import Authorization
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
-from .transport import Borrowed, make_transport
+from .transport import SharedTransport, make_transport
 
 __all__ = ["Servers"]
 
@@ -29,7 +29,7 @@ ClientT = TypeVar("ClientT", bound=Client)
 class Servers(anyio.AsyncContextManagerMixin):
     """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster`.
 
-    :ivar urls: of the servers that were given, nsqlookupds first
+    :ivar urls: the URLs of the servers that were given, nsqlookupds first
     :ivar nsqds: the URLs of the nsqds that were given
     """
 
@@ -57,10 +57,10 @@ class Servers(anyio.AsyncContextManagerMixin):
                 authorization=authorization,
                 ssl_context=ssl_context,
                 server_hostname=server_hostname,
-                transport=None if transport is None else Borrowed(transport),
+                transport=None if transport is None else SharedTransport(transport),
             )
 
-        # One client for each server, however often it is named.
+        # One client for each server, even if it is named repeatedly.
         self._nsqlookupds = _by_url(client(Nsqlookupd, url) for url in _texts(nsqlookupd))
         self._nsqds = _by_url(client(Nsqd, url) for url in _texts(nsqd))
         self.nsqds: tuple[str, ...] = tuple(self._nsqds)
@@ -74,7 +74,7 @@ class Servers(anyio.AsyncContextManagerMixin):
 
     @property
     def has_nsqlookupds(self) -> bool:
-        """Whether any was given."""
+        """Whether any nsqlookupds were given."""
         return bool(self._nsqlookupds)
 
     @asynccontextmanager
@@ -92,7 +92,7 @@ class Servers(anyio.AsyncContextManagerMixin):
     async def ask_given(
         self, of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[T]], of_nsqd: Callable[[Nsqd], Awaitable[T]]
     ) -> Answers[T]:
-        """Make a call to each server that was given."""
+        """Call each server that was given."""
         self._check_open()
         calls = {url: partial(of_nsqlookupd, client) for url, client in self._nsqlookupds.items()}
         return await self._fan_out.ask(
@@ -100,21 +100,21 @@ class Servers(anyio.AsyncContextManagerMixin):
         )
 
     async def ask_nsqlookupds(self, call: Callable[[Nsqlookupd], Awaitable[T]]) -> Answers[T]:
-        """Make a call to each."""
+        """Call each nsqlookupd."""
         self._check_open()
         return await self._fan_out.ask(
             {url: partial(call, nsqlookupd) for url, nsqlookupd in self._nsqlookupds.items()}
         )
 
     async def ask_nsqds(self, urls: Iterable[str], call: Callable[[Nsqd], Awaitable[T]]) -> Answers[T]:
-        """Make a call to each nsqd of ``urls``, which were given, or named by an nsqlookupd."""
+        """Call each nsqd of ``urls``, which were given or named by an nsqlookupd."""
         transport = self._check_open()
 
         async def ask(url: str) -> T:
             if (given := self._nsqds.get(url)) is not None:
                 return await call(given)
-            # Anybody can register at an nsqlookupd, so headers and tokens do not go where it sends us.
-            async with Nsqd(url, timeout=self._timeout, transport=Borrowed(transport)) as found:
+            # Anybody can register at an nsqlookupd, so nsqds that it names get no headers and no tokens.
+            async with Nsqd(url, timeout=self._timeout, transport=SharedTransport(transport)) as found:
                 return await call(found)
 
         return await self._fan_out.ask({url: partial(ask, url) for url in urls})

@@ -1,4 +1,4 @@
-"""nsqd's statistics: topics, their channels, the clients, memory. Durations are seconds."""
+"""nsqd's statistics: topics, channels, clients and memory. Durations are in seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """``quantile`` (0 to 1) of the messages took ``value`` seconds or less."""
+    """The share ``quantile`` (0 to 1) of the messages took ``value`` seconds or less."""
 
     quantile: float = 0.0
     value: float = 0.0
@@ -33,7 +33,7 @@ class Percentile:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From the publication of a message to its FIN.
+    """The time from the publication of a message to its FIN.
 
     :ivar percentiles: empty unless nsqd runs with ``--e2e-processing-latency-percentile``
     """
@@ -57,11 +57,11 @@ class PublishCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientStats:
-    """One connection to nsqd, of a consumer or of a producer.
+    """The connection of a consumer or a producer to nsqd.
 
     :ivar remote_address: ``host:port``
     :ivar state: 0 new, 1 disconnected, 2 connected, 3 subscribed, 4 closing
-    :ivar ready_count: its RDY
+    :ivar ready_count: its RDY count
     :ivar message_count: messages sent to it
     :ivar finish_count: messages it finished
     :ivar requeue_count: messages it requeued
@@ -108,8 +108,8 @@ class ChannelStats:
 
     :ivar depth: messages waiting, in memory and on disk
     :ivar backend_depth: those on disk
-    :ivar message_count: messages it ever got from its topic
-    :ivar client_count: its consumers, also when ``clients`` were not asked for
+    :ivar message_count: all messages that it got from its topic so far
+    :ivar client_count: how many consumers it has, also if ``clients`` were not asked for
     """
 
     channel_name: str = ""
@@ -143,8 +143,8 @@ class TopicStats:
 
     :ivar depth: messages that no channel has taken yet, in memory and on disk
     :ivar backend_depth: those on disk
-    :ivar message_count: messages ever published to it
-    :ivar message_bytes: their bodies in sum
+    :ivar message_count: all messages published to it so far
+    :ivar message_bytes: the size of their bodies in total
     """
 
     topic_name: str = ""
@@ -183,12 +183,12 @@ class MemoryStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What ``/stats`` of one nsqd says.
+    """The reply of ``/stats`` of one nsqd.
 
     :ivar health: ``OK``, or ``NOK`` and why
     :ivar start_time: in Unix seconds
-    :ivar memory: None when it was not asked for
-    :ivar producers: connections that published; empty when clients were not asked for
+    :ivar memory: None if it was not asked for
+    :ivar producers: connections that published; empty if clients were not asked for
     """
 
     version: str = ""

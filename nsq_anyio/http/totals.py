@@ -30,9 +30,9 @@ _CHANNEL_COUNTS = (
 class Totals(Generic[StatsT]):
     """The statistics of a topic or channel on all nsqds, and on each.
 
-    :ivar total: the sums; with the clients of all; paused if it is so anywhere. A latency is the largest that
-        any nsqd has at that quantile, which is an upper bound of the whole
-    :ivar nodes: the rows, by the nsqds' URLs; empty when no nsqd has it
+    :ivar total: the sums, with the clients of all nsqds; paused if it is paused on any nsqd. A latency is the
+        largest of any nsqd at that quantile, which is an upper bound for all
+    :ivar nodes: the statistics on each nsqd, by its URL; empty if no nsqd has it
     """
 
     total: StatsT

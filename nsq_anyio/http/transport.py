@@ -1,4 +1,4 @@
-"""What sends the requests: httpx's connection pools, set up for servers of NSQ."""
+"""httpx's connection pools, set up for the servers of NSQ."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ssl
 import anyio.to_thread
 import httpx
 
-__all__ = ["Borrowed", "make_transport"]
+__all__ = ["SharedTransport", "make_transport"]
 
 
 async def make_transport(
@@ -16,20 +16,20 @@ async def make_transport(
     """Make a pool of connections.
 
     :param ssl_context: for https; None trusts the system's certificate authorities
-    :param socket: the path of a unix socket that is connected to, whatever the URL's host
+    :param socket: the path of a unix socket to connect to, whatever the URL's host
     """
     context = ssl_context
     if context is None and is_https:
-        # It reads and parses some hundred certificates, which blocks for tens of milliseconds.
+        # In a thread: it parses some hundred certificates, which takes tens of milliseconds.
         context = await anyio.to_thread.run_sync(ssl.create_default_context)
     elif context is None:
-        # Never used, as no redirect is followed; it keeps httpx from loading the certificates.
+        # Never used, since no redirect is followed. It keeps httpx from loading the certificates.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return httpx.AsyncHTTPTransport(verify=context, trust_env=False, uds=socket)
 
 
-class Borrowed(httpx.AsyncBaseTransport):
-    """A transport that several clients share, which none of them closes."""
+class SharedTransport(httpx.AsyncBaseTransport):
+    """A transport that several clients share and none of them closes."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""The URL of an nsqd's or nsqlookupd's HTTP side, with its secrets kept apart from what may be shown."""
+"""The URL of the HTTP side of an nsqd or nsqlookupd, with its secrets apart from what may be shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ServerURL:
     """A checked URL. Only ``shown`` is for errors, reprs and logs.
 
     :ivar shown: scheme, host, port and path, or ``unix:`` and the path of a socket
-    :ivar query: of the URL; people put tokens there
+    :ivar query: the URL's query, where people put tokens
     :ivar authorization: the header made of the URL's user and password, or None
     :ivar socket: the path of a unix socket, or None
     """
@@ -65,7 +65,7 @@ class ServerURL:
         if "#" in text:
             raise _Refused("a fragment has no meaning here; write '#' in a password as '%23'")
         if "@" in parts.path + parts.query:
-            # Most likely the end of a password with a '/' or '?' in it, which would be taken for the host.
+            # Most likely a '/' or '?' in a password: what precedes it would be taken for the host.
             raise _Refused(
                 "write '@' in a path or query as '%40', '/' and '?' in a password as '%2F' and '%3F'"
             )
@@ -73,9 +73,9 @@ class ServerURL:
             raise _Refused("without a scheme it must be host:port")
         if parts.port == 0:
             raise _Refused("port 0")
-        parts.hostname.encode("idna")  # what resolving it does: labels of 1 to 63 characters
+        parts.hostname.encode("idna")  # as resolving does: labels must have 1 to 63 characters
         location = parts.netloc.rpartition("@")[2]
-        # What httpx refuses would else fail at the first request, for which it decodes the host.
+        # httpx decodes the host. Without this, what it refuses would fail only at the first request.
         _ = httpx.URL(text).host
         return cls(
             shown=f"{parts.scheme}://{location}{parts.path.rstrip('/')}",
@@ -89,11 +89,11 @@ class ServerURL:
         return self.shown.startswith("https:")
 
     def without_suffix(self, path: str) -> ServerURL:
-        """The same without ``path`` at its end."""
+        """Return the same URL without ``path`` at its end."""
         return self if self.socket else replace(self, shown=self.shown.removesuffix(path))
 
     def endpoint(self, path: str, parameters: Mapping[str, str]) -> tuple[str, str]:
-        """The URL of an endpoint: as it is requested, and as it may be shown."""
+        """Return the URL of an endpoint twice: to request, and to show."""
         own = urlencode(parameters)
         query = "&".join(part for part in (self.query, own) if part)
         if self.socket:
@@ -104,7 +104,7 @@ class ServerURL:
 
 
 class _Refused(ValueError):
-    """Text that may be shown, unlike that of the parsers."""
+    """A refusal whose text may be shown, unlike those of the parsers."""
 
 
 def _basic(user: str | None, password: str | None) -> str | None:
@@ -115,6 +115,6 @@ def _basic(user: str | None, password: str | None) -> str | None:
 
 
 def _redacted(text: str) -> str:
-    """``text`` without what can be a password: all up to the last ``@``, and the query."""
+    """Return ``text`` without what may be secret: everything up to the last ``@``, and the query."""
     hidden = re.sub(r"^([a-zA-Z][a-zA-Z0-9+.-]*://)?.*@", r"\1***@", text, flags=re.DOTALL)
     return re.sub(r"[?#].*", "?***", hidden, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""AUTH: what nsqd answers to it."""
+"""What nsqd answers to AUTH."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AuthReply:
 
     :ivar identity: who this client is
     :ivar identity_url: where to read about that identity
-    :ivar permission_count: how many authorizations it has
+    :ivar permission_count: how many authorizations that identity has
     """
 
     identity: str = ""
@@ -26,7 +26,7 @@ class AuthReply:
     def parse(cls, data: bytes) -> AuthReply:
         """Parse the data of the answer to an AUTH.
 
-        :raises ProtocolError: if it is no JSON of the right types
+        :raises ProtocolError: if it is not JSON with fields of the right types
         """
         fields = parse_object("AUTH", data)
         return cls(

@@ -1,4 +1,4 @@
-"""What a client can say to nsqd, decoded: one frozen object for each command."""
+"""The commands of a client, decoded: one frozen object for each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """``IDENTIFY``, with its JSON as it came."""
+    """``IDENTIFY``, with its JSON as received."""
 
     payload: bytes
 
@@ -58,7 +58,7 @@ class Pub:
 
 @dataclass(frozen=True, slots=True)
 class MpubStart:
-    """The line of an ``MPUB``, ahead of its body: nsqd acts on it before it reads any further."""
+    """The first line of an ``MPUB``: nsqd acts on it before it reads the body."""
 
     topic: str
 
@@ -96,7 +96,7 @@ class Fin:
 
 @dataclass(frozen=True, slots=True)
 class Req:
-    """``REQ``; ``id`` is 16 bytes, ``delay_ms`` any number: nsqd clamps it instead of refusing it."""
+    """``REQ``; ``id`` is 16 bytes, ``delay_ms`` any number, which nsqd clamps."""
 
     id: bytes
     delay_ms: int
@@ -111,24 +111,24 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Cls:
-    """``CLS``: send no more messages."""
+    """``CLS``: the client wants no more messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nop:
-    """``NOP``, or a command without effect: RDY after CLS."""
+    """``NOP``, or RDY after CLS, which has no effect either."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """A command that nsqd answers with this error before it closes the connection; nothing follows it."""
+    """A command that nsqd refuses with ``error``. It closes the connection then, so no command follows."""
 
     error: ServerError
 
 
 @dataclass(frozen=True, slots=True)
 class LineTooLong:
-    """A line that no command has; nsqd closes the connection without an answer, and nothing follows."""
+    """A line too long for any command. nsqd closes the connection without an answer; no command follows."""
 
 
 ClientCommand = (

@@ -1,7 +1,6 @@
 """Decodes what a client sends to nsqd, and refuses what nsqd 1.3.0 refuses, in the same words.
 
-Each method reads as nsqd does, top to bottom: the checks come in nsqd's order, because the first that fails
-decides the error.
+The checks of each method come in nsqd's order, because the first that fails decides the error.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import ServerError
-from ..names import is_valid_name
 from .client_commands import (
     Auth,
     ClientCommand,
@@ -28,8 +26,9 @@ from .client_commands import (
     Sub,
     Touch,
 )
+from .command_params import channel_name, invalid, message_id, milliseconds, number, text, topic_name
 from .frames import MAGIC_V2, MESSAGE_ID_LENGTH
-from .go_text import int64, parse_uint64, quote
+from .go_text import int64
 from .mpub_bodies import Limits, read_bodies
 from .receive_buffer import EndOfInput, Reading, ReceiveBuffer
 from .server_session import ServerSession, ServerState
@@ -37,19 +36,20 @@ from .session import Command
 
 __all__ = ["CommandDecoder"]
 
-_MAX_LINE = 16 * 1024  # nsqd's read buffer: a line that does not fit, with its line feed, ends the connection
+_MAX_LINE = 16 * 1024
+"""The size of nsqd's read buffer: a line that does not fit, line feed included, ends the connection."""
+
 _FIN = b"FIN "
 _FIN_ID = len(_FIN)
 _FIN_END = _FIN_ID + MESSAGE_ID_LENGTH
-_NANOSECONDS = 1_000_000  # in a millisecond
 
 
 class CommandDecoder:
     """Turns received bytes into commands, however the bytes are cut.
 
-    It stops behind each IDENTIFY and AUTH until `resume` is called. What IDENTIFY negotiates decides how the
-    bytes behind it are to be read: they may belong to TLS, and are had by `take_rest` then. What AUTH leads
-    to may have to be waited for.
+    It stops after each IDENTIFY and AUTH until `resume` is called. The bytes after an IDENTIFY may belong to
+    the layer that it negotiated, such as TLS; `take_rest` returns them. After an AUTH the auth server's
+    answer may have to be awaited.
 
     :param tls_required: whether commands other than IDENTIFY are refused until ``session`` says otherwise
     :ivar session: the state of the connection after the commands decoded so far
@@ -93,17 +93,17 @@ class CommandDecoder:
         return self._advance()
 
     def end(self) -> list[ClientCommand]:
-        """Note that the client sends no more; a body that it cut short is `Invalid`."""
+        """Note that the client sends no more; a body that is incomplete then is `Invalid`."""
         self._buffer.end()
         return self._advance()
 
     def resume(self) -> list[ClientCommand]:
-        """Decode what has come behind an IDENTIFY or AUTH, up to the next one."""
+        """Decode what was received after an IDENTIFY or AUTH, up to the next one."""
         self._paused = False
         return self._advance()
 
     def take_rest(self) -> bytes:
-        """Take the bytes behind an IDENTIFY undecoded."""
+        """Take the bytes after an IDENTIFY, undecoded."""
         self._buffer.join()
         rest = self._buffer.data[self._buffer.position :]
         self._buffer.position = len(self._buffer.data)
@@ -136,24 +136,24 @@ class CommandDecoder:
                 params = line.removesuffix(b"\r").split(b" ")
                 name = params[0]
                 if session.tls_required and name != b"IDENTIFY":
-                    raise _invalid(f"cannot {_text(name)} in current state (TLS required)")
+                    raise invalid(f"cannot {text(name)} in current state (TLS required)")
                 if name in self._parsers:
                     self._commands.append(self._parsers[name](params))
                 elif name in self._readers:
-                    # Not in one expression: `feed` puts a new list in place while this waits.
+                    # Not in one expression: `_advance` replaces the list while this waits.
                     command = yield from self._readers[name](params)
                     self._commands.append(command)
                     if self._paused:
                         yield 0
                 else:
-                    raise ServerError("E_INVALID", f"invalid command {_text(name)}")
+                    raise invalid(f"invalid command {text(name)}")
         except ServerError as error:
             self._commands.append(Invalid(error))
         except EndOfInput:
             return
 
     def _decode_fins(self) -> None:
-        """Take the FINs at the front, of which there can be thousands, and leave odd ones to `_fin`."""
+        """Decode the FINs at the front, of which there can be thousands; leave unusual ones to `_fin`."""
         if self.session.state is ServerState.INIT:
             return
         buffer = self._buffer
@@ -161,10 +161,10 @@ class CommandDecoder:
         position = buffer.position
         add = self._commands.append
         while data.startswith(_FIN, position) and data.startswith(b"\n", position + _FIN_END):
-            message_id = data[position + _FIN_ID : position + _FIN_END]
-            if not message_id.isalnum():  # nsqd's own ids are
+            wire_id = data[position + _FIN_ID : position + _FIN_END]
+            if not wire_id.isalnum():  # the ids that nsqd makes are alphanumeric
                 break
-            add(Fin(message_id))
+            add(Fin(wire_id))
             position += _FIN_END + 1
         buffer.position = position
 
@@ -173,24 +173,21 @@ class CommandDecoder:
     def _fin(self, params: list[bytes]) -> Fin:
         self.session.receive(Command.FIN)
         if len(params) < 2:
-            raise _invalid("FIN insufficient number of params")
-        return Fin(_message_id(params[1]))
+            raise invalid("FIN insufficient number of params")
+        return Fin(message_id(params[1]))
 
     def _touch(self, params: list[bytes]) -> Touch:
         self.session.receive(Command.TOUCH)
         if len(params) < 2:
-            raise _invalid("TOUCH insufficient number of params")
-        return Touch(_message_id(params[1]))
+            raise invalid("TOUCH insufficient number of params")
+        return Touch(message_id(params[1]))
 
     def _req(self, params: list[bytes]) -> Req:
         self.session.receive(Command.REQ)
         if len(params) < 3:
-            raise _invalid("REQ insufficient number of params")
-        message_id = _message_id(params[1])
-        delay = parse_uint64(params[2])
-        if delay is None:
-            raise _invalid(f"REQ could not parse timeout {_text(params[2])}")
-        return Req(message_id, _wrapped_milliseconds(delay))
+            raise invalid("REQ insufficient number of params")
+        wire_id = message_id(params[1])
+        return Req(wire_id, milliseconds(number("REQ could not parse timeout", params[2])))
 
     def _rdy(self, params: list[bytes]) -> Rdy | Nop:
         self.session.receive(Command.RDY)
@@ -198,23 +195,17 @@ class CommandDecoder:
             return Nop()
         count = 1
         if len(params) > 1:
-            parsed = parse_uint64(params[1])
-            if parsed is None:
-                raise _invalid(f"RDY could not parse count {_text(params[1])}")
-            count = int64(parsed)
+            count = int64(number("RDY could not parse count", params[1]))
         if not 0 <= count <= self._limits.max_rdy_count:
-            raise _invalid(f"RDY count {count} out of range 0-{self._limits.max_rdy_count}")
+            raise invalid(f"RDY count {count} out of range 0-{self._limits.max_rdy_count}")
         return Rdy(count)
 
     def _sub(self, params: list[bytes]) -> Sub:
         self.session.receive(Command.SUB)
         if len(params) < 3:
-            raise _invalid("SUB insufficient number of parameters")
-        topic = _topic("SUB", params[1])
-        channel = params[2].decode("latin-1")
-        if not is_valid_name(channel):
-            raise ServerError("E_BAD_CHANNEL", f"SUB channel name {quote(params[2])} is not valid")
-        return Sub(topic, channel)
+            raise invalid("SUB insufficient number of parameters")
+        topic = topic_name("SUB", params[1])
+        return Sub(topic, channel_name("SUB", params[2]))
 
     def _cls(self, _params: list[bytes]) -> Cls:
         self.session.receive(Command.CLS)
@@ -235,37 +226,35 @@ class CommandDecoder:
     def _auth(self, params: list[bytes]) -> Reading[Auth]:
         self.session.receive(Command.AUTH)
         if len(params) != 1:
-            raise _invalid("AUTH invalid number of parameters")
+            raise invalid("AUTH invalid number of parameters")
         secret = yield from self._body("AUTH")
         self._paused = True
         return Auth(secret)
 
     def _pub(self, params: list[bytes]) -> Reading[Pub]:
         if len(params) < 2:
-            raise _invalid("PUB insufficient number of parameters")
-        topic = _topic("PUB", params[1])
+            raise invalid("PUB insufficient number of parameters")
+        topic = topic_name("PUB", params[1])
         return Pub(topic, (yield from self._message_body("PUB")))
 
     def _dpub(self, params: list[bytes]) -> Reading[Dpub]:
         if len(params) < 3:
-            raise _invalid("DPUB insufficient number of parameters")
-        topic = _topic("DPUB", params[1])
-        delay = parse_uint64(params[2])
-        if delay is None:
-            raise _invalid(f"DPUB could not parse timeout {_text(params[2])}")
-        defer_ms = _wrapped_milliseconds(delay)
+            raise invalid("DPUB insufficient number of parameters")
+        topic = topic_name("DPUB", params[1])
+        delay = number("DPUB could not parse timeout", params[2])
+        defer_ms = milliseconds(delay)
         if not 0 <= defer_ms <= self._limits.max_defer_ms:
-            raise _invalid(f"DPUB timeout {delay} out of range 0-{self._limits.max_defer_ms}")
+            raise invalid(f"DPUB timeout {delay} out of range 0-{self._limits.max_defer_ms}")
         return Dpub(topic, defer_ms, (yield from self._message_body("DPUB")))
 
     def _mpub(self, params: list[bytes]) -> Reading[Mpub]:
         if len(params) < 2:
-            raise _invalid("MPUB insufficient number of parameters")
-        # nsqd writes the code twice in this one.
-        topic = _topic("MPUB", params[1], "E_BAD_TOPIC MPUB")
+            raise invalid("MPUB insufficient number of parameters")
+        # In this one error nsqd writes the code twice.
+        topic = topic_name("E_BAD_TOPIC MPUB", params[1])
         self._commands.append(MpubStart(topic))
         yield from self._size("MPUB", "body", "E_BAD_BODY", self._limits.max_body_size)
-        # nsqd does not compare that size with what follows.
+        # nsqd does not compare that size with the bodies' own.
         return Mpub(topic, (yield from read_bodies(self._buffer, self._limits)))
 
     def _body(self, command: str) -> Reading[bytes]:
@@ -291,30 +280,3 @@ class CommandDecoder:
         if size > limit:
             raise ServerError(code, f"{command} {what.split(maxsplit=1)[0]} too big {size} > {limit}")
         return size
-
-
-def _invalid(detail: str) -> ServerError:
-    return ServerError("E_INVALID", detail)
-
-
-def _topic(command: str, name: bytes, prefix: str = "") -> str:
-    topic = name.decode("latin-1")
-    if not is_valid_name(topic):
-        raise ServerError("E_BAD_TOPIC", f"{prefix or command} topic name {quote(name)} is not valid")
-    return topic
-
-
-def _message_id(param: bytes) -> bytes:
-    if len(param) != MESSAGE_ID_LENGTH:
-        raise _invalid("invalid message ID")
-    return param
-
-
-def _wrapped_milliseconds(value: int) -> int:
-    # nsqd keeps durations as signed nanoseconds; too large a number wraps around, often to a negative one.
-    return int64(value * _NANOSECONDS) // _NANOSECONDS
-
-
-def _text(param: bytes) -> str:
-    # Whatever bytes these are, nsqd sends them back; `encode_error` turns them into the same bytes.
-    return param.decode("utf-8", "surrogateescape")

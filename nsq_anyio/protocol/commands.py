@@ -1,4 +1,4 @@
-"""The commands of protocol V2 as bytes. Names and numbers are checked by the callers, at the API."""
+"""Encodes the commands of protocol V2. Callers have checked names and numbers already, at the API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _pack_size = struct.Struct(">I").pack
 
 
 def identify(payload: bytes) -> bytes:
-    """``IDENTIFY``, with its JSON."""
+    """``IDENTIFY``, with its JSON as ``payload``."""
     return b"IDENTIFY\n" + _pack_size(len(payload)) + payload
 
 
@@ -78,15 +78,15 @@ def fin(message_id: bytes) -> bytes:
 
 
 def fins(message_ids: Sequence[bytes]) -> bytes:
-    """One ``FIN`` after the other, for one message at least."""
+    """A ``FIN`` for each of one or more messages."""
     return b"FIN " + b"\nFIN ".join(message_ids) + b"\n"
 
 
 def req(message_id: bytes, delay_ms: int) -> bytes:
-    """``REQ``: offer the message again after ``delay_ms`` milliseconds."""
+    """``REQ``: deliver the message again after ``delay_ms`` milliseconds."""
     return b"REQ %b %d\n" % (message_id, delay_ms)
 
 
 def touch(message_id: bytes) -> bytes:
-    """``TOUCH``: start the message's timeout anew."""
+    """``TOUCH``: restart the message's timeout."""
     return b"TOUCH %b\n" % message_id

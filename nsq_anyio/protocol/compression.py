@@ -1,4 +1,4 @@
-"""Snappy and deflate of what runs over a connection, in memory that a hostile peer cannot drive up."""
+"""Snappy and deflate for a connection, in bounded memory even if the peer is hostile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import Protocol
 
-import snappy  # type: ignore[import-untyped]  # it ships no types; what is used of it is typed below
+import snappy  # type: ignore[import-untyped]  # it ships no types; the parts that are used are typed below
 
 from ..errors import ProtocolError
 from .receive_buffer import ReceiveBuffer
@@ -15,43 +15,43 @@ __all__ = ["Codec", "Deflate", "Snappy"]
 
 
 class Codec(Protocol):
-    """Both directions of one connection; they share no state, so two tasks may use one each."""
+    """Both directions of one connection. They share no state, so one task may use each."""
 
     def compress(self, data: bytes) -> bytes:
-        """Compress ``data``, flushed: the peer can decompress all of it. Send each result, in order."""
+        """Compress and flush ``data``: the peer can decompress all of it. Send all results in order."""
         ...
 
     def finish(self) -> bytes:
-        """Return what tells the peer that nothing follows; none where the format cannot tell."""
+        """Return the end of the stream; b"" if the format has no end marker."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether the peer has told that nothing follows, and everything before it was taken."""
+        """Whether the peer has ended its stream, and everything before the end was taken."""
         ...
 
     def feed(self, data: bytes) -> None:
-        """Add compressed bytes. Feed when `decompress` returns nothing, so that no backlog grows."""
+        """Add compressed bytes. Call it only when `decompress` returns nothing, so that no backlog grows."""
         ...
 
     def decompress(self, max_size: int) -> bytes:
-        """Take decompressed bytes; none when it needs more input.
+        """Take decompressed bytes; b"" when more input is needed.
 
         :param max_size: the most bytes to return, 1 or more
-        :raises ProtocolError: if the input is damaged; from then on, always
+        :raises ProtocolError: if the input is damaged; so does every later call
         """
         ...
 
 
 # Snappy's framing format, https://github.com/google/snappy/blob/main/framing_format.txt: a stream is made of
-# chunks, each a type, a 3-byte little-endian length and that many bytes. Data chunks start with a checksum.
+# chunks: a type, a 3-byte little-endian length, and that many bytes. Data chunks start with a checksum.
 _COMPRESSED, _UNCOMPRESSED, _IDENTIFIER = 0x00, 0x01, 0xFF
 _FIRST_SKIPPABLE = 0x80
 _HEADER_SIZE = 4
 _CHECKSUM_SIZE = 4
 _STREAM_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _MAX_BLOCK = 65536
-# By type: the bound that snappy and the library have for compressed blocks; a whole block and its checksum.
+# By type: for compressed blocks the bound of snappy and of the library, for others a block and its checksum.
 _MAX_CHUNK = (32 + _MAX_BLOCK + _MAX_BLOCK // 6, _CHECKSUM_SIZE + _MAX_BLOCK)
 _MAX_VARINT = 5
 
@@ -69,11 +69,11 @@ class _SnappyDecompressor(Protocol):
 class Snappy:
     """Snappy in its framing format.
 
-    The chunks are found and judged here, since the library decompresses without bounds. It gets them joined
-    in runs of one block's size: a call for each of the small chunks that nsqd may flush would cost more than
-    their decompression, and larger runs are no faster.
+    This class finds and checks the chunks, since the library decompresses without bounds. The library gets
+    them joined in runs of up to one block's size: nsqd may flush small chunks, and a call for each would cost
+    more than their decompression. Larger runs are no faster.
 
-    Bytes that stand before damaged ones are not all returned if they arrived together.
+    If damaged bytes arrive together with good ones before them, not all of the good ones are returned.
     """
 
     __slots__ = ("_compressor", "_decompressor", "_identified", "_input", "_needed", "_rest", "_to_skip")
@@ -82,22 +82,22 @@ class Snappy:
         self._compressor: _SnappyCompressor = snappy.StreamCompressor()
         self._decompressor: _SnappyDecompressor = snappy.StreamDecompressor()
         self._input = ReceiveBuffer()
-        self._needed = _HEADER_SIZE  # bytes of input without which there is no going on
+        self._needed = _HEADER_SIZE  # bytes of input needed for the next step
         self._to_skip = 0  # bytes of a skippable chunk that are still to come
         self._identified = False
-        self._rest = memoryview(b"")  # decompressed, and not taken yet
+        self._rest = memoryview(b"")  # decompressed and not taken yet
 
     def compress(self, data: bytes) -> bytes:
-        """Compress ``data`` to whole chunks, the first time behind the stream identifier."""
+        """Compress ``data`` to whole chunks; the first call puts the stream identifier before them."""
         return self._compressor.add_chunk(data)
 
     def finish(self) -> bytes:
-        """Nothing: a snappy stream may end after any chunk."""
+        """Return nothing: a snappy stream may end after any chunk."""
         return b""
 
     @property
     def ended(self) -> bool:
-        """Never: the format cannot tell."""
+        """Always False: the format has no end marker."""
         return False
 
     def feed(self, data: bytes) -> None:
@@ -109,9 +109,9 @@ class Snappy:
         self._input.feed(data)
 
     def decompress(self, max_size: int) -> bytes:
-        """Take the next decompressed bytes, ``max_size`` at most; none when no chunk is complete.
+        """Take the next decompressed bytes, ``max_size`` at most; b"" when no chunk is complete.
 
-        :raises ProtocolError: if this is no snappy stream, or it is damaged
+        :raises ProtocolError: if this is not a snappy stream, or is damaged
         """
         if not self._rest:
             output = self._next_run(min(max_size, _MAX_BLOCK))
@@ -123,7 +123,7 @@ class Snappy:
         return taken
 
     def _next_run(self, max_size: int) -> bytes:
-        """What the next data chunks hold: ``max_size`` bytes at most, or one chunk that holds more."""
+        """Decompress the next data chunks: up to ``max_size`` bytes, or one chunk that holds more."""
         source = self._input
         while source.available >= self._needed:
             source.join()
@@ -146,7 +146,7 @@ class Snappy:
         return b""
 
     def _take_identifier(self, length: int) -> None:
-        """It may come again: a stream can be the concatenation of several."""
+        """Take a stream identifier. It may come again: a stream can be the concatenation of several."""
         source = self._input
         if length != len(_STREAM_IDENTIFIER) - _HEADER_SIZE:
             raise ProtocolError(f"a snappy stream identifier of {length} bytes instead of 6")
@@ -160,7 +160,7 @@ class Snappy:
         self._identified = True
 
     def _skip(self, length: int) -> None:
-        """Drop a chunk without waiting for it to be complete: it may have 16 MiB."""
+        """Drop a chunk as its bytes arrive, without holding it: it may have 16 MiB."""
         source = self._input
         size = _HEADER_SIZE + length
         skipped = min(size, source.available)
@@ -194,7 +194,7 @@ class Snappy:
             return b""
         try:
             output = self._decompressor.decompress(b"".join((_STREAM_IDENTIFIER, data[start:end])))
-        except Exception as error:  # a type of its own or OSError, as the library's version has it
+        except Exception as error:  # the library's own type or OSError, depending on its version
             raise ProtocolError(f"a damaged snappy chunk: {error}") from error
         self._input.position = end
         return output
@@ -207,7 +207,7 @@ def _chunk_header(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _uncompressed_size(data: bytes, start: int, end: int) -> int:
-    """The size that a compressed block claims to have, which leads it as a varint."""
+    """Return the uncompressed size that a block claims, in the varint at its start."""
     size = shift = 0
     for byte in data[start : min(end, start + _MAX_VARINT)]:
         size |= (byte & 0x7F) << shift
@@ -222,7 +222,7 @@ def _uncompressed_size(data: bytes, start: int, end: int) -> int:
 
 
 class Deflate:
-    """Raw deflate (RFC 1951, without header and checksum), as Go's compress/flate has it.
+    """Raw deflate (RFC 1951, without header and checksum), as Go's compress/flate writes it.
 
     :param level: how hard to compress: 1 (fastest) to 9 (smallest); default 6
     """
@@ -235,11 +235,11 @@ class Deflate:
         self._input = b""
 
     def compress(self, data: bytes) -> bytes:
-        """Compress ``data`` up to a sync marker, as Go's ``Writer.Flush`` ends it."""
+        """Compress ``data`` up to a sync marker, as Go's ``Writer.Flush`` does."""
         return self._compressor.compress(data) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
 
     def finish(self) -> bytes:
-        """The final block, at which nsqd closes; without it, it would log an unexpected end."""
+        """Return the final block, after which nsqd closes. Without it, nsqd would log an unexpected end."""
         return self._compressor.flush(zlib.Z_FINISH)
 
     @property
@@ -252,14 +252,14 @@ class Deflate:
         self._input += data
 
     def decompress(self, max_size: int) -> bytes:
-        """Take the next decompressed bytes, ``max_size`` at most; none when it needs more input.
+        """Take the next decompressed bytes, ``max_size`` at most; b"" when more input is needed.
 
-        A final block ends the stream: nothing comes after it.
+        A final block ends the stream: after it there is nothing to take.
 
         :raises ProtocolError: if the input is damaged, or goes on after the final block
         """
         if max_size < 1:
-            raise ValueError(f"max_size={max_size} is not valid: use 1 or more")  # 0 is no limit for zlib
+            raise ValueError(f"max_size={max_size} is not valid: use 1 or more")  # zlib takes 0 for no limit
         source = self._decompressor
         if not source.eof:
             try:

@@ -1,7 +1,6 @@
-"""JSON nested deeper than Python's own parser goes.
+"""Decodes JSON that is nested deeper than Python's own decoder allows.
 
-That one calls itself for each level, and gives up with RecursionError at about a thousand. Go's goes on to
-10,000.
+Python's decoder recurses for each level, and raises RecursionError at about a thousand. Go's takes 10,000.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from typing import Any
 __all__ = ["GO_MAX_DEPTH", "DeepDecoder"]
 
 GO_MAX_DEPTH = 10_000
-"""Levels that Go's encoding/json takes."""
+"""How many levels Go's encoding/json takes."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _ENDS = {"[": "]", "{": "}"}
 
 
 class DeepDecoder:
-    """Decodes as `json.JSONDecoder` does, whose parameters it takes.
+    """Decodes as `json.JSONDecoder` does, and takes its parameters.
 
-    :param max_depth: levels of arrays and objects; inf for no bound
+    :param max_depth: the most levels of arrays and objects; inf for no bound
     """
 
     def __init__(self, *, max_depth: float = math.inf, **parameters: Any) -> None:
@@ -33,7 +32,7 @@ class DeepDecoder:
     def decode(self, text: str) -> Any:
         """Return the value of a JSON document.
 
-        :raises ValueError: if it is none, or nested deeper than ``max_depth``
+        :raises ValueError: if it is not JSON, or nested deeper than ``max_depth``
         """
         try:
             return self._shallow.decode(text)
@@ -47,7 +46,7 @@ class DeepDecoder:
     def raw_decode(self, text: str, start: int) -> tuple[Any, int]:
         """Return the value that begins at ``start``, and where it ends.
 
-        :raises ValueError: if there is none, or it is nested deeper than ``max_depth``
+        :raises ValueError: if none begins there, or it is nested deeper than ``max_depth``
         """
         try:
             return self._shallow.raw_decode(text, start)
@@ -70,7 +69,7 @@ class DeepDecoder:
                 place += 1
             else:
                 value, place = self._shallow.raw_decode(text, place)
-            # The value is whole; so may be those around it.
+            # The value is complete, and may complete the containers around it.
             while open_ones:
                 container = open_ones[-1]
                 container.add(value)
@@ -86,7 +85,7 @@ class DeepDecoder:
                 return value, place
 
     def _name(self, container: _Container, text: str, place: int) -> int:
-        """Read a member's name, in an object; where its value begins."""
+        """Read the name of an object's member, if any; return where its value begins."""
         if container.end == "]":
             return place
         if not text.startswith('"', place):
@@ -99,7 +98,7 @@ class DeepDecoder:
 
 
 class _Container:
-    """An array or object whose end has not come yet."""
+    """An array or object whose end was not reached yet."""
 
     __slots__ = ("end", "name", "value")
 

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 FAILED_RESPONSE_CODES = frozenset({"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"})
-"""The three that answer no request and leave the connection open: the message was not in flight any more."""
+"""These answer no request and leave the connection open: the message was no longer in flight."""
 
 PERMANENT_CODES = frozenset(
     {
@@ -33,10 +33,10 @@ PERMANENT_CODES = frozenset(
         "E_UNAUTHORIZED",
     }
 )
-"""In a handshake these answer every retry alike."""
+"""In a handshake, nsqd gives these to every retry as well."""
 
 AUTH_FAILURE_CODES = frozenset({"E_AUTH_ERROR", "E_AUTH_FAILED"})
-"""A wrong secret, or an auth server that nsqd cannot reach: nsqd does not tell the two apart."""
+"""The secret is wrong, or nsqd cannot reach its auth server. nsqd gives the same code for both."""
 
 FATAL_CODES = PERMANENT_CODES | {
     "E_BAD_MESSAGE",
@@ -45,15 +45,15 @@ FATAL_CODES = PERMANENT_CODES | {
     "E_PUB_FAILED",
     "E_SUB_FAILED",
 }
-"""After these nsqd closes the connection. An unknown code counts as fatal too."""
+"""nsqd closes the connection after these. An unknown code counts as fatal too."""
 
 _MESSAGE_ID = re.compile(r"(?:FIN|REQ|TOUCH) ([!-~]{16}) failed")
 
 
 def parse_error(data: bytes, *, handshake: bool = False) -> ServerError:
-    """The error that an error frame tells: ``CODE`` or ``CODE text``.
+    """Parse the data of an error frame: ``CODE`` or ``CODE text``.
 
-    :param handshake: whether it answers IDENTIFY, AUTH or SUB, where some codes are permanent
+    :param handshake: whether the frame answers IDENTIFY, AUTH or SUB, for which some codes are permanent
     """
     code, _, detail = data.decode("utf-8", "backslashreplace").partition(" ")
     if handshake and code in PERMANENT_CODES:
@@ -62,6 +62,6 @@ def parse_error(data: bytes, *, handshake: bool = False) -> ServerError:
 
 
 def failed_message_id(error: ServerError) -> bytes | None:
-    """The id of the message whose FIN, REQ or TOUCH failed; nsqd writes it after the code."""
+    """Return the id of the message whose FIN, REQ or TOUCH failed; nsqd writes it after the code."""
     match = _MESSAGE_ID.search(error.detail)
     return match[1].encode("ascii") if match and error.code in FAILED_RESPONSE_CODES else None

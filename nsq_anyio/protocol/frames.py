@@ -1,4 +1,4 @@
-"""Frames, which nsqd sends: ``[int32 size][int32 type][data]``, big endian; size counts type and data.
+"""The frames that nsqd sends: ``[int32 size][int32 type][data]``, big endian; size counts type and data.
 
 A message frame's data is ``[int64 timestamp ns][uint16 attempts][16-byte id][body]``.
 """
@@ -50,12 +50,17 @@ MessageT = TypeVar("MessageT")
 
 
 def encode_frame(frame_type: int, data: bytes) -> bytes:
-    """One response or error frame."""
+    """Encode a response or error frame."""
     return _HEADER.pack(_TYPE_LENGTH + len(data), frame_type) + data
 
 
 def encode_message_frame(timestamp: int, attempts: int, message_id: bytes, body: bytes) -> bytes:
-    """One message frame; ``timestamp`` in nanoseconds, ``attempts`` 0 to 65535, ``message_id`` 16 bytes."""
+    """Encode a message frame.
+
+    :param timestamp: in nanoseconds
+    :param attempts: 0 to 65535
+    :param message_id: 16 bytes
+    """
     size = _MIN_MESSAGE_SIZE + len(body)
     return _MESSAGE_HEADER.pack(size, FRAME_MESSAGE, timestamp, attempts, message_id) + body
 
@@ -76,18 +81,18 @@ class FrameDecoder(Generic[SourceT, MessageT]):
     ) -> None:
         self._make_message = make_message
         self._max_frame_size = max_frame_size
-        self._parts: list[bytes] = []  # the head of an incomplete frame, joined only once it is complete
+        self._parts: list[bytes] = []  # of an incomplete frame, joined once it is complete
         self._held = 0
         self._needed = _HEADER_LENGTH
 
     @property
     def buffered(self) -> int:
-        """Bytes of an incomplete frame that are held; 0 between frames."""
+        """How many bytes of an incomplete frame are held; 0 between frames."""
         return self._held
 
     @property
     def missing(self) -> int:
-        """Bytes without which no further frame can be complete; with no more than these, one is at most."""
+        """How many more bytes the next frame needs at least. So many more complete one frame at most."""
         return self._needed - self._held
 
     def feed(self, data: bytes, source: SourceT) -> tuple[list[MessageT], list[Frame]]:
@@ -112,8 +117,8 @@ class FrameDecoder(Generic[SourceT, MessageT]):
         position = 0
         end = len(data)
 
-        # The first loop decodes messages with one unpack each; whatever is not a whole message frame
-        # within bounds falls through to the second part, which looks closer.
+        # The first loop decodes messages with one unpack each. Anything but a complete message frame within
+        # bounds falls through to the second part.
         while True:
             while end - position >= _MESSAGE_HEADER_LENGTH:
                 size, frame_type, timestamp, attempts, message_id = unpack(data, position)

@@ -17,11 +17,11 @@ _ESCAPES = {
 }
 _MASK = (1 << 64) - 1
 _SIGN = 1 << 63
-_SIGNIFICANT_DIGITS = 64  # 10**64 is a multiple of 2**64: digits before these change nothing
+_SIGNIFICANT_DIGITS = 64  # 10**64 is a multiple of 2**64: earlier digits change nothing
 
 
 def quote(text: bytes) -> str:
-    """``text`` in double quotes, as ``%q`` writes a string."""
+    """Return ``text`` in double quotes, as Go's ``%q`` writes a string."""
     return '"' + "".join(map(_quoted, text.decode("utf-8", "surrogateescape"))) + '"'
 
 
@@ -39,7 +39,7 @@ def _quoted(char: str) -> str:
 
 
 def parse_uint64(digits: bytes) -> int | None:
-    """A decimal number as nsqd parses it: none is 0, too large wraps around, anything else is None."""
+    """Parse a decimal number as nsqd does: no digits are 0, too many wrap around; None for anything else."""
     if not digits:
         return 0
     if not digits.isdigit():
@@ -48,5 +48,5 @@ def parse_uint64(digits: bytes) -> int | None:
 
 
 def int64(value: int) -> int:
-    """``value`` wrapped around into a signed 64-bit integer."""
+    """Wrap ``value`` around into a signed 64-bit integer."""
     return (value + _SIGN & _MASK) - _SIGN

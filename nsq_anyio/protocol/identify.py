@@ -1,4 +1,4 @@
-"""IDENTIFY: what the client says of itself, and what nsqd answers."""
+"""IDENTIFY: what the client tells nsqd about itself, and nsqd's answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .json_fields import field, parse_object, positive
 __all__ = ["DEFAULT_MAX_RDY_COUNT", "DEFAULT_MSG_TIMEOUT", "IdentifyReply", "identify_payload"]
 
 DEFAULT_MAX_RDY_COUNT = 2500
-"""What an nsqd without feature negotiation allows (building client libraries, "nsqd Max RDY Count")."""
+"""The limit of an nsqd without feature negotiation (building client libraries, "nsqd Max RDY Count")."""
 
 DEFAULT_MSG_TIMEOUT = 60.0
 """nsqd's default ``--msg-timeout``, in seconds."""
@@ -24,7 +24,7 @@ _DEFAULT_MAX_MSG_TIMEOUT = 900.0
 
 
 def identify_payload(options: ConnectionOptions) -> bytes:
-    """The JSON of an IDENTIFY; what is left to nsqd's default is not sent."""
+    """Return the JSON of an IDENTIFY, without the options that are left to nsqd's defaults."""
     payload: dict[str, object] = {"feature_negotiation": True}
     for name, option in declared(ConnectionOptions).items():
         sent = option.identify
@@ -36,7 +36,7 @@ def identify_payload(options: ConnectionOptions) -> bytes:
 def _encoded(option: Option, value: object) -> object:
     if isinstance(option, Seconds):
         return _milliseconds(cast("float", value))
-    # How TLS is set up is the client's own business.
+    # nsqd is told only that TLS is wanted, not how the client sets it up.
     return True if isinstance(option, TLS) else value
 
 
@@ -48,7 +48,7 @@ def _milliseconds(seconds: float) -> int:
 class IdentifyReply:
     """What nsqd answered to IDENTIFY; durations in seconds.
 
-    An nsqd that cannot negotiate answers ``OK``, which stands for the defaults here.
+    An nsqd that cannot negotiate answers ``OK``, for which these are the defaults.
     """
 
     version: str = ""

@@ -1,4 +1,4 @@
-"""The fields of a JSON object that nsqd answers with, checked."""
+"""Reads and checks the fields of a JSON object in an answer of nsqd."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ __all__ = ["field", "parse_object", "positive"]
 FieldT = TypeVar("FieldT", str, int, bool)
 
 _DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH)
-_MAX_INTEGER = 2**53  # beyond it a JSON number is no count or duration that nsqd could mean
+_MAX_INTEGER = 2**53  # no count or duration of nsqd is larger
 
 
 def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> dict[str, object]:
-    """The object that answers ``command``; ``problem`` says what another answer is.
+    """Parse the JSON object that answers ``command``.
 
-    :raises ProtocolError: if it is none
+    :param problem: what the error says of an answer that is not an object
+    :raises ProtocolError: if the answer is not a JSON object
     """
     try:
         parsed = _DECODER.decode(data.decode())
@@ -31,12 +32,12 @@ def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> 
 
 
 def field(command: str, fields: dict[str, object], name: str, kind: type[FieldT], default: FieldT) -> FieldT:
-    """One field of the answer to ``command``, or ``default`` where it is missing.
+    """Return a field of the answer to ``command``, or ``default`` if it is missing.
 
-    :raises ProtocolError: if it is of another type, or an absurd number
+    :raises ProtocolError: if it has another type, or is an absurd number
     """
     value = fields.get(name, default)
-    # type(), not isinstance(): a bool is no number here.
+    # type(), not isinstance(): a bool must not pass for an int.
     if type(value) is not kind or (isinstance(value, int) and abs(value) > _MAX_INTEGER):
         # reprlib looks only a few levels deep, where str() could exhaust the stack.
         raise ProtocolError(
@@ -46,7 +47,7 @@ def field(command: str, fields: dict[str, object], name: str, kind: type[FieldT]
 
 
 def positive(command: str, fields: dict[str, object], name: str, default: int) -> int:
-    """A field that is 1 or more.
+    """Return a field that must be 1 or more.
 
     :raises ProtocolError: if it is not
     """

@@ -12,7 +12,7 @@ __all__ = ["Limits", "decode_bodies", "read_bodies"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What nsqd's configuration allows to clients: sizes in bytes, ``max_defer_ms`` in milliseconds."""
+    """What nsqd's configuration allows clients: sizes in bytes, ``max_defer_ms`` in milliseconds."""
 
     max_msg_size: int = 1024 * 1024
     max_body_size: int = 5 * 1024 * 1024
@@ -21,7 +21,7 @@ class Limits:
 
 
 def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
-    """The messages of a binary ``/mpub``, which are those of ``MPUB``.
+    """Decode the messages of a binary ``/mpub``, in the format of ``MPUB``.
 
     :raises ServerError: for what ``MPUB`` would refuse
     """
@@ -29,7 +29,7 @@ def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
     buffer.end()
     steps = read_bodies(buffer, limits)
     try:
-        # Nothing more will come, so it runs to its end.
+        # The input has ended, so the decoder runs to its end.
         next(steps)
     except StopIteration as done:
         bodies: list[bytes] = done.value
@@ -38,7 +38,7 @@ def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
 
 
 def read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:
-    """Read the messages one by one, each checked as soon as its size is there.
+    """Read the messages one by one, and check each as soon as its size has arrived.
 
     :raises ServerError: in nsqd's words, for what it refuses
     """
@@ -46,7 +46,7 @@ def read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:
         count = yield from buffer.size()
     except EndOfInput:
         raise ServerError("E_BAD_BODY", "MPUB failed to read message count") from None
-    # The most that fit: 4 bytes hold the count, and each message has 4 bytes of size and 1 byte or more.
+    # The most that fit: the count has 4 bytes, and each message 4 bytes of size and at least 1 of body.
     if not 0 < count <= (limits.max_body_size - 4) // 5:
         raise ServerError("E_BAD_BODY", f"MPUB invalid message count {count}")
     bodies: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Received bytes, for decoders that are written as if they could wait for more."""
+"""A buffer of received bytes, for decoders written as generators that wait for more."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["EndOfInput", "Reading", "ReceiveBuffer"]
 ResultT = TypeVar("ResultT")
 
 Reading: TypeAlias = Generator[int, None, ResultT]
-"""A suspended decoder; each int it yields is the number of bytes without which it cannot go on."""
+"""A decoder. Each int that it yields is the number of bytes that it needs to continue."""
 
 _unpack_size = struct.Struct(">i").unpack_from
 
 
 class EndOfInput(Exception):
-    """The bytes end before what was asked for."""
+    """The input ended before the requested bytes."""
 
 
 class ReceiveBuffer:
     """Bytes that arrive in pieces of any size.
 
-    Pieces are joined only when the bytes that a decoder waits for are complete, so that a large body in
-    small pieces costs one copy.
+    Pieces are joined only once all bytes that a decoder waits for have arrived. So a large body in small
+    pieces costs one copy.
 
-    :ivar data: what has been joined
-    :ivar position: the first byte of ``data`` that has not been taken
+    :ivar data: the joined bytes
+    :ivar position: of the first byte in ``data`` that was not taken
     """
 
     __slots__ = ("_ended", "_pieces", "_waiting", "data", "position")
@@ -41,7 +41,7 @@ class ReceiveBuffer:
 
     @property
     def available(self) -> int:
-        """How many bytes have not been taken."""
+        """How many bytes were not taken yet."""
         return len(self.data) - self.position + self._waiting
 
     @property
@@ -55,11 +55,11 @@ class ReceiveBuffer:
         self._waiting += len(data)
 
     def end(self) -> None:
-        """Say that no more bytes will come."""
+        """Note that no more bytes will come."""
         self._ended = True
 
     def join(self) -> None:
-        """Bring all bytes that arrived into ``data``."""
+        """Move all received bytes into ``data``."""
         if self._pieces:
             self.data = b"".join([self.data[self.position :], *self._pieces])
             self.position = 0
@@ -67,9 +67,9 @@ class ReceiveBuffer:
             self._waiting = 0
 
     def line(self, limit: int) -> Reading[bytes | None]:
-        """Take one line without its line feed; None if it has more than ``limit`` bytes with it.
+        """Take one line without its line feed; None if it has more than ``limit`` bytes, line feed included.
 
-        :raises EndOfInput: if the input ends within the line
+        :raises EndOfInput: if the input ends before the line feed
         """
         while (end := self.data.find(b"\n", self.position, self.position + limit)) < 0:
             length = len(self.data) - self.position
@@ -85,7 +85,7 @@ class ReceiveBuffer:
     def exactly(self, count: int) -> Reading[bytes]:
         """Take ``count`` bytes.
 
-        :raises EndOfInput: if the input ends before
+        :raises EndOfInput: if the input ends first
         """
         while len(self.data) - self.position < count:
             if self._ended:
@@ -98,7 +98,7 @@ class ReceiveBuffer:
     def size(self) -> Reading[int]:
         """Take a 4-byte size; nsqd reads it as a signed integer.
 
-        :raises EndOfInput: if the input ends before
+        :raises EndOfInput: if the input ends first
         """
         size: int
         (size,) = _unpack_size((yield from self.exactly(4)))

@@ -1,4 +1,4 @@
-"""nsqd's side of one connection: which command is legal when, and how an error is told."""
+"""nsqd's side of one connection: which commands are legal in which state, and how errors are encoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ServerSession", "ServerState", "encode_error"]
 
 
 class ServerState(IntEnum):
-    """Where a connection stands; the numbers are those of ``state`` in nsqd's statistics."""
+    """The state of a connection, with the numbers of ``state`` in nsqd's statistics."""
 
     INIT = 0
     SUBSCRIBED = 3
@@ -23,7 +23,7 @@ _ALWAYS = frozenset(ServerState)
 _BEFORE_SUB = frozenset({ServerState.INIT})
 _AFTER_SUB = frozenset({ServerState.SUBSCRIBED, ServerState.CLOSING})
 
-# Unlike a well-behaved client, nsqd asks for no IDENTIFY, and takes several of them.
+# nsqd does not require an IDENTIFY, and takes several, although clients should send one.
 _LEGAL: dict[Command, frozenset[ServerState]] = {
     Command.IDENTIFY: _BEFORE_SUB,
     Command.AUTH: _BEFORE_SUB,
@@ -45,11 +45,11 @@ _NEXT = {Command.SUB: ServerState.SUBSCRIBED, Command.CLS: ServerState.CLOSING}
 class ServerSession:
     """The state of one connection, advanced by each command as it is decoded.
 
-    That is ahead of its execution, but safe: a command that changes the state either succeeds, or its
-    error ends the connection.
+    The state advances before the command is executed. That is safe: a command that changes the state either
+    succeeds, or its error ends the connection.
 
     :param tls_required: whether the client may do nothing before it has negotiated TLS
-    :ivar tls_required: whether that still holds; to be cleared when TLS runs
+    :ivar tls_required: the same; set it to False once TLS runs
     """
 
     __slots__ = ("state", "tls_required")
@@ -59,7 +59,7 @@ class ServerSession:
         self.tls_required: bool = tls_required
 
     def receive(self, command: Command) -> None:
-        """Note that ``command`` came in.
+        """Note that ``command`` was received.
 
         :raises ServerError: if it is not legal in this state
         """
@@ -69,9 +69,9 @@ class ServerSession:
 
 
 def encode_error(error: ServerError) -> bytes:
-    """The error frame for ``error``: its code, and its detail if there is one.
+    """Encode ``error`` as an error frame: its code, and its detail if it has one.
 
-    Surrogates in the detail are bytes of the client that are not UTF-8, which nsqd returns as they came.
+    Surrogates in the detail stand for bytes of the client that are not UTF-8. nsqd returns them unchanged.
     """
     text = f"{error.code} {error.detail}" if error.detail else error.code
     return encode_frame(FRAME_ERROR, text.encode("utf-8", "surrogateescape"))

@@ -1,7 +1,7 @@
-"""The client's side of one connection: which command is legal when, and which frame answers which request.
+"""The client's side of one connection: which commands are legal, and which frame answers which request.
 
 nsqd handles the commands of a connection strictly in order, so answers pair with requests first in,
-first out. Heartbeats and the three failed-response errors stand outside of that order.
+first out. Heartbeats and the three failed-response errors are outside that order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RequestT = TypeVar("RequestT")
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     CONNECTED = "connected"
     IDENTIFIED = "identified"
@@ -84,11 +84,11 @@ _TRANSITIONS: dict[State, dict[Command, State]] = {
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """nsqd asks for a sign of life; any command is one."""
+    """nsqd asks for a sign of life. Any command will do."""
 
 
 class Answer(NamedTuple, Generic[RequestT]):
-    """The oldest request succeeded. A named tuple, made for each publish, costs a third of a dataclass."""
+    """The oldest request succeeded. Made for each publish, a named tuple costs a third of a dataclass."""
 
     request: RequestT
     data: bytes
@@ -98,7 +98,7 @@ class Answer(NamedTuple, Generic[RequestT]):
 class Refusal(Generic[RequestT]):
     """nsqd refused the oldest request, or, with ``request`` None, a command that has no answer.
 
-    It closes the connection now, and has executed nothing that was sent after that command.
+    nsqd closes the connection now, and has executed nothing that was sent after that command.
     """
 
     request: RequestT | None
@@ -114,9 +114,9 @@ class ResponseFailed:
 
 
 class ClientSession(Generic[RequestT]):
-    """Checks what is sent, and pairs what is received with it.
+    """Checks the commands that are sent, and pairs received frames with requests.
 
-    Requests are whatever object the owner wants back with the answer.
+    A request can be any object: the session returns it with the answer.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class ClientSession(Generic[RequestT]):
 
     @property
     def state(self) -> State:
-        """The state after everything that was sent."""
+        """The state after all commands that were sent."""
         return self._state
 
     @property
@@ -135,7 +135,7 @@ class ClientSession(Generic[RequestT]):
         return len(self._requests)
 
     def sending(self, command: Command, request: RequestT | None = None) -> None:
-        """Note that ``command`` goes out next; ``request`` comes back with its answer.
+        """Note that ``command`` is sent next; ``request`` is returned with its answer.
 
         :raises ProtocolError: if the command is not legal in this state, or if it is one that nsqd
             answers and ``request`` is None
@@ -152,9 +152,9 @@ class ClientSession(Generic[RequestT]):
             self._legal = _TRANSITIONS[state]
 
     def received(self, frame: Frame) -> Heartbeat | Answer[RequestT] | Refusal[RequestT] | ResponseFailed:
-        """Say what a response or error frame means.
+        """Return what a response or error frame means.
 
-        :raises ProtocolError: for a response that answers nothing
+        :raises ProtocolError: for a response while no request waits
         """
         frame_type, data = frame
         if frame_type == FRAME_ERROR:
@@ -175,15 +175,15 @@ class ClientSession(Generic[RequestT]):
         error = parse_error(data, handshake=in_handshake)
         if error.code in FAILED_RESPONSE_CODES:
             return ResponseFailed(failed_message_id(error), error)
-        # A fatal error may also come for a RDY, FIN, REQ or TOUCH, of which no record is kept. CLS is the
-        # only request that can wait among those, and after either the connection ends.
+        # A fatal error may also come for a RDY, FIN, REQ or TOUCH, which are not recorded. Only CLS can
+        # wait among those, and it may take the error of another: nsqd closes the connection after either.
         if not self._requests:
             return Refusal(None, error)
         _, request = self._requests.popleft()
         return Refusal(request, error)
 
     def abandon(self) -> list[RequestT]:
-        """Forget the requests that wait, oldest first, and return them: the connection has ended."""
+        """Forget the waiting requests, and return them, oldest first: the connection has ended."""
         requests = [request for _, request in self._requests]
         self._requests.clear()
         return requests

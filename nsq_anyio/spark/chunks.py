@@ -32,10 +32,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ..durable import sync_directory
 from .chunk_file import Chunk, Record, decode, encode
 from .schema import arrow_schema
 from .spool_errors import NumberTaken, PartitionLost, SpoolDamaged, SpoolError, naming
-from .spool_files import committed, fsync_directory, mark, put
+from .spool_files import committed, mark, put
 
 __all__ = ["Partition", "Stored"]
 
@@ -174,7 +175,7 @@ class Partition:
                     "another attempt at this partition was first; what this one holds goes back to nsqd",
                 )
             # The last step, so that the journal of a local filesystem takes both names at once.
-            fsync_directory(self.path)
+            sync_directory(self.path)
 
     def end(self, number: int) -> None:
         """Let no chunk follow: from now on the partition has the same rows for ever.

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Self, TypeVar
 
+from ..connection.bearer import bearer
 from ..errors import HTTPStatusError, InvalidAddress
-from ..http import Authorization, ClusterFailed, Lookup, Nsqd, Nsqlookupd
+from ..http import ClusterFailed, Lookup, Nsqd, Nsqlookupd
 from ..http.fan_out import Answers, FanOut
 from ..names import is_ephemeral
 from .access import Access
@@ -180,12 +181,7 @@ def nsqlookupd_clients(access: Access) -> list[Nsqlookupd]:
             url,
             timeout=access.http_timeout,
             ssl_context=context,
-            authorization=None if secret is None else _bearer(secret),
+            authorization=None if secret is None else bearer(secret, url),
         )
         for url in access.nsqlookupds
     ]
-
-
-def _bearer(secret: str) -> Authorization:
-    # A function, so that no error and no repr of the client can show it.
-    return lambda: f"Bearer {secret}"

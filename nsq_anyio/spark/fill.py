@@ -8,6 +8,7 @@ import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from ..consumer import Message
+from ..unwrapping import first_error
 from .backlog import Backlog, backlog
 from .chunks import Partition, Stored
 from .options import ReadOptions
@@ -106,6 +107,6 @@ async def _store_all(waiting: Backlog, partition: Partition, number: int) -> int
                 await send.send((chunk, record_batch(chunk)))
     except ExceptionGroup as failed:
         # One of the two has failed, and the other was cancelled.
-        error = failed.exceptions[0]
+        error = first_error(failed)
         raise error from error.__cause__
     return number

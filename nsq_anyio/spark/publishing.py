@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -19,6 +18,7 @@ from ..http import ClusterFailed, Nsqlookupd
 from ..http.fan_out import FanOut
 from ..producer import Producer, produce
 from ..producer.in_parts import InParts, MpubLimit
+from ..unwrapping import first_error
 from .depth import nsqlookupd_clients
 from .options import WriteOptions
 from .rows_out import Outgoing, Rows, outgoing
@@ -52,13 +52,7 @@ def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, parti
         return anyio.run(_publish, first, batches, options, partition)
     except BaseExceptionGroup as group:
         # The others of the group are what became of the MPUBs beside it.
-        raise _first_of(group) from None
-
-
-def _first_of(error: BaseException) -> BaseException:
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    return _first_of(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+        raise first_error(group) from None
 
 
 async def _publish(

@@ -26,12 +26,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from ..durable import sync_directory
 from .chunk_file import FORMAT
 from .chunks import Partition
 from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, naming
 from .spool_files import (
     committed,
-    fsync_directory,
     is_temporary,
     load_document,
     mark_committed,
@@ -69,7 +69,7 @@ class Spool:
         path = Path(spool_dir, query)
         with naming(path):
             path.mkdir(parents=True, exist_ok=True)
-            fsync_directory(path.parent)
+            sync_directory(path.parent)
         content = {
             "format": FORMAT,
             "spool": query,
@@ -143,7 +143,7 @@ class Spool:
         # The last one: with it the epoch is whole.
         self._put_plan(epoch, plan)
         with naming(directory):
-            fsync_directory(self.path)
+            sync_directory(self.path)
 
     def check(self, epoch: int, plan: Plan) -> None:
         """Look whether all is there that `begin` has made, for the plan that Spark has logged.

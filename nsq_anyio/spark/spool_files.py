@@ -14,12 +14,12 @@ import zlib
 from pathlib import Path
 from typing import Any, cast
 
+from ..durable import link_exclusively, sync_directory, sync_file
 from .spool_errors import SpoolDamaged, naming
 
 __all__ = [
     "LEASE",
     "committed",
-    "fsync_directory",
     "is_empty_of_rows",
     "is_temporary",
     "load_document",
@@ -50,23 +50,14 @@ def put(target: Path, *content: bytes | memoryview, record: Path | None = None) 
         with temporary.open("xb", buffering=0) as file:
             for part in content:
                 _write(file, part)
-            os.fsync(file.fileno())
-        if not _link(temporary, target):
+            sync_file(file.fileno())
+        if not link_exclusively(temporary, target):
             return False
         if record is not None:
             # A name costs a filesystem little, and one more file about as much as all the rest.
             temporary.rename(record)
     finally:
         temporary.unlink(missing_ok=True)
-    return True
-
-
-def _link(temporary: Path, target: Path) -> bool:
-    try:
-        os.link(temporary, target)
-    except FileExistsError:
-        # A network filesystem may lose the answer, and find our own link when it asks again.
-        return target.samefile(temporary)
     return True
 
 
@@ -102,7 +93,7 @@ def put_document(target: Path, fields: dict[str, Any]) -> bool:
     """
     with naming(target):
         is_new = put(target, _document(fields))
-        fsync_directory(target.parent)
+        sync_directory(target.parent)
     return is_new
 
 
@@ -172,12 +163,3 @@ def committed(spool: Path) -> int:
 def _committed(spool: Path) -> list[int]:
     names = (name.removeprefix(_COMMITTED) for name in os.listdir(spool) if name.startswith(_COMMITTED))  # noqa: PTH208 - names will do
     return [int(name) for name in names if _is_number(name)]
-
-
-def fsync_directory(path: Path) -> None:
-    """Have the names in a directory survive a power failure."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

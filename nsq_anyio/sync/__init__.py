@@ -5,7 +5,7 @@
     with nsq.sync.produce(nsqd="127.0.0.1:4150") as producer:
         producer.publish("clicks", b"body")
 
-An event loop in a thread of its own does the work for the length of the block.
+An event loop in a thread of its own does the work while the block is open.
 """
 
 from .producer import Producer, produce

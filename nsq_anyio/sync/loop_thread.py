@@ -1,12 +1,12 @@
-"""An event loop in a thread of its own, in which an ``async with`` block stays open for plain functions.
+"""An event loop in its own thread, which keeps an ``async with`` block open for plain functions.
 
-The thread ends with the plain block that stands for it, in bounded time, whatever becomes of that:
+The thread ends with the plain ``with`` block that it serves, in bounded time, however that block ends:
 
-- A block that nobody leaves (at the level of a module, in an ``ExitStack``, in a suspended generator) is left
-  when the interpreter exits: after other threads have ended, and before anything is torn down.
-- A forked child has no such thread: there the block ends at once, and it goes on in the parent.
+- A block that nobody leaves (at module level, in an ``ExitStack``, in a suspended generator) is left when the
+  interpreter exits, after other threads have ended and before anything is torn down.
+- A forked child does not have the thread. The block ends at once there, and continues in the parent.
 - The garbage collector may close an abandoned generator in this very thread, which cannot wait for its own
-  end: there the block is only told to end.
+  end. The block is only told to end then.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ResultT = TypeVar("ResultT")
 class LoopThread(Generic[BlockT]):
     """Holds a block open, from `start` to `leave`.
 
-    :param block: what to hold open; it must end in bounded time
-    :param patience: seconds for the calls that are under way when the block is left; then it is cancelled
+    :param block: the block to hold open; it must end in bounded time
+    :param patience: seconds for calls that still run when the block is left; then the block is cancelled
     :param backend: the event loop
     :param name: of the thread
-    :ivar failure: what the block has raised
+    :ivar failure: what the block raised
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class LoopThread(Generic[BlockT]):
         self._entered: Future[BlockT] = Future()
         self._ended: Future[None] = Future()
         self._process = os.getpid()
-        # A daemon, or the interpreter would wait for it before it calls `_leave_at_exit`. In a new context:
-        # that of the caller may say that another event loop runs.
+        # A daemon, because the interpreter waits for all other threads before it calls `_leave_at_exit`. In a
+        # new context, because the caller's may say that another event loop runs.
         self._thread = Thread(target=Context().run, args=(self._run,), name=name, daemon=True)
         self._lock = Lock()
-        self._over = False  # no calls are taken any more
-        self._coming = 0  # calls on their way into the event loop
-        self._running = 0  # calls in the event loop
+        self._over = False  # no more calls are accepted
+        self._coming = 0  # calls being passed to the event loop
+        self._running = 0  # calls that run in the event loop
         # Set in the event loop, before `_entered`.
         self._portal: BlockingPortal
         self._tasks: TaskGroup
@@ -76,11 +76,11 @@ class LoopThread(Generic[BlockT]):
 
     @property
     def is_current(self) -> bool:
-        """Whether this is called in the thread."""
+        """Whether the caller is in the thread."""
         return current_thread() is self._thread
 
     def start(self) -> BlockT:
-        """Enter the block; what it yields."""
+        """Enter the block, and return what it yields."""
         self._thread.start()
         try:
             entered = self._entered.result()
@@ -94,7 +94,7 @@ class LoopThread(Generic[BlockT]):
         return entered
 
     def call_soon(self, function: Callable[[], Awaitable[ResultT]]) -> Future[ResultT]:
-        """Run a coroutine function in the event loop; its outcome.
+        """Start a coroutine function in the event loop, and return the future of its outcome.
 
         Cancelling the future cancels the call, unless it was made in the thread itself.
 
@@ -117,9 +117,11 @@ class LoopThread(Generic[BlockT]):
             return function() if self.is_current else self._portal.call(function)
 
     def leave(self, *, cancelled: bool) -> None:
-        """End the block and wait for that; who interrupts the wait cuts it short, and then gives it up.
+        """End the block, and wait for its end.
 
-        :param cancelled: whether the block is cancelled, instead of ending as it does by itself
+        The first interrupt of the wait cancels the block, the second one ends the wait.
+
+        :param cancelled: whether to cancel the block, rather than let it end normally
         """
         if self.is_forked:
             return
@@ -135,7 +137,7 @@ class LoopThread(Generic[BlockT]):
     def _end_by(self, function: Callable[[], None]) -> None:
         with suppress(Closed):
             self.read(function)
-        self._ended.result()  # not by `join` alone: Python 3.11 takes an interrupted one for the thread's end
+        self._ended.result()  # not `join` alone: once interrupted, Python 3.11's takes the thread for ended
         self._thread.join()
 
     def _leave_at_exit(self) -> None:
@@ -158,7 +160,7 @@ class LoopThread(Generic[BlockT]):
     def _run(self) -> None:
         try:
             run_event_loop(self._hold_open, backend=self._backend)
-        except BaseException as error:  # noqa: BLE001 - told to those who use the thread
+        except BaseException as error:  # noqa: BLE001 - reported to the users of the thread
             self._fail(error)
         finally:
             self._ended.set_result(None)
@@ -171,7 +173,7 @@ class LoopThread(Generic[BlockT]):
                 await self._hold_block_open()
             with self._lock:
                 self._over = True
-            while self._coming:  # each waits for a turn of this loop, and for nothing else
+            while self._coming:  # each waits only for a turn of this loop
                 await checkpoint()
 
     async def _hold_block_open(self) -> None:
@@ -179,7 +181,7 @@ class LoopThread(Generic[BlockT]):
             async with self._block as entered:
                 self._entered.set_result(entered)
                 await self._leaving.wait()
-                await checkpoint()  # what was called before has its first turn now, so it is counted
+                await checkpoint()  # earlier calls have their first turn now, and are counted
                 with anyio.move_on_after(self._patience):
                     while self._running:
                         self._idle = anyio.Event()

@@ -33,18 +33,18 @@ class Producer:
 
     @property
     def connections(self) -> tuple[str, ...]:
-        """The addresses of the nsqds that this producer is connected to now."""
+        """The addresses of the nsqds to which this producer is connected now."""
         return self._read(lambda: self._producer.connections)
 
     def statistics(self) -> ProducerStatistics:
-        """What was published so far; see `nsq_anyio.Producer.statistics`."""
+        """Return what was published so far; see `nsq_anyio.Producer.statistics`."""
         return self._read(self._producer.statistics)
 
     def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
         """Publish one message, and return once nsqd has taken it.
 
         Parameters and errors are those of `nsq_anyio.Producer.publish`. A signal handler that raises, such as
-        the one for Ctrl-C, ends the wait; the message may be published all the same.
+        the one for Ctrl-C, ends the wait; the message may be published nevertheless.
 
         :raises WouldDeadlock: in ``on_event``, which is called in the thread that publishes
         """
@@ -59,14 +59,14 @@ class Producer:
         :raises WouldDeadlock: as `publish` does
         """
         self._check_wait()
-        bodies = list(bodies)  # a generator of the caller's runs in the caller's thread
+        bodies = list(bodies)  # run a caller's generator in the caller's thread
         _result(self._start(lambda: self._producer.publish_many(topic, bodies)))
 
     def publish_soon(self, topic: str, body: Body, *, defer: float | None = None) -> Future[None]:
         """Publish one message without waiting: the future gets what `publish` would return or raise.
 
-        Whoever drops the future does not learn of failures, but the end of the block waits for the message.
-        Works in ``on_event`` as well; there the future cannot be cancelled.
+        Without the future, failures go unnoticed, but the end of the block still waits for the message. It
+        can be called in ``on_event``, where the future cannot be cancelled.
         """
         return self._start(lambda: self._producer.publish(topic, body, defer=defer))
 
@@ -104,7 +104,8 @@ class Producer:
 class _Block(AbstractContextManager[Producer]):
     """The ``with`` block.
 
-    A class: the garbage collector would end an abandoned generator wherever it runs, and wait there.
+    A class and not a generator: the garbage collector would close an abandoned generator in any thread, and
+    wait there.
     """
 
     def __init__(self, thread: LoopThread[AsyncProducer]) -> None:
@@ -130,19 +131,19 @@ def produce(
     connection: ConnectionOptions | None = None,
     backend: Backend = "asyncio",
 ) -> AbstractContextManager[Producer]:
-    """Publish to nsqds for the length of a ``with`` block, without an event loop of one's own.
+    """Publish to nsqds within a ``with`` block, without an event loop of the caller's.
 
-    The end of the block waits for nsqd's answers, for ``drain_timeout`` seconds at most, as that of
-    `nsq_anyio.produce` does. A block that nobody leaves ends like that when the interpreter exits. In a
-    forked child the block ends at once, and goes on in the parent.
+    As with `nsq_anyio.produce`, the end of the block waits for nsqd's answers for up to ``drain_timeout``
+    seconds. A block that nobody leaves ends in the same way when the interpreter exits. In a forked child the
+    block ends at once, and continues in the parent.
 
     :param nsqd: address or addresses; this and the next three are as for `nsq_anyio.produce`
     :param on_event: called in the thread of the event loop
-    :param options: the options that are not for every day
-    :param connection: the same for each connection
-    :param backend: of AnyIO, in which the event loop runs; default ``asyncio``
-    :raises InvalidAddress: for an address that is none
-    :raises PermanentRefusal: from the next call or the end of the block, if an nsqd refuses for good
+    :param options: the less common options
+    :param connection: the options of each connection
+    :param backend: AnyIO's backend for the event loop; default ``asyncio``
+    :raises InvalidAddress: if an address is not valid
+    :raises PermanentRefusal: from the next call or the end of the block, if an nsqd refuses permanently
     """
     options = options or ProducerOptions()
     block = produce_async(nsqd, on_event=on_event, options=options, connection=connection)
@@ -151,7 +152,7 @@ def produce(
 
 
 def _result(future: Future[T]) -> T:
-    """Wait for it; who is interrupted cancels it."""
+    """Wait for the future; an interrupt cancels it."""
     try:
         return future.result()
     except BaseException:

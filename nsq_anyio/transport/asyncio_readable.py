@@ -1,8 +1,8 @@
-"""Receiving from a socket on asyncio, without asking the event loop anew for each chunk.
+"""Receives from a socket on asyncio without registering it with the event loop for each chunk.
 
-`anyio.wait_readable` enters the socket into the loop's selector and takes it out again for every wait: two
-system calls and much Python. Where every message waits for a round trip (RDY 1) that was 30 % of the client's
-time, and of the whole a quarter. And a future wakes its task in the loop's next turn; `_Arrival` saves it.
+`anyio.wait_readable` adds the socket to the loop's selector and removes it again for every wait: two system
+calls and much Python. Where every message waits for a round trip (RDY 1), that was 30 % of the client's time,
+and a quarter of the whole. Also, a future wakes its task in the loop's next turn; `_Arrival` saves that turn.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["AsyncioReadable"]
 
 
 class _Arrival(asyncio.Future[bytes]):
-    """What one task waits for, and goes on with in the very callback that brings it.
+    """A future that resumes its waiting task within the callback that brings the bytes.
 
-    It overrides nothing that asyncio calls amid a task's step: what a signal handler raises there would leave
-    the task waiting for nothing.
+    It overrides nothing that asyncio calls during a task's step: an exception of a signal handler there would
+    leave the task waiting for ever.
     """
 
     _waiting: Sequence[tuple[Callable[[Any], object], Context]] = ()
     _woken = False
 
     def bring(self, data: bytes) -> None:
-        """Let the task go on; it must be called from the loop itself, never from another task."""
+        """Resume the task. Call it from the loop itself, never from another task."""
         self._waiting = self._callbacks
         ((wake_up, context),) = self._waiting
         self.remove_done_callback(wake_up)
@@ -40,7 +40,7 @@ class _Arrival(asyncio.Future[bytes]):
         context.run(wake_up, self)
 
     def bring_late(self, data: bytes) -> None:
-        """Do what is left of `bring`, which was interrupted; the task goes on in the loop's next turn."""
+        """Complete an interrupted `bring`; the task resumes in the loop's next turn."""
         if self._woken:
             return
         if not self._callbacks:
@@ -53,9 +53,9 @@ class _Arrival(asyncio.Future[bytes]):
 class AsyncioReadable:
     """Keeps a socket in the selector of the running loop from one wait to the next.
 
-    What has arrived is received in the loop's callback, and the task goes on before anything could cancel it:
-    no byte is lost. When bytes arrive and nobody waits, the socket leaves the selector until somebody does:
-    the system's buffer fills, and the peer has to wait.
+    The loop's callback receives the bytes and resumes the task before anything could cancel it, so no byte is
+    lost. When bytes arrive while no task waits, the socket leaves the selector until one does: the system's
+    buffer fills, and the peer has to wait.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -67,11 +67,11 @@ class AsyncioReadable:
 
     @classmethod
     def where_possible(cls, sock: socket.socket) -> AsyncioReadable | None:
-        """One for ``sock``; None where no task can go on in a callback, so each wait is told to the loop."""
+        """Return one for ``sock``, or None where tasks cannot resume in a callback."""
         return cls(sock) if continues_in_callbacks() else None
 
     async def receive(self, max_bytes: int) -> bytes:
-        """Wait for bytes, and return them; none at the end of the stream.
+        """Wait for bytes and return them; b"" at the end of the stream.
 
         :raises OSError: if the connection broke
         :raises anyio.ClosedResourceError: if `close` was called meanwhile
@@ -90,7 +90,7 @@ class AsyncioReadable:
             self._waiter = None
 
     def close(self) -> None:
-        """Leave the selector; whoever waits gets `anyio.ClosedResourceError`."""
+        """Leave the selector; a waiting task gets `anyio.ClosedResourceError`."""
         self._unwatch()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(anyio.ClosedResourceError())
@@ -102,16 +102,16 @@ class AsyncioReadable:
             return
         received: list[bytes] = []
         try:
-            received.extend(map(self._socket.recv, (self._max_bytes,)))  # all in C, where no handler runs
+            received.extend(map(self._socket.recv, (self._max_bytes,)))  # all in C: no signal handler runs
             waiter.bring(received[0])
         except (BlockingIOError, InterruptedError):
-            return  # the selector was wrong
+            return  # the socket was not readable after all
         except BaseException as error:
             if isinstance(error, OSError) and error.errno is not None:
                 waiter.set_exception(error)
                 return
-            # A signal handler has raised, most likely right after the system call. What the system gave is
-            # not lost: the loop may go on, and the task with it.
+            # A signal handler raised, most likely right after the system call. The received bytes must not be
+            # lost, because the loop and the task may continue.
             if received:
                 waiter.bring_late(received[0])
             raise

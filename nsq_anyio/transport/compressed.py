@@ -1,4 +1,4 @@
-"""A byte stream whose bytes are compressed on their way over another one."""
+"""A byte stream that sends and receives compressed bytes over another one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
 from ..protocol.compression import Codec
+from .send_all_now import send_all_now
 
 __all__ = ["CompressedStream"]
 
@@ -19,8 +20,8 @@ _MIN_READ = 65536
 class CompressedStream(ByteStream):
     """``stream``, compressed in both directions by ``codec``. One task may send while another receives.
 
-    When the inner stream ends, this one ends, even within a compressed chunk: what came before has been
-    returned, and NSQ frames tell their own length, so that a cut one is noticed.
+    When the inner stream ends, this one ends, even within a compressed chunk. All data before that chunk was
+    returned, and the length in each NSQ frame reveals one that was cut.
 
     :param received: bytes that were received from ``stream`` already
     """
@@ -48,7 +49,7 @@ class CompressedStream(ByteStream):
                 self._codec.feed(await self._stream.receive(max(max_bytes, _MIN_READ)))
                 self._drained = False
             else:
-                await checkpoint()  # before any output is taken, which a cancellation would lose
+                await checkpoint()  # before output is taken, since a cancellation would lose it
                 if self._closed:
                     raise anyio.ClosedResourceError
             if data := self._codec.decompress(max_bytes):
@@ -60,10 +61,10 @@ class CompressedStream(ByteStream):
     async def send(self, item: bytes) -> None:
         """Compress ``item`` and send it.
 
-        A send that was cancelled or failed is the last one: the peer misses bytes that all later ones build
-        on, and might take for data what it decompresses after the gap.
+        After a send that was cancelled or failed, nothing more can be sent: the peer lacks bytes that all
+        later ones depend on, and might take what it decompresses after the gap for data.
 
-        :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was cut
+        :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was incomplete
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_open()
@@ -72,28 +73,24 @@ class CompressedStream(ByteStream):
     def send_now(self, item: bytes, sent: list[int]) -> None:
         """Compress all and send it without waiting, over a stream that has `send_now` as well.
 
-        Where the system does not take all, nothing more can be sent, as after a cut `send`. So this is for
-        the last words before the end.
+        If the system does not take all of it, nothing more can be sent, as after an incomplete `send`. So use
+        it only for the last bytes of a connection.
 
-        :param sent: gets the length of ``item``
+        :param sent: the length of ``item`` is appended to it
         :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_open()
-        stream: Any = self._stream
         data = self._codec.compress(item)
-        taken: list[int] = []
         self._send_ended = True
-        stream.send_now(data, taken)
-        if sum(taken) < len(data):
-            raise anyio.BrokenResourceError("the system did not take all at once")
+        send_all_now(self._stream, data)
         self._send_ended = False
         sent.append(len(item))
 
     async def send_eof(self) -> None:
         """Tell the peer that nothing more will be sent.
 
-        :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was cut
+        :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was incomplete
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_open()
@@ -101,8 +98,8 @@ class CompressedStream(ByteStream):
         if not end:
             await self._stream.send_eof()
         else:
-            # The peer may close as soon as it has read this. To send more, such as the end of a transport,
-            # would race with that: a connection that gets bytes after it was closed is reset.
+            # The peer may close as soon as it has read this. Do not send more, such as the end of the inner
+            # stream: bytes that reach a closed connection reset it.
             await self._send(end)
         self._send_ended = True
 
@@ -129,7 +126,7 @@ class CompressedStream(ByteStream):
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """Those of the inner stream."""
+        """The attributes of the inner stream."""
         stream: Any = self._stream  # AnyIO leaves the types of its mapping open
         attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
         return attributes

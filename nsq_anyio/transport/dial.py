@@ -1,9 +1,8 @@
-"""Opening a byte stream to nsqd: TCP, a unix socket, or what the user's dialer opens."""
+"""Opens a byte stream to nsqd: by TCP, by a unix socket, or with the user's dialer."""
 
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import anyio
 from anyio.abc import ByteStream, SocketStream
@@ -11,6 +10,7 @@ from anyio.abc import ByteStream, SocketStream
 from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
 from ..options import Dialer
+from ..unwrapping import first_error
 from .event_loop import waits_for_sockets
 from .socket_stream import DirectSocketStream
 from .timed_sends import TimedSends
@@ -21,11 +21,11 @@ __all__ = ["dial"]
 async def dial(
     address: NsqdAddress, *, timeout: float, write_timeout: float = math.inf, dialer: Dialer | None = None
 ) -> ByteStream:
-    """Connect to ``address`` within ``timeout`` seconds, trying all that a name resolves to (RFC 8305).
+    """Connect to ``address`` within ``timeout`` seconds, trying all addresses of a name (RFC 8305).
 
     :param write_timeout: seconds after which a send raises `TimeoutError`, if the peer takes no bytes
     :param dialer: opens the stream instead
-    :raises DialFailed: if nothing listens there, the name is unknown, it takes too long, or ``dialer`` raises
+    :raises DialFailed: if nothing listens there, the name is unknown, the time is over, or ``dialer`` raises
     """
     try:
         with anyio.fail_after(timeout):
@@ -48,13 +48,10 @@ async def dial(
 async def _dialled(dialer: Dialer, address: str) -> ByteStream:
     try:
         return await dialer(address)
-    except Exception as error:  # whatever the user's code raises, there is no connection
+    except Exception as error:  # the user's code may raise anything
         raise DialFailed(address, f"the dialer raised {error!r}") from error
 
 
 def _reason(error: BaseException) -> str:
-    """What the system said; AnyIO wraps it, in a group when several addresses were tried."""
-    cause: BaseException = error.__cause__ or error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
-    return f"cannot connect: {cause}"
+    """Return the system's reason, which AnyIO wraps, in a group if it tried several addresses."""
+    return f"cannot connect: {first_error(error.__cause__ or error)}"

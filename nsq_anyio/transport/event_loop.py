@@ -1,4 +1,4 @@
-"""Which event loop runs, for the few places where that is worth code of its own."""
+"""Tells which event loop runs, for the few places that have code of their own for it."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import sys
 __all__ = ["SWITCH", "continues_in_callbacks", "on_asyncio", "waits_for_sockets"]
 
 SWITCH = "NSQ_ANYIO_STREAMS"
-"""The environment variable that leaves all sockets to AnyIO's own streams, with the value ``anyio``."""
+"""The environment variable that, with the value ``anyio``, leaves all sockets to AnyIO's own streams."""
 
 _FIRST_TESTED = (3, 11)
 _LAST_TESTED = (3, 13)
 
 
 def on_asyncio() -> bool:
-    """Whether the running task is one of asyncio's, of whatever loop; otherwise it is one of Trio's."""
+    """Whether the running task belongs to asyncio, with any loop, and not to Trio."""
     try:
-        # Trio may run as the guest of an asyncio loop: that loop runs then, but no task of its.
+        # Trio may run as the guest of an asyncio loop. That loop runs then, but none of its tasks.
         return asyncio.current_task() is not None
     except RuntimeError:  # no asyncio loop runs here
         return False
 
 
 def waits_for_sockets() -> bool:
-    """Whether the running loop is known to wait well for a socket that a stream of ours reads and writes.
+    """Whether the running loop can wait efficiently for a socket that our own stream reads and writes.
 
-    Trio is, and of asyncio's the loops that stand on a selector, and uvloop. A ProactorEventLoop waits in a
-    thread apart, and of other loops nothing is known.
+    Trio can, and so can asyncio's loops with a selector and uvloop. A ProactorEventLoop waits in another
+    thread, and nothing is known about other loops.
     """
     if os.environ.get(SWITCH) == "anyio" or sys.platform == "win32":
         return False
@@ -36,9 +36,9 @@ def waits_for_sockets() -> bool:
 
 
 def continues_in_callbacks() -> bool:
-    """Whether a task may go on in the callback of the running loop that brings its bytes.
+    """Whether the running loop's callback that receives bytes may resume the task that waits for them.
 
-    It uses what asyncio's futures do inside, so only interpreters count on which the tests have run.
+    That relies on internals of asyncio's futures, so it is limited to interpreters on which the tests ran.
     """
     is_tested = _FIRST_TESTED <= sys.version_info[:2] <= _LAST_TESTED
     return sys.implementation.name == "cpython" and is_tested and on_asyncio() and _loop_has_selector()

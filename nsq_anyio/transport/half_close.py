@@ -1,4 +1,4 @@
-"""Ending the outgoing side of a stream."""
+"""Ends the outgoing side of a stream."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ __all__ = ["half_close"]
 async def half_close(stream: ByteStream) -> None:
     """Tell the peer that nothing more will be sent; what it sends can still be received.
 
-    :raises anyio.BrokenResourceError: if the peer has vanished, or the stream cannot do it
+    :raises anyio.BrokenResourceError: if the peer has vanished, or the stream cannot half-close
     :raises anyio.ClosedResourceError: if the stream was closed on this side
     """
     try:
         await stream.send_eof()
     except (OSError, RuntimeError) as error:
-        # AnyIO passes on what the system says on Trio, and on uvloop that its transport is closed already. A
-        # stream of a user's dialer, such as AnyIO's own TLS, may raise NotImplementedError (a RuntimeError).
+        # On Trio, AnyIO raises the system's errors; on uvloop, a RuntimeError if the transport is closed
+        # already. A stream of a user's dialer, such as AnyIO's own TLS, may raise NotImplementedError (a
+        # RuntimeError).
         raise anyio.BrokenResourceError from error

@@ -1,7 +1,7 @@
-"""A byte stream straight on a non-blocking socket.
+"""A byte stream directly on a non-blocking socket.
 
-AnyIO's own stream sends in a task's turn only. This one can also send at once, from a plain function. Where
-few messages are in flight each costs a round trip, of which waiting for the writer task's turn was a third
+AnyIO's own stream can send only from a task. This one can also send at once, from a plain function. When few
+messages are in flight, each costs a round trip, and waiting for the writer task's turn was a third of it
 (RDY 1, both backends).
 """
 
@@ -24,13 +24,13 @@ from .unacknowledged import unacknowledged
 __all__ = ["DirectSocketStream"]
 
 _LIKELY_MORE = 32 * 1024
-"""After a receive of so many bytes the next ones are likely there; asking is cheaper than waiting first."""
+"""After a receive of so many bytes more are likely there: trying to receive is cheaper than waiting first."""
 
 
 class DirectSocketStream(ByteStream):
     """A connected socket; one task may receive while another sends.
 
-    :param write_timeout: seconds after which a send gives up a peer that takes no bytes
+    :param write_timeout: seconds after which a send fails if the peer takes no bytes
     """
 
     def __init__(
@@ -45,12 +45,13 @@ class DirectSocketStream(ByteStream):
 
     @classmethod
     async def taking_over(cls, stream: SocketStream, write_timeout: float = math.inf) -> DirectSocketStream:
-        """Go on with the connection of a stream that nothing was received from yet; close that stream.
+        """Take over the connection of a stream that has received nothing yet, and close that stream.
 
-        :raises OSError: if the peer has vanished, or no file descriptor is left; the stream is closed then
+        :raises OSError: if the peer has vanished, or there is no free file descriptor; the stream is closed
+            then
         """
         try:
-            # The event loop closes its descriptor with the stream; the connection lives on in a copy.
+            # The event loop closes the stream's descriptor; the connection stays open in a copy of it.
             sock, attributes = _copy(stream)
         except BaseException:
             await anyio.aclose_forcefully(stream)
@@ -63,7 +64,7 @@ class DirectSocketStream(ByteStream):
         return cls(sock, attributes, write_timeout)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return what has arrived, once that is at least one byte and at most ``max_bytes``.
+        """Wait for bytes and return at least one and at most ``max_bytes`` of them.
 
         :raises anyio.EndOfStream: if the peer has ended its side
         :raises anyio.BrokenResourceError: if the connection broke
@@ -97,7 +98,7 @@ class DirectSocketStream(ByteStream):
                 continue
 
     async def send(self, item: bytes) -> None:
-        """Send all.
+        """Send all bytes of ``item``.
 
         :raises TimeoutError: if the peer takes no bytes for ``write_timeout`` seconds
         :raises anyio.BrokenResourceError: if the connection broke
@@ -118,8 +119,8 @@ class DirectSocketStream(ByteStream):
             with anyio.move_on_after(self._write_timeout):
                 await self._wait(anyio.wait_writable)
                 return
-            # The system wants a third of its buffer free before it takes more, which may be megabytes: on a
-            # slow way the peer may have taken many bytes meanwhile.
+            # The system waits until a third of its buffer is free, which may be megabytes. On a slow network
+            # the peer may have taken many bytes meanwhile.
             if self._closed:
                 raise anyio.ClosedResourceError
             before, left = left, unacknowledged(self._socket)
@@ -127,10 +128,10 @@ class DirectSocketStream(ByteStream):
                 raise TimeoutError
 
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
-        """Send what the system takes without waiting.
+        """Send as much as the system takes without waiting.
 
-        :param sent: gets how many bytes that were. A signal handler may raise as soon as the system has
-            answered, and a returned number would be lost
+        :param sent: the number of sent bytes is appended to it. A signal handler may raise right after the
+            system call, and a returned number would be lost
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
@@ -140,7 +141,7 @@ class DirectSocketStream(ByteStream):
             return
         except OSError as error:
             if error.errno is None:
-                raise  # a signal handler's, such as a TimeoutError: those of the system have a number
+                raise  # from a signal handler, such as a TimeoutError: the system's errors have a number
             raise self._broken() from error
 
     async def send_eof(self) -> None:
@@ -160,7 +161,7 @@ class DirectSocketStream(ByteStream):
             raise self._broken() from error
 
     async def aclose(self) -> None:
-        """Close the socket; whoever waits on it gets `anyio.ClosedResourceError`."""
+        """Close the socket; tasks that wait on it get `anyio.ClosedResourceError`."""
         if not self._closed:
             self._closed = True
             if self._readable is not None:
@@ -171,7 +172,7 @@ class DirectSocketStream(ByteStream):
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """Those of AnyIO's socket stream, as they were when the connection was made."""
+        """The attributes of AnyIO's socket stream, as they were when the connection was made."""
         return self._attributes
 
     async def _wait(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
@@ -188,7 +189,7 @@ def _copy(stream: SocketStream) -> tuple[socket.socket, dict[Any, Callable[[], A
         read = stream.extra_attributes
         values = {attribute: value() for attribute, value in read.items()}
         original = values[SocketAttribute.raw_socket]
-    except AttributeError:  # AnyIO asks the socket, which is None in a transport that uvloop has closed
+    except AttributeError:  # AnyIO uses the socket, which is None in a transport that uvloop has closed
         raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) from None
     sock = original.dup()
     sock.setblocking(False)

@@ -1,4 +1,4 @@
-"""Sends that end when the peer takes no bytes, on streams that tell nothing of how far a send has come."""
+"""Fails sends when the peer takes no bytes, on streams that do not report a send's progress."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from anyio.abc import ByteStream
 __all__ = ["TimedSends"]
 
 _PIECE = 64 * 1024
-"""Bytes that have ``timeout`` seconds to go. A send as a whole may take as long as it needs: how much is
-queued says nothing of the peer."""
+"""The bytes of a piece, which has ``timeout`` seconds. A whole send has no limit: how much is queued says
+nothing about the peer."""
 
 
 class TimedSends(ByteStream):
-    """``stream``, which sends in pieces, each within ``timeout`` seconds."""
+    """A stream that sends over ``stream`` in pieces, each within ``timeout`` seconds."""
 
     def __init__(self, stream: ByteStream, timeout: float) -> None:
         self._stream = stream
@@ -27,9 +27,9 @@ class TimedSends(ByteStream):
         return await self._stream.receive(max_bytes)
 
     async def send(self, item: bytes) -> None:
-        """Send all.
+        """Send all bytes of ``item``.
 
-        :raises TimeoutError: if the peer takes no piece in time; nothing may be sent after that
+        :raises TimeoutError: if the peer does not take a piece in time; send nothing after that
         """
         for start in range(0, len(item), _PIECE):
             with anyio.fail_after(self._timeout):
@@ -45,7 +45,7 @@ class TimedSends(ByteStream):
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """Those of ``stream``."""
+        """The attributes of ``stream``."""
         stream: Any = self._stream  # AnyIO leaves the types of its mapping open
         attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
         return attributes

@@ -1,13 +1,13 @@
 """TLS over any byte stream.
 
-AnyIO has a ``TLSStream``; this one exists for three reasons:
+AnyIO has a ``TLSStream`` too. This one exists for three reasons:
 
-- One task writes a socket (an invariant of the architecture), and AnyIO's sends from ``receive()`` as well.
-  Here only the handshake, ``send()`` and ``send_eof()`` send. What OpenSSL wants to say while it reads, such
-  as the answer to a KeyUpdate, goes out with the next send: RFC 8446, 4.6.3 asks for that answer before the
-  next application data and no sooner.
-- ``send_eof()`` ends one direction only, as NSQ's orderly close needs it; AnyIO's raises.
-- One ``receive()`` decrypts all records that have arrived, where AnyIO's returns one of at most 16 KiB.
+- Only one task may write to a socket (an invariant of the architecture), but AnyIO's stream also sends from
+  ``receive()``. Here only the handshake, ``send()`` and ``send_eof()`` send. What OpenSSL wants to send while
+  it reads, such as the answer to a KeyUpdate, waits for the next send: RFC 8446, 4.6.3 requires that answer
+  only before the next application data.
+- ``send_eof()`` ends one direction only, as NSQ's orderly close requires; AnyIO's raises.
+- One ``receive()`` decrypts all records that have arrived; AnyIO's returns one of at most 16 KiB.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from anyio.streams.tls import TLSAttribute
 
+from .send_all_now import send_all_now
+
 __all__ = ["TLSStream", "start_tls"]
 
 RECEIVE_SIZE = 256 * 1024
 """The most encrypted bytes that are taken from the transport at once."""
 
 SEND_SIZE = 256 * 1024
-"""How much of a large send is encrypted at once, so that memory does not hold all of it twice."""
+"""How many bytes of a large send are encrypted at once, so that memory does not hold all of them twice."""
 
 RECORD_SIZE = 16 * 1024
 """The most data of one record (RFC 8446, 5.1)."""
 
 
 class TLSStream(ByteStream):
-    """What `start_tls` returns: one task may receive while another sends.
+    """The stream that `start_tls` returns. One task may receive while another sends.
 
-    A peer that ends the transport without close_notify, as nsqd does, has ended the stream: NSQ's frames tell
-    their own length, so nothing can be cut off unnoticed.
+    The stream also ends when the peer ends the transport without close_notify, as nsqd does: the length in
+    each NSQ frame reveals one that was cut.
 
-    Closing it closes the transport, without a word to the peer: `send_eof` is the orderly end.
+    `aclose` closes the transport without close_notify. The orderly end is `send_eof`.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class TLSStream(ByteStream):
         self._cut = False
 
     async def handshake(self) -> None:
-        """Agree with the peer; see `start_tls`, which is the way to call it."""
+        """Do the handshake; call it through `start_tls`."""
         while True:
             try:
                 self._ssl.do_handshake()
@@ -65,7 +67,7 @@ class TLSStream(ByteStream):
                 await self._flush()
                 self._incoming.write(await self._stream.receive(RECEIVE_SIZE))
             except ssl.SSLError:
-                with suppress(anyio.BrokenResourceError):  # who has gone needs not be told why
+                with suppress(anyio.BrokenResourceError):  # a peer that has gone needs no alert
                     await self._flush()
                 raise
             else:
@@ -73,18 +75,18 @@ class TLSStream(ByteStream):
                 return
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return what has arrived, once that is at least one byte and at most ``max_bytes``.
+        """Wait for bytes and return at least one and at most ``max_bytes`` of them.
 
         :raises anyio.EndOfStream: if the peer has ended TLS, or the transport
-        :raises anyio.BrokenResourceError: if the transport broke; or, from an `ssl.SSLError`, if the peer
-            sent an alert or what is not TLS
+        :raises anyio.BrokenResourceError: if the transport broke; with an `ssl.SSLError` as its cause if the
+            peer sent an alert or anything but TLS
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes} is not valid: use 1 or more")
         await checkpoint_if_cancelled()
         if data := self._decrypt(max_bytes):
-            await cancel_shielded_checkpoint()  # the data is taken: the next receive() notices a cancellation
+            await cancel_shielded_checkpoint()  # keep the data: the next receive() notices a cancellation
             return data
         while True:
             self._incoming.write(await self._stream.receive(RECEIVE_SIZE))
@@ -94,10 +96,11 @@ class TLSStream(ByteStream):
     async def send(self, item: bytes) -> None:
         """Encrypt all and send it.
 
-        A send that is cancelled or fails half-way may have cut a record. The peer could not read what follows
+        A send that is cancelled or fails half-way may have cut a record. The peer cannot read anything after
         that, so nothing more can be sent.
 
-        :raises anyio.BrokenResourceError: if the peer has vanished or failed, or an earlier send was cut
+        :raises anyio.BrokenResourceError: if the peer has vanished or failed, or an earlier send was
+            incomplete
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         await checkpoint_if_cancelled()
@@ -106,7 +109,7 @@ class TLSStream(ByteStream):
             self._check_outgoing()
             try:
                 written = self._ssl.write(rest[:SEND_SIZE])
-            except ssl.SSLError as error:  # after send_eof, or amid a message of the peer in fragments
+            except ssl.SSLError as error:  # after send_eof, or within a fragmented message of the peer
                 raise anyio.BrokenResourceError from error
             rest = rest[written:]
             await self._flush()
@@ -114,15 +117,14 @@ class TLSStream(ByteStream):
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
         """Encrypt all and send it without waiting, over a transport that has `send_now` as well.
 
-        What the system takes of a record cannot be told apart: where it does not take all, nothing more can
-        be sent. So this is for the last words before the end.
+        A record that the system takes only in part cannot be continued. If the system does not take all,
+        nothing more can be sent. So use it only for the last bytes of a connection.
 
-        :param sent: gets the length of ``item``
+        :param sent: the length of ``item`` is appended to it
         :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_outgoing()
-        transport: Any = self._stream
         rest = memoryview(item)
         try:
             while rest:
@@ -130,32 +132,30 @@ class TLSStream(ByteStream):
         except ssl.SSLError as error:
             raise anyio.BrokenResourceError from error
         data = self._outgoing.read()
-        taken: list[int] = []
         self._cut = True
-        transport.send_now(data, taken)
-        if sum(taken) < len(data):
-            raise anyio.BrokenResourceError("the system did not take all at once")
+        send_all_now(self._stream, data)
         self._cut = False
         sent.append(len(item))
 
     async def send_eof(self) -> None:
         """Tell the peer that nothing more will be sent; what it sends can still be received.
 
-        :raises anyio.BrokenResourceError: if the peer has vanished or failed, or an earlier send was cut
+        :raises anyio.BrokenResourceError: if the peer has vanished or failed, or an earlier send was
+            incomplete
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         await checkpoint_if_cancelled()
-        # While data is waiting to be read, OpenSSL takes close_notify for the end of both directions.
+        # While received data is unread, OpenSSL takes a sent close_notify for the end of both directions.
         self._drained += self._read_records(sys.maxsize)
         self._check_outgoing()
         try:
             self._ssl.unwrap()
         except ssl.SSLWantReadError:
-            pass  # it waits for the peer's close_notify, which receive() will see
-        except ssl.SSLError as error:  # amid a message of the peer in fragments
+            pass  # OpenSSL wants the peer's close_notify, which receive() will see
+        except ssl.SSLError as error:  # within a fragmented message of the peer
             raise anyio.BrokenResourceError from error
         await self._flush()
-        with suppress(NotImplementedError):  # close_notify alone says it as well
+        with suppress(NotImplementedError):  # close_notify alone is enough
             await self._stream.send_eof()
 
     @property
@@ -169,7 +169,7 @@ class TLSStream(ByteStream):
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """AnyIO's `TLSAttribute` set, and what the transport has."""
+        """AnyIO's `TLSAttribute` set, and the attributes of the transport."""
         tls = self._ssl
         stream: Any = self._stream  # AnyIO leaves the types of its mapping open
         attributes: dict[Any, Callable[[], Any]] = {**stream.extra_attributes}
@@ -186,7 +186,7 @@ class TLSStream(ByteStream):
         return attributes
 
     def _decrypt(self, max_bytes: int) -> bytes:
-        """What can be read without waiting; b"" when that is nothing yet."""
+        """Decrypt what can be read without waiting; b"" if there is nothing yet."""
         if self._drained:
             data, self._drained = self._drained[:max_bytes], self._drained[max_bytes:]
         else:
@@ -199,7 +199,7 @@ class TLSStream(ByteStream):
         return data
 
     def _read_records(self, max_bytes: int) -> bytes:
-        """Decrypt what has arrived, and note how it ends."""
+        """Decrypt the records that have arrived, and note the end of the stream or a failure."""
         records: list[bytes] = []
         try:
             while max_bytes > 0:
@@ -211,10 +211,10 @@ class TLSStream(ByteStream):
                 max_bytes -= len(record)
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLZeroReturnError:  # what read() raises at the peer's end once we have sent ours
+        except ssl.SSLZeroReturnError:  # read() raises it at the peer's close_notify once we have sent ours
             self._peer_ended = True
         except ssl.SSLError as error:
-            self._failure = self._failure or error  # the first tells why
+            self._failure = self._failure or error  # the first one has the reason
         return b"".join(records)
 
     def _check_outgoing(self) -> None:
@@ -241,24 +241,24 @@ async def start_tls(
     server_side: bool = False,
     received: bytes = b"",
 ) -> TLSStream:
-    """Do the TLS handshake; no other task may use ``stream`` any more.
+    """Do the TLS handshake over ``stream``, which nothing else may use from then on.
 
-    On TLS 1.3 a client is done before the server has looked at its certificate: a refusal comes to the first
-    ``receive()``, as `anyio.BrokenResourceError` from an `ssl.SSLError`.
+    On TLS 1.3 the client's handshake ends before the server checks the client's certificate. If the server
+    refuses it, the first ``receive()`` raises `anyio.BrokenResourceError` from an `ssl.SSLError`.
 
-    :param server_hostname: the host name or IP address that the server's certificate must carry, of a client;
-        None for a context that does not check it
-    :param received: what was read from ``stream`` already
-    :raises ssl.SSLError: if either side refuses, or the peer does not speak TLS; as
-        `ssl.SSLCertVerificationError` if it is this side that does not accept the certificate. The peer was
-        sent an alert
+    :param server_hostname: for a client: the host name or IP address that the server's certificate must
+        carry; None for a context that does not check it
+    :param received: bytes that were read from ``stream`` already
+    :raises ssl.SSLError: if either side refuses, or the peer does not speak TLS; an
+        `ssl.SSLCertVerificationError` if this side does not accept the peer's certificate. The peer was sent
+        an alert
     :raises anyio.EndOfStream: if the peer hung up
     :raises anyio.BrokenResourceError: if the peer vanished
     """
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     incoming.write(received)
     if server_hostname is not None:
-        server_hostname = server_hostname.removesuffix(".")  # absolute names: certificates carry no last dot
+        server_hostname = server_hostname.removesuffix(".")  # certificates omit an absolute name's last dot
     elif context.check_hostname:
         raise _unusable(server_hostname, "the context checks it")
     try:
@@ -275,5 +275,5 @@ async def start_tls(
 def _unusable(server_hostname: str | None, why: str) -> ssl.SSLError:
     reason = f"server_hostname={server_hostname!r} cannot be used: {why}"
     error = ssl.SSLError(ssl.SSL_ERROR_SSL, reason)
-    error.reason = reason  # OpenSSL's own errors have one, so callers rely on it
+    error.reason = reason  # callers rely on it, since OpenSSL's own errors have one
     return error

@@ -1,4 +1,4 @@
-"""From TLS options to the context that does it."""
+"""Makes the TLS context that options describe."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _Path = str | os.PathLike[str]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
-# What OpenSSL says to a key of another certificate: of the same kind, and of another kind.
+# OpenSSL's reasons when a key belongs to another certificate: of the same kind, and of another kind.
 _MISMATCH = {"KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
 
 
 def tls_options(value: bool | ssl.SSLContext | TLSOptions) -> TLSOptions | None:
-    """What the ``tls`` option of a connection means; None for no TLS."""
+    """Return what the ``tls`` option of a connection means; None for no TLS."""
     if isinstance(value, TLSOptions):
         return value
     if isinstance(value, ssl.SSLContext):
@@ -29,9 +29,10 @@ def tls_options(value: bool | ssl.SSLContext | TLSOptions) -> TLSOptions | None:
 
 
 def client_context(options: TLSOptions) -> ssl.SSLContext:
-    """Read the files that ``options`` names; a finished ``ssl_context`` is returned as it is.
+    """Make a context from the files that ``options`` names, or return its finished ``ssl_context``.
 
-    :raises InvalidOption: if a file cannot be read or used, naming the option, the path and the remedy
+    :raises InvalidOption: if a file cannot be read or used; the text names the option, the path and the
+        remedy
     """
     if options.ssl_context is not None:
         return options.ssl_context
@@ -39,7 +40,8 @@ def client_context(options: TLSOptions) -> ssl.SSLContext:
         _check_certificates("ca_file", options.ca_file)
     context = ssl.create_default_context(cafile=options.ca_file)
     context.minimum_version = _VERSIONS[options.minimum_version]
-    # A renegotiation (TLS 1.2) would need sends while reading; refused, the connection goes on as it is.
+    # A renegotiation (TLS 1.2) would need sends while reading. When refused, the connection continues
+    # unchanged.
     context.options |= ssl.OP_NO_RENEGOTIATION
     if not options.verify:
         context.check_hostname = False
@@ -61,14 +63,14 @@ def _load_certificate(context: ssl.SSLContext, options: TLSOptions, certificate_
     is_encrypted = False
 
     def password() -> str:
-        # Without a function OpenSSL would ask on the terminal, and wait there.
+        # Without a function, OpenSSL would ask for the password on the terminal, and wait.
         nonlocal is_encrypted
         is_encrypted = True
         return options.private_key_password or ""
 
     try:
         context.load_cert_chain(certificate_file, options.private_key_file, password)
-    except (ssl.SSLError, ValueError) as error:  # ValueError: a password that OpenSSL does not take
+    except (ssl.SSLError, ValueError) as error:  # ValueError: OpenSSL does not accept the password
         if isinstance(error, ssl.SSLError) and error.reason in _MISMATCH:
             raise InvalidOption(
                 f"{key} holds the key of another certificate: "
@@ -76,7 +78,7 @@ def _load_certificate(context: ssl.SSLContext, options: TLSOptions, certificate_
             ) from error
         if not is_encrypted:
             raise InvalidOption(f"{key} holds no private key: {remedy}") from error
-        # Its cause could quote the password.
+        # The cause could quote the password.
         if options.private_key_password is None:
             raise InvalidOption(f"{key} holds an encrypted key: set private_key_password") from None
         raise InvalidOption(
@@ -95,11 +97,11 @@ def _check_certificates(option: str, path: _Path) -> None:
 
 
 def _check_readable(option: str, path: _Path) -> None:
-    """Tell which file it is: OpenSSL's errors do not."""
+    """Refuse an unreadable file by its name, which OpenSSL's errors do not have."""
     try:
         with Path(path).open("rb"):
             pass
-    except (OSError, ValueError) as error:  # ValueError: a NUL in it
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise InvalidOption(
             f"{option}={os.fspath(path)!r} cannot be read ({reason}): use the path of a readable PEM file"

@@ -1,4 +1,4 @@
-"""How far the system has come with what it was given to send."""
+"""Tells how many sent bytes the peer has not acknowledged."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if sys.platform == "linux":
     import termios
 
     def unacknowledged(sock: socket.socket) -> int:
-        """How many bytes the system has that the peer has not taken; always 0 where it does not tell."""
+        """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
         (count,) = _INT.unpack(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(_INT.size)))
         return int(count)
 
 else:
 
     def unacknowledged(sock: socket.socket) -> int:  # noqa: ARG001
-        """How many bytes the system has that the peer has not taken; always 0 where it does not tell."""
+        """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
         return 0

@@ -237,6 +237,15 @@ async def test_https_trusts_the_root_ca_file(tls_files: TLSFiles) -> None:
     assert len(backend.requests) == 1
 
 
+async def test_a_server_that_wants_a_certificate(tls_files: TLSFiles) -> None:
+    wants_certificate = context(tls_files)
+    wants_certificate.load_verify_locations(tls_files.ca_file)
+    wants_certificate.verify_mode = ssl.CERT_REQUIRED
+    async with serving(Backend(), wants_certificate) as address:
+        with pytest.raises(NoAuthorization):
+            await servers(f"https://{address}/auth", tls_root_ca_file=tls_files.ca_file)(ASKED)
+
+
 async def test_a_refusal_that_names_an_https_port_is_followed(tls_files: TLSFiles) -> None:
     backend = Backend()
     async with serving(backend, context(tls_files)) as secure:

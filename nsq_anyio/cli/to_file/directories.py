@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import sys
 from pathlib import Path
 
-__all__ = ["make_directories", "move_exclusively", "sync_directory", "sync_file"]
+from ...durable import link_exclusively, sync_directory
+
+__all__ = ["make_directories", "move_exclusively"]
 
 _MODE = 0o770
 """As the real one's, for directories that are missing."""
@@ -31,34 +33,8 @@ def move_exclusively(source: Path, target: Path) -> None:
     :raises FileExistsError: if it is taken
     :raises OSError: if it fails otherwise
     """
-    target.hardlink_to(source)  # other than a rename, it fails if there is a target
+    if not link_exclusively(source, target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     sync_directory(target.parent)
     source.unlink()
     sync_directory(source.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """See to it that the names in a directory survive a crash of the machine.
-
-    :raises OSError: if that fails
-    """
-    if sys.platform == "win32":
-        return  # directories cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        sync_file(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_file(descriptor: int) -> None:
-    """See to it that what was written survives a crash of the machine.
-
-    :raises OSError: if that fails
-    """
-    if sys.platform == "darwin":
-        import fcntl  # not on every platform
-
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # there, fsync leaves it in the drive's cache
-    else:
-        os.fsync(descriptor)

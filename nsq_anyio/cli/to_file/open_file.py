@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from .directories import sync_directory, sync_file
+from ...durable import sync_directory, sync_file
 from .encodings import Encoding
 
 __all__ = ["OpenFile"]

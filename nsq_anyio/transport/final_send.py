@@ -1,4 +1,4 @@
-"""Sending the last bytes and ending the outgoing side from a plain function, when no task runs any more."""
+"""Sends the last bytes and half-closes from a plain function, for when no task can run any more."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["end_now", "last_send"]
 
 
 def last_send(stream: ByteStream) -> Callable[[bytes, list[int]], None] | None:
-    """The ``send_now`` of ``stream``; None where a stream below it, of a user's dialer, has none.
+    """Return the ``send_now`` of ``stream``; None if a stream below it, from a user's dialer, has none.
 
-    Over layers it may be the last send, so it must not take the place of ``send`` before the end.
+    Through TLS or compression it may be the last send, so use it only at the end of a connection.
     """
     if isinstance(stream, DirectSocketStream | TLSStream | CompressedStream) and _socket_below(stream):
         return stream.send_now
@@ -26,9 +26,9 @@ def last_send(stream: ByteStream) -> Callable[[bytes, list[int]], None] | None:
 
 
 def end_now(stream: ByteStream) -> None:
-    """End the outgoing side of the socket below all layers; nothing where there is none, or it is closed.
+    """End the outgoing side of the socket below all layers; do nothing without a socket or if it is closed.
 
-    nsqd handles what it has read before it looks at the end, of whatever layer that is.
+    nsqd handles all commands before the end of the stream, whichever layer ends.
     """
     if (sock := _socket_below(stream)) is not None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):

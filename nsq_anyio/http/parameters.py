@@ -1,0 +1,42 @@
+"""The parameters in the query of a request to nsqd or nsqlookupd."""
+
+from __future__ import annotations
+
+from ..names import check_channel, check_topic
+
+__all__ = ["channel_parameters", "stats_parameters", "topic_parameters"]
+
+
+def topic_parameters(topic: str) -> dict[str, str]:
+    """Return the parameters that name a topic.
+
+    :raises InvalidName: for a name that NSQ would refuse
+    """
+    return {"topic": check_topic(topic)}
+
+
+def channel_parameters(topic: str, channel: str) -> dict[str, str]:
+    """Return the parameters that name a channel of a topic.
+
+    :raises InvalidName: for a name that NSQ would refuse
+    """
+    return {"topic": check_topic(topic), "channel": check_channel(channel)}
+
+
+def stats_parameters(
+    format: str, topic: str | None, channel: str | None, include_clients: bool, include_mem: bool
+) -> dict[str, str]:
+    """Return the parameters of ``/stats``: what is included, and of which topics and channels.
+
+    :raises InvalidName: for a name that NSQ would refuse
+    """
+    parameters = {
+        "format": format,
+        "include_clients": "true" if include_clients else "false",
+        "include_mem": "true" if include_mem else "false",
+    }
+    if topic is not None:
+        parameters["topic"] = check_topic(topic)
+    if channel is not None:
+        parameters["channel"] = check_channel(channel)
+    return parameters

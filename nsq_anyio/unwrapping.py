@@ -1,0 +1,74 @@
+"""Finds the exception that matters in what was raised: inside exception groups, or along its causes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+__all__ = ["first_error", "first_text", "leaves", "only_error", "single", "ungrouped"]
+
+
+def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return what to raise in place of a task group's exception group: the exception itself, if it is single.
+
+    In a group, an error of the user's block would not be caught where it is expected, and `SystemExit` and
+    `KeyboardInterrupt` would not end the program as they should. Raise the result after the ``except``, or
+    the group becomes its context.
+    """
+    # Ctrl-C that was pressed twice, and so ended two tasks, is a single Ctrl-C.
+    if len(group.exceptions) == 1 or group.split(KeyboardInterrupt)[1] is None:
+        return group.exceptions[0]
+    return group
+
+
+def only_error(error: BaseException) -> BaseException:
+    """Return the single exception inside nested groups; a group of several, or any other error, unchanged."""
+    while isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        error = single(group)
+        if error is group:
+            break
+    return error
+
+
+@contextmanager
+def ungrouped() -> Generator[None]:
+    """Raise what was raised inside without the exception groups of nested task groups of this package.
+
+    On Trio, KeyboardInterrupt may come to any of their tasks.
+    """
+    raised: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raised = only_error(group)
+    if raised is not None:
+        raise raised
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions inside nested groups in order, or ``error`` itself if it is no group."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from leaves(each)
+    else:
+        yield error
+
+
+def first_error(error: BaseException) -> BaseException:
+    """Return the first exception inside nested groups, or ``error`` itself if it is no group."""
+    return next(leaves(error))
+
+
+def first_text(error: BaseException) -> str:
+    """Return the first text along the causes of ``error``, or the name of its type if none has a text.
+
+    Some errors of httpx have no text, while their cause names the system's or TLS's reason.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if text := str(cause):
+            return text
+        cause = cause.__cause__ or cause.__context__  # httpcore's pool drops the cause
+    return type(error).__name__
