@@ -11,7 +11,7 @@ import click
 from ..errors import InvalidOption
 from ..version import VERSION
 from .config_file import config_option
-from .go_flags import GoCommand
+from .flags.go import GoCommand
 from .logs import LEVELS, set_up_logging
 
 __all__ = ["UtilityCommand", "backend_option", "command_flags", "quiet_command_flags"]

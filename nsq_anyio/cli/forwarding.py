@@ -6,7 +6,7 @@ import anyio
 
 from ..consumer import Consumer
 from ..consumer.handler import Handler
-from .connection_flags import ConsumerFlags
+from .flags.connection import ConsumerFlags
 
 __all__ = ["handle_until", "never_giving_up"]
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from nsq_anyio import TLSOptions
 from nsq_anyio.cli.command import UtilityCommand
-from nsq_anyio.cli.connection_flags import (
+from nsq_anyio.cli.flags.connection import (
     ConsumerFlags,
     ProducerFlags,
     Source,

@@ -11,15 +11,15 @@ from click.testing import CliRunner
 
 from nsq_anyio.cli.command import UtilityCommand
 from nsq_anyio.cli.config_file import config_option
-from nsq_anyio.cli.connection_flags import (
+from nsq_anyio.cli.flags.connection import (
     ConsumerFlags,
     ProducerFlags,
     connection_flags,
     consumer_flags,
     producer_flags,
 )
+from nsq_anyio.cli.flags.options import keys
 from nsq_anyio.cli.forwarding import never_giving_up
-from nsq_anyio.cli.option_values import keys
 from nsq_anyio.options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 from nsq_anyio.options.declaration import declarations
 from nsq_anyio.options.kinds import Choice, Flag, Integer, Option, Ratio, Seconds, Text, Value

@@ -18,9 +18,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from nsq_anyio.cli.go_flags import ListenAddress, boolean, duration, listen_address
+from nsq_anyio.cli.flags.go import ListenAddress, boolean, duration, listen_address
 from nsq_anyio.cli.main import cli
-from nsq_anyio.cli.nsqd_flags import (
+from nsq_anyio.cli.servers.flags import (
     listen_address_or_path,
     tls_client_auth_policy,
     tls_min_version,

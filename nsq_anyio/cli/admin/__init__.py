@@ -1,0 +1,1 @@
+"""``nsq-anyio topic``, ``channel`` and ``node``: what nsqadmin does."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import click
 
 from ..exit_codes import PARTIAL
+from ..flags.cluster import ClusterFlags
 from ..visible import visible
-from .cluster_flags import ClusterFlags
 
 if TYPE_CHECKING:
     from ...errors import HTTPError

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
+from ..flags.cluster import ClusterFlags, cluster_flags
 from ..visible import visible
 from .ask import Call, ask, end_with, failure_rows
-from .cluster_flags import ClusterFlags, cluster_flags
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from .action_command import action_command
 from .actions import TOMBSTONE
+from .command import action_command
 from .lists import node_list
 
 __all__ = ["node"]

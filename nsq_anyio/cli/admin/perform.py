@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import click
 
+from ..flags.cluster import ClusterFlags
 from ..visible import visible
 from .actions import Action, Plan
 from .ask import ask, end_with, failure_rows
-from .cluster_flags import ClusterFlags
 
 __all__ = ["Task"]
 

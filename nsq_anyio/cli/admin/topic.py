@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from .action_command import action_command
 from .actions import TOPIC_ACTIONS
 from .ask import cluster_method
+from .command import action_command
 from .lists import list_command
 
 __all__ = ["topic"]

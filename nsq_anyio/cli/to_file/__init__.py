@@ -8,9 +8,3 @@
     archive      the files of a topic, one after the other     names  rotation
     open_file    one file                                      encodings  directories
 """
-
-from __future__ import annotations
-
-from .command import to_file
-
-__all__ = ["to_file"]

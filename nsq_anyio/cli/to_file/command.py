@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..go_flags import duration
-from ..kinds import Integer
-from ..nsqd_flags import boolean_option
+from ..flags.connection import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
+from ..flags.go import duration
+from ..flags.kinds import Integer
+from ..servers.flags import boolean_option
 
 if TYPE_CHECKING:
     import anyio

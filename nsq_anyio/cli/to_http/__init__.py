@@ -1,0 +1,1 @@
+"""``nsq-anyio to-http``: messages to HTTP servers."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..go_flags import duration
-from ..http_tls_flags import http_tls_flags
-from ..kinds import Integer, Number
+from ..flags.connection import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
+from ..flags.go import duration
+from ..flags.http import http_tls_flags
+from ..flags.kinds import Integer, Number
 from .modes import MODES
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _headers(given: Sequence[str], content_type: str, *, is_post: bool) -> httpx
     import httpx
 
     from ...options import default_user_agent
-    from ..header_flag import parse_header
+    from ..flags.header import parse_header
 
     if content_type != _CONTENT_TYPE and not is_post:
         raise click.UsageError("--content-type is of use with --post only")

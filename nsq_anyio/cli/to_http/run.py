@@ -10,7 +10,7 @@ import httpx
 
 from ...consumer import Message, consume
 from ...options import TLSOptions
-from ..connection_flags import ConsumerFlags, Source
+from ..flags.connection import ConsumerFlags, Source
 from ..forwarding import handle_until
 from ..reach import check_reachable
 from ..timings import Timings

@@ -1,0 +1,1 @@
+"""``nsq-anyio to-nsq``: messages to other nsqds."""

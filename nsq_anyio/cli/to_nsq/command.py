@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..connection_flags import (
+from ..flags.connection import (
     ConsumerFlags,
     ProducerFlags,
     Source,
@@ -18,7 +18,7 @@ from ..connection_flags import (
     producer_flags,
     source_flags,
 )
-from ..kinds import Integer
+from ..flags.kinds import Integer
 
 if TYPE_CHECKING:
     from .run import ToNsq

@@ -10,7 +10,7 @@ import anyio
 from ...consumer import consume
 from ...events import Event, PublishedMessages
 from ...producer import Producer, produce
-from ..connection_flags import ConsumerFlags, ProducerFlags, Source
+from ..flags.connection import ConsumerFlags, ProducerFlags, Source
 from ..forwarding import handle_until
 from ..reach import check_reachable
 from ..timings import Timings

@@ -1,0 +1,1 @@
+"""``nsq-anyio pipeline``: archive, metrics and replay on Spark."""

@@ -1,0 +1,1 @@
+"""``nsq-anyio pub``: publish lines, or whatever stands between delimiters."""

@@ -1,0 +1,1 @@
+"""``nsq-anyio spool``: list and clear the spools of Spark's streaming queries."""

@@ -1,0 +1,1 @@
+"""``nsq-anyio stat``: depths and rates of topics and channels."""

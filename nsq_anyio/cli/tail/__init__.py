@@ -1,0 +1,1 @@
+"""``nsq-anyio tail``: print the messages of topics."""
