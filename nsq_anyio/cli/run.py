@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, cast
 
 import anyio
 import click
@@ -18,10 +18,15 @@ from ..errors import InvalidOption, NSQError
 from .signals import EndedBySignal, HandlersRestored, end_now
 from .streams import OutputClosed, OutputFailed
 
+if TYPE_CHECKING:
+    from ..consumer import Consumer
+    from ..consumer.handler import Handler
+
 __all__ = [
     "Draining",
     "Start",
     "first_error",
+    "handle_until",
     "run_draining",
     "run_servers",
     "run_to_end",
@@ -126,6 +131,19 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(each)
     else:
         yield error
+
+
+async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
+    """Handle messages until ``stop`` is set, and then finish those that are being handled."""
+
+    async def stop_consumer() -> None:
+        await stop.wait()
+        consumer.stop()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop_consumer)
+        await consumer.run(handler, concurrency=concurrency)
+        tasks.cancel_scope.cancel()
 
 
 async def _until_signal(main: Main) -> int | None:

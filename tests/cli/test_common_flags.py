@@ -13,15 +13,8 @@ from click.testing import CliRunner
 
 from nsq_anyio import TLSOptions
 from nsq_anyio.cli.command import UtilityCommand
-from nsq_anyio.cli.flags.connection import (
-    ConsumerFlags,
-    ProducerFlags,
-    Source,
-    connection_flags,
-    consumer_flags,
-    producer_flags,
-    source_flags,
-)
+from nsq_anyio.cli.flags.connection import ConsumerFlags, ProducerFlags, connection_flags
+from nsq_anyio.cli.flags.source import Source, source_flags
 from nsq_anyio.cli.lazy_group import subcommands
 from nsq_anyio.cli.main import cli
 
@@ -182,9 +175,7 @@ def test_a_wrong_command_line_is_one_clear_line(arguments: Path_, what: str) -> 
 
 @click.command(cls=UtilityCommand, context_settings={"auto_envvar_prefix": "NSQ_ANYIO"})
 @source_flags
-@connection_flags
-@consumer_flags
-@producer_flags
+@connection_flags("consumer", "producer")
 def probe(**values: Any) -> None:
     """Hand over what the flags say."""
     click.get_current_context().obj.update(values)

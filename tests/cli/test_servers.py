@@ -18,9 +18,11 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from nsq_anyio.cli.flags.go import ListenAddress, boolean, duration, listen_address
+from nsq_anyio.cli.flags.kinds import boolean, duration
 from nsq_anyio.cli.main import cli
 from nsq_anyio.cli.servers.flags import (
+    ListenAddress,
+    listen_address,
     listen_address_or_path,
     tls_client_auth_policy,
     tls_min_version,

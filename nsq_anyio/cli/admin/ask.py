@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import click
 
-from ..exit_codes import PARTIAL
+from ..ending import PARTIAL
 from ..flags.cluster import ClusterFlags
 from ..visible import visible
 

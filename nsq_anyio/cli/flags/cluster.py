@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from .go import duration
-from .header import parse_header
-from .http import http_tls_flags
+from .http import http_tls_flags, parse_header
+from .kinds import duration, in_order
 
 if TYPE_CHECKING:
     from ...http import Cluster
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterFlags", "cluster_flags"]
 
-_CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class ClusterFlags:
         return tuple(Nsqd(url).url for url in self.nsqds)
 
 
-def cluster_flags(command: _CommandT) -> _CommandT:
+def cluster_flags(command: _Command) -> _Command:
     """Add the flags that name a cluster; they come to the command as one ``cluster``."""
 
     @functools.wraps(command)
@@ -91,10 +90,7 @@ def cluster_flags(command: _CommandT) -> _CommandT:
         )
         return command(*args, cluster=cluster, **kwargs)
 
-    flags = http_tls_flags(with_cluster)
-    for option in reversed(_OPTIONS):
-        flags = option(flags)
-    return flags  # type: ignore[return-value]
+    return cast("_Command", in_order(*_OPTIONS, http_tls_flags)(with_cluster))
 
 
 _OPTIONS = (

@@ -1,178 +1,183 @@
-"""The flags that say where messages come from or go to, and how to connect there."""
+"""The flags that say how to connect, and how to consume and publish."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import click
 
-from .kinds import FILE, Integer
+from .kinds import FILE, Integer, in_order
 from .options import OptionValues, option_values, pairs_in_effect, tls_version
-from .values import ConsumerFlags, ProducerFlags, Source
 
 if TYPE_CHECKING:
     import ssl
 
-    from ...options import ConnectionOptions, TLSOptions
+    from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 
-__all__ = [
-    "ConsumerFlags",
-    "ProducerFlags",
-    "Source",
-    "connection_flags",
-    "consumer_flags",
-    "producer_flags",
-    "source_flags",
-]
+__all__ = ["ConsumerFlags", "ProducerFlags", "connection_flags"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Flag: TypeAlias = Callable[[Any], Any]
 
 _DEFAULT_MAX_IN_FLIGHT = 200
-_CONNECTION, _TLS = "nsq_anyio.connection", "nsq_anyio.tls"
 
 
-def source_flags(command: _Command) -> _Command:
-    """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command gets a ``source``."""
+@dataclass(frozen=True, slots=True)
+class ConsumerFlags:
+    """How to consume.
 
-    def with_source(
-        *args: Any, nsqd_tcp_address: Sequence[str], lookupd_http_address: Sequence[str], **kwargs: Any
-    ) -> Any:
-        if bool(nsqd_tcp_address) == bool(lookupd_http_address):
-            given = "not both" if nsqd_tcp_address else "one of them is needed"
-            raise click.UsageError(f"use --nsqd-tcp-address or --lookupd-http-address: {given}")
-        nsqds = _checked_nsqds(nsqd_tcp_address) if nsqd_tcp_address else None
-        _check_urls(lookupd_http_address)
-        nsqlookupds = tuple(dict.fromkeys(lookupd_http_address)) or None
-        return command(*args, source=Source(nsqds, nsqlookupds), **kwargs)
+    :ivar given: the names of those of ``options`` that the user has set
+    """
 
-    return _with_options(
-        command,
-        with_source,
-        click.option(
-            "--nsqd-tcp-address",
-            multiple=True,
-            metavar="HOST:PORT|PATH",
-            help="An nsqd to consume from; repeatable.",
-        ),
-        click.option(
-            "--lookupd-http-address",
-            multiple=True,
-            metavar="HOST:PORT|URL",
-            help="An nsqlookupd that knows the nsqds; name all of them, repeating the flag.",
-        ),
+    options: ConsumerOptions
+    connection: ConnectionOptions
+    max_in_flight: int
+    given: frozenset[str] = frozenset()
+
+    def preferring(self, **options: Any) -> ConsumerFlags:
+        """The same, with these values for options that the user has not set."""
+        return replace(self, options=replace(self.options, **_without(self.given, options)))
+
+    def never_giving_up(self) -> ConsumerFlags:
+        """The same, but unless ``--consumer-opt max_attempts`` was given a message is tried until it arrives.
+
+        With the 5 attempts of nsq_to_http and nsq_to_nsq messages are lost when a destination is away for
+        longer; and a bound finishes messages that are not in an archive.
+        """
+        return self.preferring(max_attempts=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerFlags:
+    """How to publish.
+
+    :ivar given: the names of those of ``options`` that the user has set
+    """
+
+    options: ProducerOptions
+    connection: ConnectionOptions
+    given: frozenset[str] = frozenset()
+
+    def preferring(self, **options: Any) -> ProducerFlags:
+        """The same, with these values for options that the user has not set."""
+        return replace(self, options=replace(self.options, **_without(self.given, options)))
+
+
+def _without(names: frozenset[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Command], _Command]:
+    """Add the flags of connections, and those of consumers, producers or both.
+
+    :param sides: what connects: the command gets `ConsumerFlags` as ``consumer``, and `ProducerFlags` as
+        ``producer``
+    """
+
+    def add(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def with_connection(
+            *args: Any,
+            tls: bool,
+            tls_ca_file: str | None,
+            tls_certificate_file: str | None,
+            tls_private_key_file: str | None,
+            tls_no_verify: bool,
+            tls_server_hostname: str | None,
+            tls_min_version: str,
+            snappy: bool,
+            deflate: bool,
+            deflate_level: int,
+            auth_secret: str | None,
+            auth_secret_file: Path | None,
+            **kwargs: Any,
+        ) -> Any:
+            if auth_secret is not None and auth_secret_file is not None:
+                raise click.UsageError("use --auth-secret or --auth-secret-file, not both")
+            from ...options import default_user_agent
+
+            flags = _ConnectionFlags(
+                {
+                    "user_agent": f"{default_user_agent()} ({click.get_current_context().info_name})",
+                    "snappy": snappy,
+                    "deflate": deflate,
+                    "deflate_level": deflate_level,
+                    "auth_secret": auth_secret if auth_secret_file is None else _reader(auth_secret_file),
+                },
+                {
+                    "tls": tls,
+                    "ca_file": tls_ca_file,
+                    "certificate_file": tls_certificate_file,
+                    "private_key_file": tls_private_key_file,
+                    "server_hostname": tls_server_hostname,
+                    "minimum_version": tls_min_version,
+                    "verify": not tls_no_verify,
+                },
+            )
+            for side in sides:
+                kwargs = _SIDES[side].read(flags, **kwargs)
+            return command(*args, **kwargs)
+
+        of_sides = [flag for side in sides for flag in _SIDES[side].flags]
+        return cast("_Command", in_order(*_CONNECTION_OPTIONS, *of_sides)(with_connection))
+
+    return add
+
+
+class _ConnectionFlags(NamedTuple):
+    """What the flags of connections say, by the names of the options.
+
+    :ivar connection: of `ConnectionOptions`
+    :ivar tls: of `TLSOptions`, with ``tls`` for whether there is any
+    """
+
+    connection: Mapping[str, Any]
+    tls: Mapping[str, Any]
+
+    def options(self, values: OptionValues) -> ConnectionOptions:
+        """The options of these flags, with what ``key,value`` pairs say otherwise."""
+        from ...options import ConnectionOptions
+
+        tls = _tls(self.tls, values.tls)
+        return ConnectionOptions(**{**self.connection, **values.connection}, tls=tls)
+
+
+def _consumer(
+    flags: _ConnectionFlags,
+    *,
+    max_in_flight: int | None,
+    consumer_opt: Sequence[str],
+    **others: Any,
+) -> dict[str, Any]:
+    from ...options import ConsumerOptions
+
+    pairs = pairs_in_effect("consumer_opt", consumer_opt, "consumer")
+    values = option_values("--consumer-opt", pairs, "consumer")
+    own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
+    in_flight = values.own.get("max_in_flight", _DEFAULT_MAX_IN_FLIGHT)
+    connection = flags.options(values)
+    # What a user trusts for nsqd is trusted for an https nsqlookupd.
+    own["lookupd_tls"] = _without_server_hostname(connection.tls)
+    consumer = ConsumerFlags(
+        ConsumerOptions(**own), connection, max_in_flight or in_flight, frozenset(values.own)
     )
+    return {**others, "consumer": consumer}
 
 
-def connection_flags(command: _Command) -> _Command:
-    """Add the flags of connections; `consumer_flags` and `producer_flags`, which stand below, use them."""
+def _producer(flags: _ConnectionFlags, *, producer_opt: Sequence[str], **others: Any) -> dict[str, Any]:
+    from ...options import ProducerOptions
 
-    def with_connection(
-        *args: Any,
-        tls: bool,
-        tls_ca_file: str | None,
-        tls_certificate_file: str | None,
-        tls_private_key_file: str | None,
-        tls_no_verify: bool,
-        tls_server_hostname: str | None,
-        tls_min_version: str,
-        snappy: bool,
-        deflate: bool,
-        deflate_level: int,
-        auth_secret: str | None,
-        auth_secret_file: Path | None,
-        **kwargs: Any,
-    ) -> Any:
-        if auth_secret is not None and auth_secret_file is not None:
-            raise click.UsageError("use --auth-secret or --auth-secret-file, not both")
-        from ...options import default_user_agent
-
-        context = click.get_current_context()
-        context.meta[_CONNECTION] = {
-            "user_agent": f"{default_user_agent()} ({context.info_name})",
-            "snappy": snappy,
-            "deflate": deflate,
-            "deflate_level": deflate_level,
-            "auth_secret": auth_secret if auth_secret_file is None else _reader(auth_secret_file),
-        }
-        context.meta[_TLS] = {
-            "tls": tls,
-            "ca_file": tls_ca_file,
-            "certificate_file": tls_certificate_file,
-            "private_key_file": tls_private_key_file,
-            "server_hostname": tls_server_hostname,
-            "minimum_version": tls_min_version,
-            "verify": not tls_no_verify,
-        }
-        return command(*args, **kwargs)
-
-    return _with_options(command, with_connection, *_CONNECTION_OPTIONS)
-
-
-def consumer_flags(command: _Command) -> _Command:
-    """Add ``--max-in-flight`` and ``--consumer-opt``; the command gets `ConsumerFlags` as ``consumer``."""
-
-    def with_consumer(
-        *args: Any, max_in_flight: int | None, consumer_opt: Sequence[str], **kwargs: Any
-    ) -> Any:
-        from ...options import ConsumerOptions
-
-        pairs = pairs_in_effect("consumer_opt", consumer_opt, "consumer")
-        values = option_values("--consumer-opt", pairs, "consumer")
-        own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
-        in_flight = values.own.get("max_in_flight", _DEFAULT_MAX_IN_FLIGHT)
-        connection = _connection(values)
-        # What a user trusts for nsqd is trusted for an https nsqlookupd.
-        own["lookupd_tls"] = _without_server_hostname(connection.tls)
-        consumer = ConsumerFlags(
-            ConsumerOptions(**own), connection, max_in_flight or in_flight, frozenset(values.own)
-        )
-        return command(*args, consumer=consumer, **kwargs)
-
-    return _with_options(
-        command,
-        with_consumer,
-        click.option(
-            "--max-in-flight",
-            type=Integer(min=1),
-            help=f"Unanswered messages at once, over all nsqds.  [default: {_DEFAULT_MAX_IN_FLIGHT}]",
-        ),
-        click.option(
-            "--consumer-opt",
-            multiple=True,
-            metavar="KEY,VALUE",
-            help="An option of the consumer, by go-nsq's names, such as max_attempts,0; repeatable.",
-        ),
-    )
-
-
-def producer_flags(command: _Command) -> _Command:
-    """Add ``--producer-opt``; the command gets `ProducerFlags` as ``producer``."""
-
-    def with_producer(*args: Any, producer_opt: Sequence[str], **kwargs: Any) -> Any:
-        from ...options import ProducerOptions
-
-        pairs = pairs_in_effect("producer_opt", producer_opt, "producer")
-        values = option_values("--producer-opt", pairs, "producer")
-        options = ProducerOptions(**values.own)
-        if "mode" in values.own and "mode" in kwargs and _is_default("mode"):
-            kwargs["mode"] = options.mode.replace("_", "-")  # the same as --mode, which wins
-        producer = ProducerFlags(options, _connection(values), frozenset(values.own))
-        return command(*args, producer=producer, **kwargs)
-
-    return _with_options(
-        command,
-        with_producer,
-        click.option(
-            "--producer-opt",
-            multiple=True,
-            metavar="KEY,VALUE",
-            help="An option of the producer, by go-nsq's names, such as dial_timeout,2s; repeatable.",
-        ),
-    )
+    pairs = pairs_in_effect("producer_opt", producer_opt, "producer")
+    values = option_values("--producer-opt", pairs, "producer")
+    options = ProducerOptions(**values.own)
+    if "mode" in values.own and "mode" in others and _is_default("mode"):
+        others["mode"] = options.mode.replace("_", "-")  # the same as --mode, which wins
+    producer = ProducerFlags(options, flags.options(values), frozenset(values.own))
+    return {**others, "producer": producer}
 
 
 _CONNECTION_OPTIONS = (
@@ -222,31 +227,50 @@ _CONNECTION_OPTIONS = (
 )
 
 
-def _with_options(command: _Command, wrapper: Callable[..., Any], *options: Callable[[Any], Any]) -> _Command:
-    """Add options to what stands in for ``command``; --help shows them in this order."""
-    added: Any = functools.wraps(command)(wrapper)
-    for option in reversed(options):
-        added = option(added)
-    return cast("_Command", added)
+class _Side(NamedTuple):
+    """What connections are for.
+
+    :ivar read: takes the values of its flags out of those of all flags, and adds what they come to
+    """
+
+    flags: Sequence[_Flag]
+    read: Callable[..., dict[str, Any]]
+
+
+_SIDES = {
+    "consumer": _Side(
+        (
+            click.option(
+                "--max-in-flight",
+                type=Integer(min=1),
+                help=f"Unanswered messages at once, over all nsqds.  [default: {_DEFAULT_MAX_IN_FLIGHT}]",
+            ),
+            click.option(
+                "--consumer-opt",
+                multiple=True,
+                metavar="KEY,VALUE",
+                help="An option of the consumer, by go-nsq's names, such as max_attempts,0; repeatable.",
+            ),
+        ),
+        _consumer,
+    ),
+    "producer": _Side(
+        (
+            click.option(
+                "--producer-opt",
+                multiple=True,
+                metavar="KEY,VALUE",
+                help="An option of the producer, by go-nsq's names, such as dial_timeout,2s; repeatable.",
+            ),
+        ),
+        _producer,
+    ),
+}
 
 
 def _is_default(parameter: str) -> bool:
     source = click.get_current_context().get_parameter_source(parameter)
     return source is click.core.ParameterSource.DEFAULT
-
-
-def _checked_nsqds(texts: Sequence[str]) -> tuple[str, ...]:
-    from ...address import nsqd_addresses
-
-    return tuple(map(str, nsqd_addresses(texts)))
-
-
-def _check_urls(urls: Sequence[str]) -> None:
-    if urls:
-        from ...http.url import ServerURL
-
-        for url in urls:
-            ServerURL.parse(url)
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
@@ -257,14 +281,6 @@ def _without_server_hostname(tls: bool | ssl.SSLContext | TLSOptions) -> bool | 
     from ...options import TLSOptions
 
     return replace(tls, server_hostname=None) if isinstance(tls, TLSOptions) else tls
-
-
-def _connection(values: OptionValues) -> ConnectionOptions:
-    """The flags of the connection, with what ``key,value`` pairs say otherwise."""
-    from ...options import ConnectionOptions
-
-    meta = click.get_current_context().meta
-    return ConnectionOptions(**{**meta[_CONNECTION], **values.connection}, tls=_tls(meta[_TLS], values.tls))
 
 
 def _tls(flags: Mapping[str, Any], values: Mapping[str, Any]) -> bool | TLSOptions:

@@ -1,20 +1,63 @@
-"""The flags for https, as nsqadmin has them."""
+"""The flags of requests over HTTP: ``--header``, and TLS for https as nsqadmin has it."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
-from .kinds import FILE
+from ...errors import InvalidOption
+from .kinds import FILE, in_order
 
-__all__ = ["http_tls_flags"]
+__all__ = ["http_tls_flags", "parse_header"]
 
-_CommandT = TypeVar("_CommandT", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_OPTIONS = (
+# RFC 9110, section 5: a token, and printable ASCII without white space at its ends.
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+
+_FRAMING = frozenset(
+    (
+        "connection",
+        "content-length",
+        "http2-settings",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+"""Those that say where a body ends, or what becomes of the connection: HTTP itself writes them."""
+
+_EXAMPLE = "use 'Name: value', such as 'X-Source: nsq'"
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """The name and value of a header.
+
+    :raises InvalidOption: if it is none, or one that frames a request; the error does not show the value,
+        which may be a secret
+    """
+    name, _, value = (part.strip() for part in text.partition(":"))
+    if not _NAME.fullmatch(name):
+        raise InvalidOption(f"a header without a valid name was given: {_EXAMPLE}")
+    if not _VALUE.fullmatch(value):
+        raise InvalidOption(f"header {name} has no valid value: {_EXAMPLE}")
+    if name.lower() in _FRAMING:
+        raise InvalidOption(
+            f"header {name} cannot be given: it frames the request or rules its connection, so it is written "
+            "as each request needs it; leave it out"
+        )
+    return name, value
+
+
+_TLS_OPTIONS = (
     click.option(
         "--http-client-tls-root-ca-file",
         type=FILE,
@@ -36,7 +79,7 @@ _OPTIONS = (
 )
 
 
-def http_tls_flags(command: _CommandT) -> _CommandT:
+def http_tls_flags(command: _Command) -> _Command:
     """Add the flags; they come to the command as one ``http_tls``."""
 
     @functools.wraps(command)
@@ -58,6 +101,4 @@ def http_tls_flags(command: _CommandT) -> _CommandT:
         )
         return command(*args, http_tls=tls, **kwargs)
 
-    for option in reversed(_OPTIONS):
-        with_tls = option(with_tls)
-    return with_tls  # type: ignore[return-value]
+    return cast("_Command", in_order(*_TLS_OPTIONS)(with_tls))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
 
-from .go import boolean, duration
+from .kinds import boolean, duration
 
 if TYPE_CHECKING:
     from ...options.kinds import Option

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.kinds import Integer, Number
-from .options import OPTION, assignments
+from ..flags.kinds import Integer, Number, in_order
 
-__all__ = ["archive", "metrics", "pipeline", "replay"]
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+__all__ = ["archive", "metrics", "pipeline", "replay", "spark_option"]
 
 _FORMATS = click.Choice(["parquet", "json"])
 
@@ -29,18 +25,29 @@ def _time(_: click.Context, parameter: click.Parameter, text: str | None) -> dat
         raise click.BadParameter(f"{text!r} is not valid: {remedy}", param=parameter) from None
 
 
-def _options(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
-    """Make one decorator of several; help shows them in this order."""
+def _assignments(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Read ``KEY=VALUE`` of a repeatable option.
 
-    def add(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
+    :raises click.BadParameter: for anything else
+    """
+    pairs = [text.partition("=") for text in texts]
+    for (key, equals, _value), text in zip(pairs, texts, strict=True):
+        if not key or not equals:
+            raise click.BadParameter(f"{text!r} is not valid: use KEY=VALUE", param=parameter)
+    return {key: value for key, _equals, value in pairs}
 
-    return add
 
+spark_option = click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_assignments,
+    help='An option of format("nsq"), such as compression=snappy; repeatable.',
+)
+"""``--option``, as a dict ``options``."""
 
-_reading = _options(
+_reading = in_order(
     click.option("--topic", required=True, help="The topic to read."),
     click.option("--channel", required=True, help="The channel to read it through."),
     click.option("--nsqlookupd", multiple=True, metavar="URL", help="Finds the nsqds; repeatable."),
@@ -59,14 +66,14 @@ _reading = _options(
         help="Start a batch this often, until interrupted; without it, read what waits, and end.",
     ),
 )
-_running = _options(
-    OPTION,
+_running = in_order(
+    spark_option,
     click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]"),
     click.option(
         "--conf",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=assignments,
+        callback=_assignments,
         help="An option of Spark itself; repeatable.",
     ),
     click.option(

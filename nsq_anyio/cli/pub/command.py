@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.connection import ProducerFlags, connection_flags, producer_flags
-from ..flags.delimiter import delimiter_option
-from ..flags.kinds import Integer
+from ..flags.connection import ProducerFlags, connection_flags
+from ..flags.kinds import Integer, delimiter_option
 
 if TYPE_CHECKING:
     from .input import Input
@@ -55,8 +54,7 @@ Example:
 @delimiter_option(r"What stands between messages, any bytes; \0 and \xNN are understood.")
 @click.option("--rate", type=Integer(min=0), default=0, help="Messages a second at most; 0: no bound.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress on a terminal.")
-@connection_flags
-@producer_flags
+@connection_flags("producer")
 @quiet_command_flags
 def pub(
     files: Sequence[str],

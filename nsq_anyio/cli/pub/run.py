@@ -15,7 +15,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from ...errors import NSQError
 from ...producer import produce
 from ...producer.in_parts import InParts, MpubLimit, batches
-from ..exit_codes import PARTIAL
+from ..ending import PARTIAL
 from ..flags.connection import ProducerFlags
 from ..reach import check_nsqds_reachable
 from ..run import first_error

@@ -11,14 +11,16 @@ import click
 from ... import embedded
 from ...options.declaration import declared
 from ...options.kinds import Integer, Number, Seconds
-from ..command import backend_option
-from ..flags.go import GoCommand, ListenAddress, duration, listen_address, peer_address
+from ..command import GoCommand, backend_option
+from ..flags.kinds import boolean_option, duration
 from ..run import run_servers
 from .flags import (
     Listen,
-    boolean_option,
+    ListenAddress,
+    listen_address,
     listen_address_or_path,
     log_level,
+    peer_address,
     program_flags,
     tls_flags,
 )

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from ..flags.go import boolean, duration
+from ..flags.kinds import boolean, duration
 
 __all__ = ["nsq_config_option"]
 

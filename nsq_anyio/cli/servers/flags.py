@@ -1,21 +1,24 @@
-"""Kinds of flags that only nsqd and nsqlookupd have: Go's booleans, unix sockets, versions of TLS."""
+"""Kinds of flags that only nsqd and nsqlookupd have, such as addresses to listen on and versions of TLS."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import click
 
-from ..flags.go import ListenAddress, boolean, listen_address
-from ..flags.kinds import FILE
+from ...address import Address
+from ...errors import InvalidAddress
+from ..flags.kinds import FILE, boolean, boolean_option
 from .config_file import nsq_config_option
 
 __all__ = [
     "Listen",
-    "boolean_option",
+    "ListenAddress",
+    "listen_address",
     "listen_address_or_path",
     "log_level",
+    "peer_address",
     "program_flags",
     "tls_client_auth_policy",
     "tls_flags",
@@ -25,8 +28,18 @@ __all__ = [
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+
+class ListenAddress(NamedTuple):
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+
 Listen: TypeAlias = ListenAddress | str
 """A str is the path of a unix socket."""
+
+_MAX_PORT = 65535
 
 _VERSIONS = ("tls1.0", "tls1.1", "tls1.2", "tls1.3")
 _LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
@@ -77,28 +90,38 @@ def log_level(text: str) -> str:
     return text.lower()
 
 
+def listen_address(text: str) -> ListenAddress:
+    """Where to listen: ``host:port``, or ``:port`` for all interfaces, as Go has it.
+
+    :raises click.BadParameter: if it is no address
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
+        raise click.BadParameter(f"{text!r} is not an address: use host:port, such as 127.0.0.1:4150")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise click.BadParameter(f"{text!r} is ambiguous: put an IPv6 literal in brackets, as in [::1]:4150")
+    return ListenAddress(host or "0.0.0.0", int(port))  # noqa: S104 - asked for
+
+
+def peer_address(text: str) -> str:
+    """Where another server is: ``host:port``.
+
+    :raises click.BadParameter: if it is no address
+    """
+    try:
+        return str(Address.parse(text))
+    except InvalidAddress as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def listen_address_or_path(text: str) -> Listen:
     """Where to listen: ``host:port``, or a path, which has a slash in it.
 
     :raises click.BadParameter: if it is neither
     """
     return text if "/" in text else listen_address(text)
-
-
-def boolean_option(
-    flag: str, help: str, *, default: str = "false", kind: Callable[[str], Any] = boolean, **more: Any
-) -> Callable[[_Command], _Command]:
-    """A flag as Go has it: ``--flag`` alone is true, ``--flag=false`` is not."""
-    return click.option(
-        flag,
-        type=kind,
-        is_flag=False,
-        flag_value="true",
-        default=default,
-        show_default=True,
-        help=help,
-        **more,
-    )
 
 
 def program_flags(program: str) -> Callable[[_Command], _Command]:

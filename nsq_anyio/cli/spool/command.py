@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..pipeline.options import OPTION
+from ..pipeline.command import spark_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,7 +86,7 @@ def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: A
 @_chosen
 @_all
 @click.option("--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="To publish to; repeatable.")
-@OPTION
+@spark_option
 @_yes
 @_force
 @_json_option

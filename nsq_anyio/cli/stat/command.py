@@ -10,8 +10,7 @@ import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags
-from ..flags.go import duration
-from ..flags.kinds import Integer
+from ..flags.kinds import Integer, duration
 
 if TYPE_CHECKING:
     from .views import View

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.connection import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..flags.delimiter import delimiter_option
-from ..flags.kinds import Integer
-from ..servers.flags import boolean_option
+from ..flags.connection import ConsumerFlags, connection_flags
+from ..flags.kinds import Integer, boolean_option, delimiter_option
+from ..flags.source import Source, source_flags
 from ..visible import visible
 
 if TYPE_CHECKING:
@@ -62,8 +61,7 @@ Example:
 @click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON a message, with its metadata.")
 @delimiter_option(r"Printed after each message; \0 and \xNN are understood.")
 @click.option("--raw", is_flag=True, help="Print control characters to a terminal as they are.")
-@connection_flags
-@consumer_flags
+@connection_flags("consumer")
 @quiet_command_flags
 def tail(
     topics: Sequence[str],
@@ -89,7 +87,6 @@ def tail(
     --channel with the name of one that stays.
     """
     from ...names import check_channel, check_topic, is_ephemeral
-    from ..forwarding import never_giving_up
     from ..output import Output
     from ..run import run_draining
     from .format import as_json
@@ -103,7 +100,7 @@ def tail(
     output = Output()
     format = as_json if json_lines else _text(output, delimiter, print_topic=print_topic, raw=raw)
     # What was tried too often by others is printed all the same, as nothing is finished that is not.
-    work = Tail(source, never_giving_up(consumer), output, format, count=count)
+    work = Tail(source, consumer.never_giving_up(), output, format, count=count)
     run_draining(partial(work.run, topics, channel), backend)
 
 

@@ -14,7 +14,8 @@ from ...address import Address
 from ...errors import InvalidAddress, NSQError
 from ...http import Cluster, Nsqd, TopicStats
 from ...transport.tls_context import client_context, tls_options
-from ..flags.connection import ConsumerFlags, Source
+from ..flags.connection import ConsumerFlags
+from ..flags.source import Source
 
 __all__ = ["DrainCheck"]
 

@@ -8,7 +8,8 @@ import anyio
 
 from ...consumer import Consumer, Message, consume
 from ...consumer.message import finish_all
-from ..flags.connection import ConsumerFlags, Source
+from ..flags.connection import ConsumerFlags
+from ..flags.source import Source
 from ..output import Output
 from ..reach import check_reachable
 from .format import Format

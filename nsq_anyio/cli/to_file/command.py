@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..flags.connection import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..flags.go import duration
-from ..flags.kinds import Integer
-from ..servers.flags import boolean_option
+from ..flags.connection import ConsumerFlags, connection_flags
+from ..flags.kinds import Integer, boolean_option, duration
+from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
     import anyio
@@ -139,8 +138,7 @@ Example:
     help="For its answer, after that.",
 )
 @click.option("--log-prefix", hidden=True, help="Without effect: lines of the log name their logger.")
-@connection_flags
-@consumer_flags
+@connection_flags("consumer")
 @command_flags
 def to_file(
     *,
@@ -180,7 +178,6 @@ def to_file(
     from ...consumer import consume
     from ...names import check_channel
     from ...transport.tls_context import client_context, tls_options
-    from ..forwarding import never_giving_up
     from ..reach import check_reachable
     from ..run import run_draining
     from . import choices
@@ -223,7 +220,7 @@ def to_file(
         nsqd=source.nsqd,
         nsqlookupd=source.nsqlookupd,
         max_in_flight=consumer.max_in_flight,
-        options=never_giving_up(consumer).options,
+        options=consumer.never_giving_up().options,
         connection=consumer.connection,
     )
     archives = Archives(

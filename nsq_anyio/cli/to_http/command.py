@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..flags.connection import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..flags.go import duration
-from ..flags.http import http_tls_flags
-from ..flags.kinds import Integer, Number
+from ..flags.connection import ConsumerFlags, connection_flags
+from ..flags.http import http_tls_flags, parse_header
+from ..flags.kinds import Integer, Number, duration
+from ..flags.source import Source, source_flags
 from .modes import MODES
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ _CONTENT_TYPE = "application/octet-stream"
 )
 @http_tls_flags
 @source_flags
-@connection_flags
-@consumer_flags
+@connection_flags("consumer")
 @command_flags
 def to_http(
     source: Source,
@@ -133,7 +132,6 @@ def to_http(
     long as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts.
     """
     from ...names import check_channel, check_topic
-    from ..forwarding import never_giving_up
     from ..run import run_draining
     from .run import ToHttp
     from .status_policy import StatusPolicy
@@ -152,7 +150,7 @@ def to_http(
         connect_timeout=http_client_connect_timeout,
         request_timeout=http_client_request_timeout,
         status_every=status_every,
-        consumer=never_giving_up(consumer),
+        consumer=consumer.never_giving_up(),
     )
     run_draining(job.run, backend)
 
@@ -170,7 +168,6 @@ def _headers(given: Sequence[str], content_type: str, *, is_post: bool) -> httpx
     import httpx
 
     from ...options import default_user_agent
-    from ..flags.header import parse_header
 
     if content_type != _CONTENT_TYPE and not is_post:
         raise click.UsageError("--content-type is of use with --post only")

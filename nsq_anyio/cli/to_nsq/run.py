@@ -10,9 +10,10 @@ import anyio
 from ...consumer import consume
 from ...events import Event, PublishedMessages
 from ...producer import Producer, produce
-from ..flags.connection import ConsumerFlags, ProducerFlags, Source
-from ..forwarding import handle_until
+from ..flags.connection import ConsumerFlags, ProducerFlags
+from ..flags.source import Source
 from ..reach import check_reachable
+from ..run import handle_until
 from ..timings import Timings
 from .json_filter import JSONFilter
 from .republish import Republisher
