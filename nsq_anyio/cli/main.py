@@ -25,13 +25,15 @@ _COMMANDS = {
     "to-http": Place(".to_http.command:to_http", "Send the messages of a topic to HTTP servers."),
     "to-nsq": Place(".to_nsq.command:to_nsq", "Publish the messages of topics again, to other nsqds."),
     "topic": Place(
-        ".admin.topic:topic", "List, create, delete, empty, pause and unpause topics, on a whole cluster."
+        ".admin.command:topic", "List, create, delete, empty, pause and unpause topics, on a whole cluster."
     ),
     "channel": Place(
-        ".admin.channel:channel",
+        ".admin.command:channel",
         "List, create, delete, empty, pause and unpause channels, on a whole cluster.",
     ),
-    "node": Place(".admin.node:node", "List the nsqds of a cluster, and take a topic away from one of them."),
+    "node": Place(
+        ".admin.command:node", "List the nsqds of a cluster, and take a topic away from one of them."
+    ),
     "pipeline": Place(
         ".pipeline.command:pipeline", "Run a pipeline on Spark, here or on a cluster; needs Java 17 or later."
     ),

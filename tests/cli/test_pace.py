@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from nsq_anyio.cli.pub.pace import Pace
+from nsq_anyio.cli.pub.run import Pace
 
 pytestmark = pytest.mark.anyio
 

@@ -121,7 +121,7 @@ def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
     """Show two bars; yield the function that moves them."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    from ..progress import progress_display
+    from ..output import progress_display
 
     columns = (
         TextColumn("{task.description}"),

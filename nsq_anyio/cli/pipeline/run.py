@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from ...errors import InvalidOption, NSQError
-from ..progress import progress_display
+from ..output import progress_display
 from ..signals import EndedBySignal, HandlersRestored, end_now
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ..flags.connection import ProducerFlags, connection_flags
 from ..flags.kinds import Integer, delimiter_option
 
 if TYPE_CHECKING:
-    from .input import Input
+    from .reader import Input
 
 __all__ = ["pub"]
 
@@ -74,9 +74,8 @@ def pub(
     """
     from ...address import nsqd_addresses
     from ...names import check_topic
-    from ..progress import shown_progress
     from ..run import run_draining
-    from .run import Pub
+    from .run import Pub, shown_progress
 
     check_topic(topic)
     addresses = tuple(map(str, nsqd_addresses(nsqds)))
@@ -97,7 +96,7 @@ def pub(
 
 
 def _open(stack: ExitStack, path: str) -> Input:
-    from .input import opened
+    from .reader import opened
 
     try:
         return stack.enter_context(opened(path))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
@@ -11,22 +11,28 @@ from typing import Any, cast
 import anyio
 import click
 from anyio.streams.memory import MemoryObjectReceiveStream
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 
 from ...errors import NSQError
 from ...producer import produce
 from ...producer.in_parts import InParts, MpubLimit, batches
 from ..ending import PARTIAL
 from ..flags.connection import ProducerFlags
+from ..output import progress_display
 from ..reach import check_nsqds_reachable
 from ..run import first_error
-from .input import Input
-from .pace import Pace
-from .reader import MessageReader
+from .reader import Input, MessageReader
 
-__all__ = ["Pub", "Published"]
+__all__ = ["Pace", "Pub", "Published", "shown_progress"]
 
 _MAX_BATCH_BYTES = 1024 * 1024
 _CHUNKS_AHEAD = 16
+
+_BATCHES_PER_SECOND = 20
+_MAX_READ = 64 * 1024  # what a pipe of Linux holds
+_MIN_READ = 512
+_BYTES_A_MESSAGE = 100
+_READS_PER_SECOND = 10
 
 Published = Callable[[int, int], None]
 """Called with the number of messages that were published, and their bytes."""
@@ -142,3 +148,63 @@ def _with_more(messages: list[bytes], receive: MemoryObjectReceiveStream[list[by
         while True:
             found.append(receive.receive_nowait())
     return list(chain.from_iterable(found))
+
+
+class Pace:
+    """Spreads messages evenly; what was not used is not made up for later.
+
+    :param rate: messages a second; 0 for no bound
+    """
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._free_at = 0.0
+
+    @property
+    def max_batch(self) -> int | None:
+        """How many may go together, so that they do not come in bursts; None for no bound."""
+        return max(self._rate // _BATCHES_PER_SECOND, 1) if self._rate else None
+
+    @property
+    def read_size(self) -> int:
+        """How many bytes to read at a time: far ahead only where that makes no burst at the end."""
+        if not self._rate:
+            return _MAX_READ
+        return min(max(self._rate * _BYTES_A_MESSAGE // _READS_PER_SECOND, _MIN_READ), _MAX_READ)
+
+    async def wait(self, messages: int, stop: anyio.Event) -> None:
+        """Wait until ``messages`` more may go, or ``stop`` is set."""
+        if not self._rate:
+            return
+        with anyio.CancelScope(deadline=self._free_at):
+            await stop.wait()
+        self._free_at = max(self._free_at, anyio.current_time()) + messages / self._rate
+
+
+@contextmanager
+def shown_progress(total: int | None, *, shown: bool) -> Generator[Callable[[int, int], None]]:
+    """Show what ``nsq-anyio pub`` has published; yield the function that counts messages and their bytes.
+
+    :param total: bytes that will come, with delimiters; None if that is not known
+    """
+    columns = (
+        TextColumn("{task.fields[messages]:,} messages"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TextColumn("{task.fields[rate]:,.0f} messages/s"),
+        TimeElapsedColumn(),
+    )
+    with progress_display(*columns, shown=shown) as progress:
+        task = progress.add_task("", total=total, messages=0, rate=0.0)
+        messages = 0
+
+        def published(count: int, size: int) -> None:
+            nonlocal messages
+            messages += count
+            elapsed = progress.tasks[0].elapsed or 0.0
+            progress.update(
+                task, advance=size, messages=messages, rate=messages / elapsed if elapsed else 0.0
+            )
+
+        yield published

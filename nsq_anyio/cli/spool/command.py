@@ -6,25 +6,21 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..pipeline.command import spark_option
+from .show import fields, report, table, tell_damage
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ...producer.in_parts import InParts
     from ...spark.chunk_file import Chunk, Record
     from ...spark.options import WriteOptions
-    from ...spark.spool_errors import SpoolError
     from ...spark.spools import SpoolInfo
 
 __all__ = ["delete_spools", "list_spools", "put_back", "spool"]
-
-_SHOWN_OF_UUID = 8
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
 _directory = click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
@@ -66,13 +62,13 @@ def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: A
 
         found = spools(directory)
     if as_json:
-        click.echo(json.dumps([_fields(info) for info in found]))
+        click.echo(json.dumps([fields(info) for info in found]))
     elif found:
         from rich.console import Console
 
-        Console().print(_table(found))
+        Console().print(table(found))
         for info in found:
-            _tell_damage(info)
+            tell_damage(info)
     else:
         click.echo(f"no spools in {directory}")
 
@@ -121,9 +117,9 @@ def put_back(
         try:
             run_to_end(partial(_put_back, chosen, access, done), backend)
         finally:
-            _report("put back", [(info, rows) for info, rows, _ in done], as_json=as_json)
+            report("put back", [(info, rows) for info, rows, _ in done], as_json=as_json)
     for info, _, left in done:
-        _tell_damage(info)
+        tell_damage(info)
         for path in left:
             click.echo(f"{path} stays", err=True)
     if any(left for _, _, left in done):
@@ -164,7 +160,7 @@ def delete_spools(
         _confirm(chosen, "Delete these rows for good?", yes=yes)
         for info in chosen:
             delete(info)
-    _report("deleted", [(info, info.rows) for info in chosen], as_json=as_json)
+    report("deleted", [(info, info.rows) for info in chosen], as_json=as_json)
 
 
 def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: bool) -> list[SpoolInfo]:
@@ -207,7 +203,7 @@ def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
     if not yes and chosen:
         from rich.console import Console
 
-        Console(stderr=True).print(_table(chosen))
+        Console(stderr=True).print(table(chosen))
         click.confirm(question, abort=True, err=True)
 
 
@@ -245,59 +241,3 @@ async def _publish(parts: InParts, chunk: Chunk, topic: str | None, access: Writ
     bodies = cast("list[bytes]", chunk.batch.column("body").to_pylist())
     for batch in batches(bodies, access.batch_bytes - batch_size(0, 0), access.batch_rows):
         await parts.publish(named, batch)
-
-
-def _report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps([{**_fields(info), "rows": rows} for info, rows in spools]))
-    for info, rows in () if as_json else spools:
-        click.echo(f"{done} {rows:,} rows of {_source(info)}, spool {info.uuid}")
-
-
-def _tell_damage(info: SpoolInfo) -> None:
-    for error in info.damage:
-        click.echo(f"{error.path}: {_damage(error)}", err=True)
-
-
-def _damage(error: SpoolError) -> str:
-    """Without the remedy, which is that of a query."""
-    return getattr(error, "damage", error.reason)
-
-
-def _source(info: SpoolInfo) -> str:
-    return f"{info.topic}/{info.channel}" if info.topic else "an unknown topic"
-
-
-def _fields(info: SpoolInfo) -> dict[str, Any]:
-    return {
-        "uuid": info.uuid,
-        "state": info.state,
-        "topic": info.topic,
-        "channel": info.channel,
-        "created": info.created.isoformat() if info.created else None,
-        "epochs": info.epochs,
-        "rows": info.rows,
-        "bytes": info.bytes,
-        "last_written": info.last_written.isoformat() if info.last_written else None,
-        "user": info.user,
-        "damage": [{"path": error.path, "reason": _damage(error)} for error in info.damage],
-    }
-
-
-def _table(infos: Sequence[SpoolInfo]) -> Table:
-    from rich.table import Table
-
-    table = Table("spool", "topic/channel", "state", "last written (UTC)")
-    for name in ("rows", "bytes"):
-        table.add_column(name, justify="right")
-    for info in infos:
-        last_written = f"{info.last_written:%Y-%m-%d %H:%M:%S}" if info.last_written else "never"
-        table.add_row(
-            info.uuid[:_SHOWN_OF_UUID],
-            _source(info),
-            info.state,
-            last_written,
-            f"{info.rows:,}",
-            f"{info.bytes:,}",
-        )
-    return table

@@ -69,7 +69,7 @@ def stat(
     from ..output import Output, is_dumb
     from ..run import run_draining
     from .run import Stat
-    from .views import JSONLines, Lines
+    from .views import JSONLines, Lines, LiveTable
 
     if topic is not None:
         check_topic(topic)
@@ -83,8 +83,6 @@ def stat(
         if json_lines:
             view = JSONLines(output)
         elif output.is_terminal and not is_dumb():
-            from .live import LiveTable
-
             view = stack.enter_context(LiveTable.opened())
         else:
             view = Lines(output, with_names=channel is None)

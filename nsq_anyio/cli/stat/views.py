@@ -1,20 +1,25 @@
-"""How ``nsq-anyio stat`` shows its figures: lines as nsq_stat writes them, or lines of JSON."""
+"""How ``nsq-anyio stat`` shows its figures: lines as nsq_stat writes them, lines of JSON, or a table."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..output import Output
 from ..visible import visible
 from .rows import Row
 
-__all__ = ["Failure", "JSONLines", "Lines", "Report", "View"]
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+__all__ = ["Failure", "JSONLines", "Lines", "LiveTable", "Report", "View"]
 
 _LINES_PER_HEADER = 25  # as nsq_stat has it
 
@@ -133,3 +138,50 @@ class JSONLines:
 def _flat(row: Row) -> dict[str, object]:
     fields = dataclasses.asdict(row)
     return {**{name: fields[name] for name in fields if name != "counts"}, **fields["counts"]}
+
+
+class LiveTable:
+    """A table on a terminal that is drawn anew."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    @classmethod
+    @contextmanager
+    def opened(cls) -> Generator[LiveTable]:
+        """Draw for the length of the block; the last table stays."""
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(), auto_refresh=False) as live:
+            yield cls(live)
+
+    async def show(self, report: Report) -> None:
+        """See `View.show`."""
+        from rich.console import Group
+        from rich.text import Text
+
+        failures = [Text(visible(str(failure)), style="red") for failure in report.failures]
+        self._live.update(Group(_table(report.rows), *failures), refresh=True)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("topic", "channel", box=None, header_style="bold", pad_edge=False)
+    for name in (
+        *("in/s", "out/s", "depth", "on disk", "in flight", "deferred"),
+        *("requeued", "timed out", "messages", "clients"),
+    ):
+        table.add_column(name, justify="right")
+    for row in rows:
+        counts = row.counts
+        table.add_row(
+            Text(visible(row.topic)),
+            Text(visible(f"{row.channel or '-'}{' (paused)' if row.paused else ''}")),
+            *("-" if rate is None else f"{rate:,.0f}" for rate in (row.ingress, row.egress)),
+            *(f"{value:,}" for value in dataclasses.astuple(counts)),
+            style="yellow" if row.paused else "",
+        )
+    return table

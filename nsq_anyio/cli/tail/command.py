@@ -18,7 +18,7 @@ from ..visible import visible
 
 if TYPE_CHECKING:
     from ..output import Output
-    from .format import Format
+    from .run import Format
 
 __all__ = ["tail"]
 
@@ -89,8 +89,7 @@ def tail(
     from ...names import check_channel, check_topic, is_ephemeral
     from ..output import Output
     from ..run import run_draining
-    from .format import as_json
-    from .run import Tail
+    from .run import Tail, as_json
 
     topics = tuple(dict.fromkeys(map(check_topic, topics)))
     channel = channel or f"tail{random.randrange(1_000_000):06d}#ephemeral"
@@ -130,7 +129,7 @@ def _confirm_drain(
 
 def _text(output: Output, delimiter: bytes, *, print_topic: bool, raw: bool) -> Format:
     from ..output import has_colours
-    from .format import plain, safe
+    from .run import plain, safe
 
     if raw or not output.is_terminal:
         return plain(delimiter, with_topic=print_topic)

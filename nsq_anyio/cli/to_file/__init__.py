@@ -2,9 +2,9 @@
 
 ::
 
-    command      the flags
+    command      the flags                                     choices
     archives     topics come and go, all end together          topics
     archiver     one topic: write, sync, and only then FIN
-    archive      the files of a topic, one after the other     names  rotation
+    archive      the files of a topic, one after the other     names
     open_file    one file                                      encodings  directories
 """

@@ -181,11 +181,10 @@ def to_file(
     from ..reach import check_reachable
     from ..run import run_draining
     from . import choices
-    from .archive import Archive, ArchiveOptions
+    from .archive import Archive, ArchiveOptions, Rotation
     from .archiver import Syncing
     from .archives import Archives
     from .names import NameFormat
-    from .rotation import Rotation
     from .topics import Topics
 
     if log_prefix is not None:

@@ -12,7 +12,6 @@ from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.http import http_tls_flags, parse_header
 from ..flags.kinds import Integer, Number, duration
 from ..flags.source import Source, source_flags
-from .modes import MODES
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +19,10 @@ if TYPE_CHECKING:
     from ...options import TLSOptions
     from .endpoint import Endpoint
 
-__all__ = ["to_http"]
+__all__ = ["MODES", "to_http"]
+
+MODES = ("hostpool", "round-robin", "epsilon-greedy", "least-outstanding", "all")
+"""Which of several endpoints gets a message."""
 
 _CONTENT_TYPE = "application/octet-stream"
 

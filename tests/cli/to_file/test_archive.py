@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions
+from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
 from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
 from nsq_anyio.cli.to_file.names import NameFormat
-from nsq_anyio.cli.to_file.rotation import Rotation
 
 
 class Setup:
