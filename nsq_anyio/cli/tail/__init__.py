@@ -2,7 +2,6 @@
 
 ::
 
-    command       the flags
-    drain_check   whether a topic would lose what waits in it
-    run           consume, print, and finish what was printed
+    command   the flags
+    run       check that no topic loses what waits in it; consume, print, and finish what was printed
 """

@@ -109,7 +109,7 @@ def _confirm_drain(
     """Ask before a topic is drained of what waits in it; where nobody can be asked, refuse."""
     from ..reach import check_reachable
     from ..run import run_to_end
-    from .drain_check import DrainCheck
+    from .run import DrainCheck
 
     problems: list[str] = []
 
