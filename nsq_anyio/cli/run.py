@@ -88,6 +88,19 @@ def run_draining(main: Draining, backend: str) -> None:
         raise EndedBySignal(number)
 
 
+async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
+    """Handle messages until ``stop`` is set, and then finish those that are being handled."""
+
+    async def stop_consumer() -> None:
+        await stop.wait()
+        consumer.stop()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop_consumer)
+        await consumer.run(handler, concurrency=concurrency)
+        tasks.cancel_scope.cancel()
+
+
 def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
     """Run ``main``; the number of the signal that ended it, if one did."""
     if backend == "trio" and importlib.util.find_spec("trio") is None:
@@ -131,19 +144,6 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(each)
     else:
         yield error
-
-
-async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
-    """Handle messages until ``stop`` is set, and then finish those that are being handled."""
-
-    async def stop_consumer() -> None:
-        await stop.wait()
-        consumer.stop()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(stop_consumer)
-        await consumer.run(handler, concurrency=concurrency)
-        tasks.cancel_scope.cancel()
 
 
 async def _until_signal(main: Main) -> int | None:
