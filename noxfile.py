@@ -79,6 +79,7 @@ def lowest(session: nox.Session) -> None:
         names = [
             "common_flags",
             "config_file",
+            "connection_flags",
             "stat_rows",
             "to_http_connections",
             "to_http_answers",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -11,12 +13,44 @@ import click
 from ..errors import InvalidOption
 from ..version import VERSION
 from .config_file import config_option
-from .go_flags import GoCommand
 from .logs import LEVELS, set_up_logging
 
-__all__ = ["UtilityCommand", "backend_option", "command_flags", "quiet_command_flags"]
+__all__ = ["GoCommand", "UtilityCommand", "backend_option", "command_flags", "quiet_command_flags"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_SINGLE_DASH = re.compile(r"-[a-zA-Z]([a-zA-Z0-9-]+(=.*)?|=.*)", re.DOTALL)
+
+
+class GoCommand(click.Command):
+    """A command that takes ``-long-flag`` for ``--long-flag``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`."""
+        return super().parse_args(ctx, list(self._with_two_dashes(args)))
+
+    def _with_two_dashes(self, args: Iterable[str]) -> Iterator[str]:
+        """Write long flags as click has them; values, and short flags such as ``-n1``, stay as they are."""
+        options = {flag: each for each in self.params if isinstance(each, click.Option) for flag in each.opts}
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                yield word
+                break
+            name = word.partition("=")[0]
+            is_long = _SINGLE_DASH.fullmatch(word) and (f"-{name}" in options or word[:2] not in options)
+            flag = f"-{word}" if is_long else word
+            yield flag
+            option = options.get(flag)
+            # A flag with a value of its own, such as --print-topic, takes one behind "=" alone.
+            if option is not None and not option.is_flag and not _may_stand_alone(option):
+                yield from itertools.islice(words, 1)
+        yield from words
+
+
+def _may_stand_alone(option: click.Option) -> bool:
+    """Whether it means something without a value, as Go's booleans do."""
+    return isinstance(option.flag_value, str)
 
 
 class UtilityCommand(GoCommand):

@@ -9,12 +9,20 @@ from typing import NoReturn
 
 import click
 
-from .exit_codes import FAILED, OUTPUT_CLOSED, SIGNALLED
-from .signals import EndedBySignal
+from .signals import SIGNALLED, EndedBySignal
 from .streams import OutputClosed, OutputFailed, leave_output
 from .visible import visible
 
-__all__ = ["exit_after"]
+__all__ = ["FAILED", "OUTPUT_CLOSED", "PARTIAL", "exit_after"]
+
+FAILED = 1
+"""It could not do what was asked, and said why on stderr. Code 2, click's own, is a wrong command line."""
+
+PARTIAL = 3
+"""Some servers did what was asked and others failed, or only a part of the input was handled."""
+
+OUTPUT_CLOSED = 141
+"""Whoever read its output went away; what a program shows that SIGPIPE ends."""
 
 
 def exit_after(command: Callable[[], int | None]) -> NoReturn:

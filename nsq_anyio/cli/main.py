@@ -16,29 +16,38 @@ from .signals import EndedBySignal
 __all__ = ["cli"]
 
 _COMMANDS = {
-    "tail": Place(".tail:tail", "Print the messages of one or several topics as they come."),
-    "pub": Place(".pub:pub", "Publish each line of FILES, or of standard input, as a message."),
-    "stat": Place(".stat:stat", "Show depths, rates and counters of channels, summed up over all nsqds."),
-    "to-file": Place(".to_file:to_file", "Write the messages of topics to files, a line each."),
+    "tail": Place(".tail.command:tail", "Print the messages of one or several topics as they come."),
+    "pub": Place(".pub.command:pub", "Publish each line of FILES, or of standard input, as a message."),
+    "stat": Place(
+        ".stat.command:stat", "Show depths, rates and counters of channels, summed up over all nsqds."
+    ),
+    "to-file": Place(".to_file.command:to_file", "Write the messages of topics to files, a line each."),
     "to-http": Place(".to_http.command:to_http", "Send the messages of a topic to HTTP servers."),
     "to-nsq": Place(".to_nsq.command:to_nsq", "Publish the messages of topics again, to other nsqds."),
     "topic": Place(
-        ".admin.topic:topic", "List, create, delete, empty, pause and unpause topics, on a whole cluster."
+        ".admin.command:topic", "List, create, delete, empty, pause and unpause topics, on a whole cluster."
     ),
     "channel": Place(
-        ".admin.channel:channel",
+        ".admin.command:channel",
         "List, create, delete, empty, pause and unpause channels, on a whole cluster.",
     ),
-    "node": Place(".admin.node:node", "List the nsqds of a cluster, and take a topic away from one of them."),
-    "pipeline": Place(
-        ".pipeline:pipeline", "Run a pipeline on Spark, here or on a cluster; needs Java 17 or later."
+    "node": Place(
+        ".admin.command:node", "List the nsqds of a cluster, and take a topic away from one of them."
     ),
-    "spool": Place(".spool:spool", "List and clear the spools of Spark's streaming queries."),
-    "demo": Place(".demo:demo", "Publish messages, consume them, and show what came of them."),
-    "up": Place(".up:up", "Run several nsqds and one nsqlookupd on free ports, for development and tests."),
-    "nsqd": Place(".servers:nsqd", "Run an nsqd for development and tests, with the flags of the real one."),
+    "pipeline": Place(
+        ".pipeline.command:pipeline", "Run a pipeline on Spark, here or on a cluster; needs Java 17 or later."
+    ),
+    "spool": Place(".spool.command:spool", "List and clear the spools of Spark's streaming queries."),
+    "demo": Place(".demo.command:demo", "Publish messages, consume them, and show what came of them."),
+    "up": Place(
+        ".servers.up:up", "Run several nsqds and one nsqlookupd on free ports, for development and tests."
+    ),
+    "nsqd": Place(
+        ".servers.command:nsqd", "Run an nsqd for development and tests, with the flags of the real one."
+    ),
     "nsqlookupd": Place(
-        ".servers:nsqlookupd", "Run an nsqlookupd for development and tests, with the flags of the real one."
+        ".servers.command:nsqlookupd",
+        "Run an nsqlookupd for development and tests, with the flags of the real one.",
     ),
     "completion": Place(
         ".completion:completion", "Print the script that completes commands, flags and their values in SHELL."

@@ -1,17 +1,21 @@
-"""Standard output, as bytes."""
+"""Standard output as bytes, and how far a command is on stderr."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from .streams import OutputClosed, OutputFailed
 
-__all__ = ["Output", "has_colours", "is_dumb"]
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
+__all__ = ["Output", "has_colours", "is_dumb", "progress_display"]
 
 
 def is_dumb() -> bool:
@@ -73,3 +77,16 @@ class Output:
             raise OutputClosed from None
         except OSError as error:
             raise OutputFailed(f"cannot write the output: {error.strerror}") from error
+
+
+def progress_display(*columns: ProgressColumn, shown: bool, transient: bool = False) -> Progress:
+    """Make a display on stderr, to be used as a block; nothing at all is written unless ``shown``.
+
+    :param transient: whether it disappears at the end
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    # Quiet besides disabled, as older Rich ends a display with an empty line even if it is disabled.
+    console = Console(stderr=True, quiet=not shown)
+    return Progress(*columns, console=console, disable=not shown, transient=transient)

@@ -16,7 +16,8 @@ from ..http import Nsqlookupd
 from ..options import ConnectionOptions
 from ..transport.dial import dial
 from ..transport.tls_context import client_context, tls_options
-from .connection_flags import ConsumerFlags, Source
+from .flags.connection import ConsumerFlags
+from .flags.source import Source
 
 __all__ = ["check_nsqds_reachable", "check_reachable"]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import anyio
 import click
@@ -19,9 +19,14 @@ from ..unwrapping import leaves
 from .signals import EndedBySignal, HandlersRestored, end_now
 from .streams import OutputClosed, OutputFailed
 
+if TYPE_CHECKING:
+    from ..consumer import Consumer
+    from ..consumer.handler import Handler
+
 __all__ = [
     "Draining",
     "Start",
+    "handle_until",
     "run_draining",
     "run_servers",
     "run_to_end",
@@ -81,6 +86,19 @@ def run_draining(main: Draining, backend: str) -> None:
     number = _run(partial(_drain_at_signal, main), backend)
     if number is not None:
         raise EndedBySignal(number)
+
+
+async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
+    """Handle messages until ``stop`` is set, and then finish those that are being handled."""
+
+    async def stop_consumer() -> None:
+        await stop.wait()
+        consumer.stop()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop_consumer)
+        await consumer.run(handler, concurrency=concurrency)
+        tasks.cancel_scope.cancel()
 
 
 def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:

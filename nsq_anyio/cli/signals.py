@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import sys
 
-from .exit_codes import SIGNALLED
-
 TYPE_CHECKING = False  # `typing` takes longer to import than all the rest
 
 if TYPE_CHECKING:
@@ -22,7 +20,10 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-__all__ = ["EndedBySignal", "HandlersRestored", "end_at_signals", "end_now"]
+__all__ = ["SIGNALLED", "EndedBySignal", "HandlersRestored", "end_at_signals", "end_now"]
+
+SIGNALLED = 128
+"""The exit code, plus the signal's number: 130 for SIGINT, 143 for SIGTERM, as shells count it."""
 
 _SHOW_CURSOR = b"\x1b[?25h"
 

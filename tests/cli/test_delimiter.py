@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from nsq_anyio.cli.delimiter import parse_delimiter
+from nsq_anyio.cli.flags.kinds import parse_delimiter
 
 
 @pytest.mark.parametrize(

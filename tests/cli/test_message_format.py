@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.cli.message_format import as_json, plain, safe
+from nsq_anyio.cli.tail.run import as_json, plain, safe
 from nsq_anyio.consumer.message import Delivery, Message
 
 SUBSCRIPTION: Any = SimpleNamespace(topic="clicks", channel="c", nsqd="127.0.0.1:4150")

@@ -10,8 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from nsq_anyio.cli.go_flags import duration
-from nsq_anyio.cli.kinds import Integer, Number
+from nsq_anyio.cli.flags.kinds import Integer, Number, duration
 from nsq_anyio.cli.main import cli
 
 NO_NUMBERS = ["nan", "NaN", "-nan", "inf", "-inf", "infinity", "1e400", "-1e400"]

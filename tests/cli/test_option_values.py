@@ -11,15 +11,8 @@ from click.testing import CliRunner
 
 from nsq_anyio.cli.command import UtilityCommand
 from nsq_anyio.cli.config_file import config_option
-from nsq_anyio.cli.connection_flags import (
-    ConsumerFlags,
-    ProducerFlags,
-    connection_flags,
-    consumer_flags,
-    producer_flags,
-)
-from nsq_anyio.cli.forwarding import never_giving_up
-from nsq_anyio.cli.option_values import keys
+from nsq_anyio.cli.flags.connection import ConsumerFlags, ProducerFlags, connection_flags
+from nsq_anyio.cli.flags.options import keys
 from nsq_anyio.options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 from nsq_anyio.options.declaration import declarations
 from nsq_anyio.options.kinds import Choice, Flag, Integer, Option, Ratio, Seconds, Text, Value
@@ -36,9 +29,7 @@ def group() -> None:
 
 @group.command("pro-be", cls=UtilityCommand)
 @click.option("--mode", default="all")
-@connection_flags
-@consumer_flags
-@producer_flags
+@connection_flags("consumer", "producer")
 @config_option
 def probe(**values: Any) -> None:
     """Hand over what the flags say."""
@@ -170,10 +161,10 @@ def test_a_bad_variable_is_one_clear_line() -> None:
 
 def test_what_a_command_prefers_gives_way_to_the_user() -> None:
     consumer: ConsumerFlags = parsed()["consumer"]
-    assert never_giving_up(consumer).options.max_attempts == 0
+    assert consumer.never_giving_up().options.max_attempts == 0
     for key in ("max_attempts", "max-attempts"):
         consumer = parsed(f"--consumer-opt={key},5")["consumer"]
-        assert never_giving_up(consumer).options.max_attempts == 5
+        assert consumer.never_giving_up().options.max_attempts == 5
     producer: ProducerFlags = parsed("--producer-opt=coalesce,false")["producer"]
     preferred = producer.preferring(coalesce=True, resend_unknown=True).options
     assert (preferred.coalesce, preferred.resend_unknown) == (False, True)

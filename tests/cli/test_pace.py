@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from nsq_anyio.cli.pace import Pace
+from nsq_anyio.cli.pub.run import Pace
 
 pytestmark = pytest.mark.anyio
 

@@ -13,19 +13,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
 import httpx
 import pytest
 from click.testing import CliRunner
 
-from nsq_anyio.cli.go_flags import ListenAddress, boolean, duration, listen_address
 from nsq_anyio.cli.main import cli
-from nsq_anyio.cli.nsqd_flags import (
-    listen_address_or_path,
-    tls_client_auth_policy,
-    tls_min_version,
-    tls_required,
-)
 from tests.tls_files import TLSFiles, tls_files
 
 __all__ = ["tls_files"]
@@ -149,50 +141,6 @@ def test_without_the_extra_it_says_what_to_install(missing: str, command: str) -
     )
     assert done.returncode == 1
     assert done.stderr == f"nsq-anyio: {missing} is not installed: pip install 'nsq-anyio[cli]'\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("0", 0.0),
-        ("60s", 60.0),
-        ("1m30s", 90.0),
-        ("1.5h", 5400.0),
-        (".5s", 0.5),
-        ("1.s", 1.0),
-        ("100ms", 0.1),
-        ("250us", 0.00025),
-        ("250µs", 0.00025),
-        ("3ns", 3e-9),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert duration(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["", "1", "s", "1 s", "-1s", "1s ", "1.2.3s", "1d", ".s", "1s2", "inf"])
-def test_bad_durations(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not a duration"):
-        duration(text)
-
-
-def test_listen_addresses() -> None:
-    assert listen_address("127.0.0.1:0") == ListenAddress("127.0.0.1", 0)
-    assert listen_address(":4150") == ListenAddress("0.0.0.0", 4150)
-    assert listen_address("[::1]:4150") == ListenAddress("::1", 4150)
-    for bad in ("127.0.0.1", "127.0.0.1:", "h:65536", "h:-1", "h:x", "::1:4150", "/run/nsqd.sock"):
-        with pytest.raises(click.BadParameter):
-            listen_address(bad)
-
-
-def test_flags_of_nsqd_alone() -> None:
-    assert [boolean(text) for text in ("true", "1", "T", "false", "0", "FALSE")] == [True] * 3 + [False] * 3
-    assert [tls_required(text) for text in ("true", "TCP-HTTPS", "False")] == [True, "tcp-https", False]
-    assert [tls_min_version(text) for text in ("", "TLS1.3", "tls1.1")] == ["tls1.0", "tls1.3", "tls1.1"]
-    assert [tls_client_auth_policy(text) for text in ("", "require")] == [None, "require"]
-    assert listen_address_or_path("/run/nsqd.sock") == "/run/nsqd.sock"
-    assert listen_address_or_path("./nsqd.sock") == "./nsqd.sock"
-    assert listen_address_or_path("[::1]:5") == ListenAddress("::1", 5)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -96,7 +96,7 @@ def test_a_server_that_does_not_answer_is_named_and_the_others_shown(
     assert result.returncode == 0
     assert result.stdout.decode().splitlines()[2].split("|")[1].split() == ["3", "3", "0", "0", "0"]
     (warning,) = result.stderr.decode().splitlines()
-    assert f"WARNING nsq_anyio.cli.stat_views: http://{DEAD}: " in warning
+    assert f"WARNING nsq_anyio.cli.stat.views: http://{DEAD}: " in warning
     (line,) = _json(run("stat", *arguments, "--json", "--count=1").stdout)
     assert [failure["url"] for failure in line["failures"]] == [f"http://{DEAD}"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nsq_anyio.cli.stat_rows import Counts, Row, Rows
+from nsq_anyio.cli.stat.rows import Counts, Row, Rows
 from nsq_anyio.http.stats import ChannelStats, TopicStats
 from nsq_anyio.http.totals import Totals, topic_totals
 

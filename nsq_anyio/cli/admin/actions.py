@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from .ask import Call, cluster_method
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from ...errors import HTTPError
     from ...http import ChannelStats, Cluster, ClusterReply, Node, TopicStats
 
-__all__ = ["CHANNEL_ACTIONS", "TOMBSTONE", "TOPIC_ACTIONS", "Action", "Plan"]
+__all__ = ["CHANNEL_ACTIONS", "TOMBSTONE", "TOPIC_ACTIONS", "Action", "Call", "Plan", "cluster_method"]
+
+Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
+"""Asks a cluster, which is its first argument, or does something to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,16 @@ def _topic_messages(topic: TopicStats) -> int:
 def _channel_messages(channel: ChannelStats) -> int:
     """Those in flight and deferred too: they go with the others."""
     return channel.depth + channel.in_flight_count + channel.deferred_count
+
+
+def cluster_method(name: str) -> Call:
+    """The method of `nsq_anyio.http.Cluster` of that name, which is imported when it is used."""
+
+    def call(cluster: Cluster, *arguments: str) -> Awaitable[ClusterReply[tuple[str, ...]]]:
+        method: Call = getattr(cluster, name)
+        return method(*arguments)
+
+    return call
 
 
 TOPIC_ACTIONS = (

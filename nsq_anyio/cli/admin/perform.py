@@ -1,19 +1,56 @@
-"""Doing an action: what it would touch, whether that is meant, and what came of it."""
+"""Asking a cluster, and doing an action: what it would touch, whether that is meant, and what came of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from ..ending import PARTIAL
+from ..flags.cluster import ClusterFlags
 from ..visible import visible
 from .actions import Action, Plan
-from .ask import ask, end_with, failure_rows
-from .cluster_flags import ClusterFlags
 
-__all__ = ["Task"]
+if TYPE_CHECKING:
+    from ...errors import HTTPError
+    from ...http import Cluster
+
+__all__ = ["Task", "ask", "end_with", "failure_rows"]
+
+T = TypeVar("T")
+
+
+def ask(cluster: ClusterFlags, question: Callable[[Cluster], Awaitable[T]], backend: str) -> T:
+    """The answer to ``question``.
+
+    :raises click.UsageError: for a flag out of range
+    :raises click.ClickException: if no server answers
+    """
+    from ..run import run_to_end
+
+    answers: list[T] = []
+
+    async def main() -> None:
+        async with cluster.open() as servers:
+            answers.append(await question(servers))
+
+    run_to_end(main, backend)
+    return answers[0]
+
+
+def failure_rows(failures: Sequence[HTTPError]) -> list[dict[str, str]]:
+    """The same for JSON."""
+    return [{"url": failure.url, "reason": failure.reason} for failure in failures]
+
+
+def end_with(failures: Sequence[HTTPError], context: click.Context) -> None:
+    """Tell on stderr what failed, and end the command with the exit code that says so."""
+    for failure in failures:
+        click.echo(visible(f"Error: {failure}"), err=True)
+    context.exit(PARTIAL if failures else 0)
 
 
 @dataclass(frozen=True, slots=True)

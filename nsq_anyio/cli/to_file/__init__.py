@@ -2,15 +2,9 @@
 
 ::
 
-    command      the flags
-    archives     topics come and go, all end together          topics
+    command      the flags, and what they mean together
+    archives     topics come and go, all end together
     archiver     one topic: write, sync, and only then FIN
-    archive      the files of a topic, one after the other     names  rotation
+    archive      the files of a topic, one after the other     names
     open_file    one file                                      encodings  directories
 """
-
-from __future__ import annotations
-
-from .command import to_file
-
-__all__ = ["to_file"]

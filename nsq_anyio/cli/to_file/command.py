@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,15 +13,18 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..go_flags import duration
-from ..kinds import Integer
-from ..nsqd_flags import boolean_option
+from ..flags.connection import ConsumerFlags, connection_flags
+from ..flags.kinds import Integer, boolean_option, duration
+from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
     import anyio
 
     from ...pattern import Pattern
+    from .archive import ArchiveOptions
+    from .archives import Topics
+    from .encodings import Encoding
+    from .names import NameFormat
 
 __all__ = ["to_file"]
 
@@ -139,8 +143,7 @@ Example:
     help="For its answer, after that.",
 )
 @click.option("--log-prefix", hidden=True, help="Without effect: lines of the log name their logger.")
-@connection_flags
-@consumer_flags
+@connection_flags("consumer")
 @command_flags
 def to_file(
     *,
@@ -180,16 +183,12 @@ def to_file(
     from ...consumer import consume
     from ...names import check_channel
     from ...transport.tls_context import client_context, tls_options
-    from ..forwarding import never_giving_up
     from ..reach import check_reachable
     from ..run import run_draining
-    from . import choices
-    from .archive import Archive, ArchiveOptions
+    from .archive import Archive, ArchiveOptions, Rotation
     from .archiver import Syncing
-    from .archives import Archives
+    from .archives import Archives, Topics
     from .names import NameFormat
-    from .rotation import Rotation
-    from .topics import Topics
 
     if log_prefix is not None:
         click.echo("note: --log-prefix has no effect", err=True)
@@ -205,25 +204,25 @@ def to_file(
     )
     options = ArchiveOptions(
         output_dir=output_dir,
-        work_dir=output_dir if work_dir is None or choices.is_same(work_dir, output_dir) else work_dir,
-        encoding=choices.chosen_encoding(gzip=gzip, gzip_level=gzip_level, zstd=zstd, zstd_level=zstd_level),
+        work_dir=output_dir if work_dir is None or _is_same(work_dir, output_dir) else work_dir,
+        encoding=_chosen_encoding(gzip=gzip, gzip_level=gzip_level, zstd=zstd, zstd_level=zstd_level),
         rotation=Rotation(rotate_size, rotate_interval),
         skip_empty_files=skip_empty_files,
     )
     suffix = options.encoding.suffix if options.encoding else ""
     syncing = Syncing(sync_interval, consumer.max_in_flight)
     names = NameFormat(filename_format, datetime_format, host_identifier, suffix, options.numbered)
-    clock = partial(datetime.now, UTC) if utc else choices.local_time
+    clock = partial(datetime.now, UTC) if utc else _local_time
     names.of_topic("topic").at(clock())  # tells now what is wrong with it
-    choices.check_topics_have_files_of_their_own(chosen, names, options)
-    choices.check_directories(options)
+    _check_topics_have_files_of_their_own(chosen, names, options)
+    _check_directories(options)
     consuming = partial(
         consume,
         channel=channel,
         nsqd=source.nsqd,
         nsqlookupd=source.nsqlookupd,
         max_in_flight=consumer.max_in_flight,
-        options=never_giving_up(consumer).options,
+        options=consumer.never_giving_up().options,
         connection=consumer.connection,
     )
     archives = Archives(
@@ -238,3 +237,52 @@ def to_file(
         await archives.run(stop)
 
     run_draining(run, backend)
+
+
+def _is_same(work_dir: Path, output_dir: Path) -> bool:
+    """Whether both are one directory, however they are written."""
+    return work_dir.resolve() == output_dir.resolve()
+
+
+def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: ArchiveOptions) -> None:
+    """Topics may append to one file together, but not when the one that ends first moves it away."""
+    several = topics.are_listed or len(set(topics.named)) > 1
+    if several and options.moves and not options.exclusive and "<TOPIC>" not in names.filename_format:
+        raise click.UsageError(
+            f"--filename-format={names.filename_format!r} gives all topics one file, which --work-dir moves: "
+            "add <TOPIC>"
+        )
+
+
+def _local_time() -> datetime:
+    """Now, in the time zone of this machine."""
+    return datetime.now().astimezone()
+
+
+def _chosen_encoding(*, gzip: bool, gzip_level: int, zstd: bool, zstd_level: int) -> Encoding | None:
+    """How files are compressed; None for not at all."""
+    from .encodings import Gzip, Zstd
+
+    if gzip and zstd:
+        raise click.UsageError("use --gzip or --zstd, not both")
+    if gzip:
+        return Gzip(gzip_level)
+    return Zstd(zstd_level) if zstd else None
+
+
+def _check_directories(options: ArchiveOptions) -> None:
+    """Say at once what would stop the first message."""
+    from .directories import make_directories
+
+    for directory in dict.fromkeys((options.output_dir, options.work_dir)):
+        try:
+            make_directories(directory)
+        except OSError as error:
+            raise click.ClickException(f"cannot make directory {directory}: {error.strerror}") from error
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise click.ClickException(f"cannot write to directory {directory}: permission denied")
+    if options.output_dir.stat().st_dev != options.work_dir.stat().st_dev:
+        raise click.ClickException(
+            f"--work-dir={options.work_dir} and --output-dir={options.output_dir} are on different file "
+            "systems: finished files are moved without copying, so both must be on one"
+        )

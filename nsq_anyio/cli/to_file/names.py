@@ -10,15 +10,26 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from ...errors import InvalidOption
-from .datetime_format import check_datetime_format, format_datetime
 
-__all__ = ["REVISION", "NameFormat", "TopicNames", "with_revision"]
+__all__ = [
+    "REVISION",
+    "NameFormat",
+    "TopicNames",
+    "check_datetime_format",
+    "format_datetime",
+    "with_revision",
+]
 
 REVISION = "<REV>"
 
 _PLACEHOLDER = re.compile(r"<(TOPIC|HOST|PID|DATETIME)>")
 _HOST_PLACEHOLDER = re.compile(r"<(SHORT_HOST|HOSTNAME)>")
 _ESCAPED_DOT = "%2E"
+
+_DIRECTIVES = "aAbBdFGHIjmMpSTuUVwWyYzZ%"
+"""Of strftime(3), those that mean the same everywhere."""
+
+_DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +125,23 @@ def _harmless(topic: str) -> str:
     No topic has a ``%`` in it, so no other one has such a name.
     """
     return _ESCAPED_DOT * len(topic) if topic in {".", ".."} else topic
+
+
+def check_datetime_format(text: str) -> str:
+    """Return ``text``.
+
+    :raises InvalidOption: if a ``%`` in it starts nothing that is known
+    """
+    for found in _DIRECTIVE.finditer(text):
+        if not found[1] or found[1] not in _DIRECTIVES:
+            raise InvalidOption(
+                f"--datetime-format={text!r} is not valid: {found[0]!r} is unknown, use % followed by one of "
+                f"{' '.join(_DIRECTIVES)}"
+            )
+    return text
+
+
+def format_datetime(text: str, moment: datetime) -> str:
+    """Expand a checked format, with English names of months and days unless the program sets a locale."""
+    # Directive by directive: the rest may be bytes that are not UTF-8, which strftime(3) does not take.
+    return _DIRECTIVE.sub(lambda found: moment.strftime(found[0]), text)

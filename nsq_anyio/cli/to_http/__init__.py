@@ -1,0 +1,11 @@
+"""``nsq-anyio to-http``: messages to HTTP servers.
+
+::
+
+    command         the flags
+    run             consume                                                  endpoint
+    forward         which endpoints get a message, and what becomes of it    status_policy
+    sender          one request, and its answer
+    connections     from a pool, over TLS if need be                         exchange
+    http1  http2    either version of HTTP
+"""

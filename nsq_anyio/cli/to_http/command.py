@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..connection_flags import ConsumerFlags, Source, connection_flags, consumer_flags, source_flags
-from ..go_flags import duration
-from ..http_tls_flags import http_tls_flags
-from ..kinds import Integer, Number
-from .modes import MODES
+from ..flags.connection import ConsumerFlags, connection_flags
+from ..flags.http import http_tls_flags, parse_header
+from ..flags.kinds import Integer, Number, duration
+from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +19,10 @@ if TYPE_CHECKING:
     from ...options import TLSOptions
     from .endpoint import Endpoint
 
-__all__ = ["to_http"]
+__all__ = ["MODES", "to_http"]
+
+MODES = ("hostpool", "round-robin", "epsilon-greedy", "least-outstanding", "all")
+"""Which of several endpoints gets a message."""
 
 _CONTENT_TYPE = "application/octet-stream"
 
@@ -105,8 +107,7 @@ _CONTENT_TYPE = "application/octet-stream"
 )
 @http_tls_flags
 @source_flags
-@connection_flags
-@consumer_flags
+@connection_flags("consumer")
 @command_flags
 def to_http(
     source: Source,
@@ -133,7 +134,6 @@ def to_http(
     long as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts.
     """
     from ...names import check_channel, check_topic
-    from ..forwarding import never_giving_up
     from ..run import run_draining
     from .run import ToHttp
     from .status_policy import StatusPolicy
@@ -152,7 +152,7 @@ def to_http(
         connect_timeout=http_client_connect_timeout,
         request_timeout=http_client_request_timeout,
         status_every=status_every,
-        consumer=never_giving_up(consumer),
+        consumer=consumer.never_giving_up(),
     )
     run_draining(job.run, backend)
 
@@ -170,7 +170,6 @@ def _headers(given: Sequence[str], content_type: str, *, is_post: bool) -> httpx
     import httpx
 
     from ...options import default_user_agent
-    from ..header_flag import parse_header
 
     if content_type != _CONTENT_TYPE and not is_post:
         raise click.UsageError("--content-type is of use with --post only")

@@ -44,7 +44,7 @@ Handler: TypeAlias = "ToOne | ToAll"
 def handler(mode: str, endpoints: Sequence[Endpoint], send: Send, policy: StatusPolicy) -> Handler:
     """The handler of a mode.
 
-    :param mode: one of `MODES`
+    :param mode: a value of ``--mode``
     :param endpoints: 1 or more
     """
     if mode == "all":

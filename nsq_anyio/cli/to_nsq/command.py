@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..connection_flags import (
-    ConsumerFlags,
-    ProducerFlags,
-    Source,
-    connection_flags,
-    consumer_flags,
-    producer_flags,
-    source_flags,
-)
-from ..kinds import Integer
+from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
+from ..flags.kinds import Integer
+from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
     from .run import ToNsq
@@ -84,9 +77,7 @@ _MODES: dict[str, _Mode] = {
     help="How many messages make a line of the log with their times; 0 for none.",
 )
 @source_flags
-@connection_flags
-@consumer_flags
-@producer_flags
+@connection_flags("consumer", "producer")
 @command_flags
 def to_nsq(
     source: Source,
@@ -111,7 +102,6 @@ def to_nsq(
     """
     from ...address import nsqd_addresses
     from ...names import check_channel, check_topic
-    from ..forwarding import never_giving_up
     from ..run import run_draining
     from .json_filter import JSONFilter
     from .run import ToNsq
@@ -129,7 +119,7 @@ def to_nsq(
         destination_topic=None if destination_topic is None else check_topic(destination_topic),
         json_filter=JSONFilter(require_json_field, require_json_value, whitelist_json_field),
         status_every=status_every,
-        consumer=never_giving_up(consumer),
+        consumer=consumer.never_giving_up(),
         producer=replace(producer, options=options),
     )
     _refuse_loop(job)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import anyio
 
-from ...consumer import consume
+from ...consumer import Message, consume
+from ...errors import Discard, InvalidBody, PublishError, PublishRejected, Requeue
 from ...events import Event, PublishedMessages
 from ...producer import Producer, produce
-from ..connection_flags import ConsumerFlags, ProducerFlags, Source
-from ..forwarding import handle_until
+from ..flags.connection import ConsumerFlags, ProducerFlags
+from ..flags.source import Source
 from ..reach import check_reachable
+from ..run import handle_until
 from ..timings import Timings
-from .json_filter import JSONFilter
-from .republish import Republisher
+from .json_filter import JSONFilter, NotJSON
 
 __all__ = ["ToNsq"]
+
+_log = logging.getLogger("nsq_anyio.to_nsq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,44 @@ class ToNsq:
             options=self.consumer.options,
             connection=self.consumer.connection,
         )
-        republisher = Republisher(producer, self.json_filter, self.destination_topic)
+        republisher = _Republisher(producer, self.json_filter, self.destination_topic)
         async with consuming as consumer:
             # As many as may be in flight: those that wait at the same time travel as one MPUB.
             await handle_until(stop, consumer, republisher.handle, self.consumer.max_in_flight)
+
+
+class _Republisher:
+    """Publishes messages again; a message is finished once the destination has said OK.
+
+    :param topic: the destination's; None for the one that a message comes from
+    """
+
+    def __init__(self, producer: Producer, json_filter: JSONFilter, topic: str | None) -> None:
+        self._producer = producer
+        self._filter = json_filter
+        self._topic = topic
+
+    async def handle(self, message: Message) -> None:
+        """Publish a message, if it passes the filter.
+
+        :raises Requeue: if the destination did not take it
+        :raises Discard: if it is to be filtered, and is no JSON
+        """
+        try:
+            body = self._filter.apply(message.body)
+        except NotJSON as error:
+            raise Discard(f"it is no JSON object: {error}") from error
+        if body is None:
+            return
+        try:
+            await self._producer.publish(self._topic or message.topic, body)
+        except (InvalidBody, PublishError) as error:
+            _log.warning("message %s is requeued: %s", message.id, error)
+            raise Requeue(backoff=not _is_about_message(error)) from error
+
+
+def _is_about_message(error: Exception) -> bool:
+    """Whether others may well be taken: then there is no reason to slow down."""
+    return isinstance(error, InvalidBody) or (
+        isinstance(error, PublishRejected) and error.code == "E_BAD_MESSAGE"
+    )

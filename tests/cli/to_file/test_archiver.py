@@ -18,11 +18,10 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions
+from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
 from nsq_anyio.cli.to_file.archiver import Archiver, CannotWrite, Syncing
 from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
 from nsq_anyio.cli.to_file.names import NameFormat
-from nsq_anyio.cli.to_file.rotation import Rotation
 from nsq_anyio.embedded import EmbeddedNsqd
 from nsq_anyio.http.stats import ChannelStats
 

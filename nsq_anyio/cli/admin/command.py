@@ -1,0 +1,170 @@
+"""``nsq-anyio topic``, ``channel`` and ``node``: the commands that list, and those that do something."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..command import UtilityCommand, quiet_command_flags
+from ..flags.cluster import ClusterFlags, cluster_flags
+from ..visible import visible
+from .actions import CHANNEL_ACTIONS, TOMBSTONE, TOPIC_ACTIONS, Action, Call, cluster_method
+from .perform import Task, ask, end_with, failure_rows
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ...http import Node
+
+__all__ = ["channel", "node", "topic"]
+
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
+)
+
+
+def _list_command(group: str, arguments: Sequence[str], question: Call, text: str) -> click.Command:
+    """A command that prints names, one a line.
+
+    :param group: topic or channel
+    :param arguments: of what
+    :param question: asks for the names, given the cluster and the arguments
+    """
+
+    def run(cluster: ClusterFlags, as_json: bool, backend: str, **names: Any) -> None:
+        reply = ask(cluster, lambda servers: question(servers, *names.values()), backend)
+        if as_json:
+            found = {**names, f"{group}s": reply.value, "failures": failure_rows(reply.failures)}
+            click.echo(json.dumps(found))
+        else:
+            for name in reply.value:
+                click.echo(visible(name))
+        end_with(reply.failures, click.get_current_context())
+
+    command = cluster_flags(quiet_command_flags(_json_option(run)))
+    for name in reversed(arguments):
+        command = click.argument(name)(command)
+    of = "clicks " if arguments else ""
+    line = f"nsq-anyio {group} list {of}--lookupd-http-address=127.0.0.1:4161"
+    return click.command("list", cls=UtilityCommand, help=text, epilog=f"\b\nExample:\n  {line}")(command)
+
+
+@click.command(
+    "list",
+    cls=UtilityCommand,
+    epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161",
+)
+@cluster_flags
+@_json_option
+@quiet_command_flags
+def _node_list(cluster: ClusterFlags, as_json: bool, backend: str) -> None:
+    """List all nsqds, with their topics."""
+    reply = ask(cluster, lambda servers: servers.nodes(), backend)
+    if as_json:
+        rows = [{"name": node.name, **dataclasses.asdict(node)} for node in reply.value]
+        click.echo(json.dumps({"nodes": rows, "failures": failure_rows(reply.failures)}))
+    else:
+        from rich.console import Console
+
+        # Piped, a row stays a line.
+        Console(width=None if sys.stdout.isatty() else 10_000).print(_table(reply.value))
+    end_with(reply.failures, click.get_current_context())
+
+
+def _table(nodes: Sequence[Node]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("node", "host name", "version", "TCP port", "nsqlookupds", "topics", box=None)
+    for node in nodes:
+        topics = [f"{topic} (tombstoned)" if topic in node.tombstoned else topic for topic in node.topics]
+        cells = (
+            *(node.name, node.hostname, node.version, str(node.tcp_port), str(len(node.nsqlookupds))),
+            ", ".join(topics),
+        )
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    return table
+
+
+def _action_command(action: Action, group: str, arguments: Sequence[str], example: str) -> click.Command:
+    """The command of an action.
+
+    :param group: the group that it belongs to
+    :param arguments: what it is done to, such as topic and channel; the first is the topic
+    :param example: the arguments of one
+    """
+
+    def run(
+        cluster: ClusterFlags, dry_run: bool, yes: bool, as_json: bool, backend: str, **names: Any
+    ) -> None:
+        task = Task(cluster, action, names, backend)
+        if dry_run:
+            task.explain(as_json=as_json)
+        if not yes:
+            task.confirm()
+        task.perform(as_json=as_json)
+
+    command = click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")(run)
+    command = click.option("--yes", "-y", is_flag=True, help="Do not ask before messages are thrown away.")(
+        command
+    )
+    command = click.option(
+        "--dry-run", is_flag=True, help="Tell which servers it would touch, and change nothing."
+    )(command)
+    command = cluster_flags(quiet_command_flags(command))
+    for name in reversed(arguments):
+        command = click.argument(name)(command)
+    line = f"nsq-anyio {group} {action.verb} {example} --lookupd-http-address=127.0.0.1:4161"
+    return click.command(action.verb, cls=UtilityCommand, help=action.help, epilog=f"\b\nExample:\n  {line}")(
+        command
+    )
+
+
+@click.group(epilog="\b\nExample:\n  nsq-anyio topic pause clicks --lookupd-http-address=127.0.0.1:4161")
+def topic() -> None:
+    """List, create, delete, empty, pause and unpause topics, on a whole cluster."""
+
+
+topic.add_command(
+    _list_command(
+        "topic",
+        (),
+        cluster_method("topics"),
+        "List all topics, those without an nsqd too.",
+    )
+)
+for _action in TOPIC_ACTIONS:
+    topic.add_command(_action_command(_action, "topic", ("topic",), "clicks"))
+
+
+@click.group(
+    epilog="\b\nExample:\n  nsq-anyio channel empty clicks archive --lookupd-http-address=127.0.0.1:4161"
+)
+def channel() -> None:
+    """List, create, delete, empty, pause and unpause channels, on a whole cluster."""
+
+
+channel.add_command(
+    _list_command(
+        "channel",
+        ("topic",),
+        cluster_method("channels"),
+        "List the channels of a topic.",
+    )
+)
+for _action in CHANNEL_ACTIONS:
+    channel.add_command(_action_command(_action, "channel", ("topic", "channel"), "clicks archive"))
+
+
+@click.group(epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161")
+def node() -> None:
+    """List the nsqds of a cluster, and take a topic away from one of them."""
+
+
+node.add_command(_node_list)
+node.add_command(_action_command(TOMBSTONE, "node", ("topic", "node"), "clicks 10.0.0.5:4151"))

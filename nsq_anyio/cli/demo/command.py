@@ -1,0 +1,198 @@
+"""``nsq-anyio demo``: see it work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from ..command import UtilityCommand, quiet_command_flags
+from ..flags.kinds import Integer
+from ..visible import visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from .run import Outcome
+    from .spark import Archived
+
+__all__ = ["demo"]
+
+
+@click.command(
+    cls=UtilityCommand,
+    epilog="""\b
+Example:
+  nsq-anyio demo --messages 20000
+  nsq-anyio demo --backend trio --json
+  nsq-anyio demo --nsqlookupd http://127.0.0.1:4161""",
+)
+@click.option(
+    "--messages", type=Integer(min=1), default=100_000, show_default=True, help="How many to publish."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of display and table.")
+@click.option("--nsqd", "nsqds", multiple=True, metavar="HOST:PORT", help="Real nsqd to use; repeatable.")
+@click.option(
+    "--nsqlookupd", "nsqlookupds", multiple=True, metavar="URL", help="Real nsqlookupd to use; repeatable."
+)
+@click.option("--spark", is_flag=True, help="Archive the messages with Spark into Parquet files; needs Java.")
+@click.option("--topic", default="nsq-anyio-demo", show_default=True, help="Topic to publish to.")
+@quiet_command_flags
+def demo(
+    backend: str,
+    messages: int,
+    as_json: bool,
+    nsqds: Sequence[str],
+    nsqlookupds: Sequence[str],
+    spark: bool,
+    topic: str,
+) -> None:
+    """Publish messages, consume them, and show what came of them.
+
+    Without addresses it starts two nsqds and an nsqlookupd in this process and finds the nsqds through
+    nsqlookupd. On real servers it leaves its topic behind.
+    """
+    if spark:
+        _demo_spark(backend, messages, topic, nsqds, nsqlookupds, as_json)
+        return
+    from rich.console import Console
+
+    from ..run import run_to_end
+    from .run import Outcome
+
+    outcome = Outcome(messages)
+    run_to_end(partial(_demo, outcome, topic, nsqds, nsqlookupds, as_json), backend)
+    if as_json:
+        click.echo(json.dumps(_summary(outcome)))
+    else:
+        Console().print(_table(outcome))
+
+
+def _demo_spark(
+    backend: str,
+    messages: int,
+    topic: str,
+    nsqds: Sequence[str],
+    nsqlookupds: Sequence[str],
+    as_json: bool,
+) -> None:
+    from rich.console import Console
+
+    from ..pipeline.run import errors_explained, show_progress
+    from ..run import run_to_end
+    from .run import demo_cluster
+    from .spark import run_spark_demo
+
+    archived: list[Archived] = []
+
+    async def run() -> None:
+        async with demo_cluster(nsqds, nsqlookupds) as cluster:
+            with show_progress(shown=not as_json) as progress:
+                archived.append(await run_spark_demo(cluster, topic, messages, progress))
+
+    with errors_explained():
+        run_to_end(run, backend)
+    for outcome in archived:
+        if as_json:
+            click.echo(json.dumps(_spark_summary(outcome, messages)))
+        else:
+            Console().print(_spark_table(outcome))
+            click.echo(f"One row: {outcome.example}")
+
+
+async def _demo(
+    outcome: Outcome, topic: str, nsqds: Sequence[str], nsqlookupds: Sequence[str], as_json: bool
+) -> None:
+    from ...names import check_topic
+    from .run import demo_cluster, run_demo
+
+    check_topic(topic)
+    async with demo_cluster(nsqds, nsqlookupds) as cluster:
+        with _display(outcome, shown=not as_json) as changed:
+            await run_demo(cluster, topic, outcome, changed)
+
+
+@contextmanager
+def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
+    """Show two bars; yield the function that moves them."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    from ..output import progress_display
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with progress_display(*columns, shown=shown) as progress:
+        published = progress.add_task("published", total=outcome.messages)
+        finished = progress.add_task("finished", total=outcome.messages)
+
+        def changed() -> None:
+            progress.update(published, completed=outcome.published)
+            progress.update(finished, completed=len(outcome.seen))
+
+        yield changed
+
+
+def _summary(outcome: Outcome) -> dict[str, float]:
+    return {
+        "published": outcome.published,
+        "finished": outcome.finished.total(),
+        "unique": len(outcome.seen),
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _table(outcome: Outcome) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for name in ("nsqd", "published", "finished", "redelivered", "messages/s"):
+        table.add_column(name, justify="left" if name == "nsqd" else "right")
+    for nsqd, finished in sorted(outcome.finished.items()):
+        table.add_row(Text(visible(nsqd)), "", f"{finished:,}", "", f"{finished / outcome.seconds:,.0f}")
+    total = outcome.finished.total()
+    table.add_section()
+    table.add_row(
+        "all",
+        f"{outcome.published:,}",
+        f"{total:,}",
+        f"{outcome.redelivered:,}",
+        f"{total / outcome.seconds:,.0f}",
+    )
+    return table
+
+
+def _spark_summary(outcome: Archived, messages: int) -> dict[str, float]:
+    return {
+        "published": messages,
+        "archived": sum(held.rows for held in outcome.held),
+        "unique": sum(held.unique for held in outcome.held),
+        "files": outcome.files,
+        "bytes": outcome.bytes,
+        "seconds": round(outcome.summary.seconds, 3),
+    }
+
+
+def _spark_table(outcome: Archived) -> Table:
+    from rich.table import Table
+
+    rows = sum(held.rows for held in outcome.held)
+    table = Table(
+        title=f"{outcome.files} Parquet files of {outcome.bytes:,} bytes hold",
+        caption=f"archived at {outcome.summary.rows_per_second:,.0f} rows/s, Spark's start-up included",
+    )
+    for name in ("nsqd", "rows", "unique ids"):
+        table.add_column(name, justify="left" if name == "nsqd" else "right")
+    for held in outcome.held:
+        table.add_row(held.nsqd, f"{held.rows:,}", f"{held.unique:,}")
+    table.add_section()
+    table.add_row("all", f"{rows:,}", f"{sum(held.unique for held in outcome.held):,}")
+    return table

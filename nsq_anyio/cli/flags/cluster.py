@@ -1,0 +1,120 @@
+"""The flags that name a cluster, as nsqadmin has them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from .http import http_tls_flags, parse_header
+from .kinds import duration, in_order
+
+if TYPE_CHECKING:
+    from ...http import Cluster
+    from ...options import TLSOptions
+
+__all__ = ["ClusterFlags", "cluster_flags"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFlags:
+    """A cluster as it was named on the command line.
+
+    :ivar nsqlookupds: URLs, or ``host:port``
+    :ivar nsqds: likewise
+    """
+
+    nsqlookupds: Sequence[str]
+    nsqds: Sequence[str]
+    headers: Mapping[str, str]
+    tls: TLSOptions
+    timeout: float
+
+    def open(self) -> Cluster:
+        """The cluster, to be used in its ``async with`` block.
+
+        :raises InvalidOption: for a flag out of range
+        """
+        from ...http import Cluster
+        from ...options import TLSOptions
+        from ...transport.tls_context import client_context
+
+        is_default = self.tls == TLSOptions()
+        return Cluster(
+            self.nsqlookupds,
+            self.nsqds,
+            headers=self.headers,
+            ssl_context=None if is_default else client_context(self.tls),
+            timeout=self.timeout,
+        )
+
+    def shown_nsqlookupds(self) -> tuple[str, ...]:
+        """Their URLs as they may be shown: without passwords and queries."""
+        from ...http import Nsqlookupd
+
+        return tuple(Nsqlookupd(url).url for url in self.nsqlookupds)
+
+    def shown_nsqds(self) -> tuple[str, ...]:
+        """As `shown_nsqlookupds`."""
+        from ...http import Nsqd
+
+        return tuple(Nsqd(url).url for url in self.nsqds)
+
+
+def cluster_flags(command: _Command) -> _Command:
+    """Add the flags that name a cluster; they come to the command as one ``cluster``."""
+
+    @functools.wraps(command)
+    def with_cluster(
+        *args: Any,
+        lookupd_http_address: Sequence[str],
+        nsqd_http_address: Sequence[str],
+        header: Sequence[str],
+        http_tls: TLSOptions,
+        http_client_request_timeout: float,
+        **kwargs: Any,
+    ) -> Any:
+        if not lookupd_http_address and not nsqd_http_address:
+            raise click.UsageError("no server given: use --lookupd-http-address, or --nsqd-http-address")
+        cluster = ClusterFlags(
+            lookupd_http_address,
+            nsqd_http_address,
+            dict(map(parse_header, header)),
+            http_tls,
+            http_client_request_timeout,
+        )
+        return command(*args, cluster=cluster, **kwargs)
+
+    return cast("_Command", in_order(*_OPTIONS, http_tls_flags)(with_cluster))
+
+
+_OPTIONS = (
+    click.option(
+        "--lookupd-http-address",
+        multiple=True,
+        metavar="HOST:PORT|URL",
+        help="An nsqlookupd; name all of them, repeating the flag.",
+    ),
+    click.option(
+        "--nsqd-http-address",
+        multiple=True,
+        metavar="HOST:PORT|URL",
+        help="An nsqd to ask besides those that the nsqlookupds know; repeatable.",
+    ),
+    click.option(
+        "--header", multiple=True, metavar="NAME:VALUE", help="Sent to the servers named here; repeatable."
+    ),
+    click.option(
+        "--http-client-request-timeout",
+        type=duration,
+        default="10s",
+        show_default=True,
+        metavar="DURATION",
+        help="For one server, in one step.",
+    ),
+)

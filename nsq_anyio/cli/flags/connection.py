@@ -1,0 +1,296 @@
+"""The flags that say how to connect, and how to consume and publish."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+
+import click
+
+from .kinds import FILE, Integer, in_order
+from .options import OptionValues, option_values, pairs_in_effect, tls_version
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
+
+__all__ = ["ConsumerFlags", "ProducerFlags", "connection_flags"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Flag: TypeAlias = Callable[[Any], Any]
+
+_DEFAULT_MAX_IN_FLIGHT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFlags:
+    """How to consume.
+
+    :ivar given: the names of those of ``options`` that the user has set
+    """
+
+    options: ConsumerOptions
+    connection: ConnectionOptions
+    max_in_flight: int
+    given: frozenset[str] = frozenset()
+
+    def preferring(self, **options: Any) -> ConsumerFlags:
+        """The same, with these values for options that the user has not set."""
+        return replace(self, options=replace(self.options, **_without(self.given, options)))
+
+    def never_giving_up(self) -> ConsumerFlags:
+        """The same, but unless ``--consumer-opt max_attempts`` was given a message is tried until it arrives.
+
+        With the 5 attempts of nsq_to_http and nsq_to_nsq messages are lost when a destination is away for
+        longer; and a bound finishes messages that are not in an archive.
+        """
+        return self.preferring(max_attempts=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerFlags:
+    """How to publish.
+
+    :ivar given: the names of those of ``options`` that the user has set
+    """
+
+    options: ProducerOptions
+    connection: ConnectionOptions
+    given: frozenset[str] = frozenset()
+
+    def preferring(self, **options: Any) -> ProducerFlags:
+        """The same, with these values for options that the user has not set."""
+        return replace(self, options=replace(self.options, **_without(self.given, options)))
+
+
+def _without(names: frozenset[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Command], _Command]:
+    """Add the flags of connections, and those of consumers, producers or both.
+
+    :param sides: what connects: the command gets `ConsumerFlags` as ``consumer``, and `ProducerFlags` as
+        ``producer``
+    """
+
+    def add(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def with_connection(
+            *args: Any,
+            tls: bool,
+            tls_ca_file: str | None,
+            tls_certificate_file: str | None,
+            tls_private_key_file: str | None,
+            tls_no_verify: bool,
+            tls_server_hostname: str | None,
+            tls_min_version: str,
+            snappy: bool,
+            deflate: bool,
+            deflate_level: int,
+            auth_secret: str | None,
+            auth_secret_file: Path | None,
+            **kwargs: Any,
+        ) -> Any:
+            if auth_secret is not None and auth_secret_file is not None:
+                raise click.UsageError("use --auth-secret or --auth-secret-file, not both")
+            from ...options import default_user_agent
+
+            flags = _ConnectionFlags(
+                {
+                    "user_agent": f"{default_user_agent()} ({click.get_current_context().info_name})",
+                    "snappy": snappy,
+                    "deflate": deflate,
+                    "deflate_level": deflate_level,
+                    "auth_secret": auth_secret if auth_secret_file is None else _reader(auth_secret_file),
+                },
+                {
+                    "tls": tls,
+                    "ca_file": tls_ca_file,
+                    "certificate_file": tls_certificate_file,
+                    "private_key_file": tls_private_key_file,
+                    "server_hostname": tls_server_hostname,
+                    "minimum_version": tls_min_version,
+                    "verify": not tls_no_verify,
+                },
+            )
+            for side in sides:
+                kwargs = _SIDES[side].read(flags, **kwargs)
+            return command(*args, **kwargs)
+
+        of_sides = [flag for side in sides for flag in _SIDES[side].flags]
+        return cast("_Command", in_order(*_CONNECTION_OPTIONS, *of_sides)(with_connection))
+
+    return add
+
+
+class _ConnectionFlags(NamedTuple):
+    """What the flags of connections say, by the names of the options.
+
+    :ivar connection: of `ConnectionOptions`
+    :ivar tls: of `TLSOptions`, with ``tls`` for whether there is any
+    """
+
+    connection: Mapping[str, Any]
+    tls: Mapping[str, Any]
+
+    def options(self, values: OptionValues) -> ConnectionOptions:
+        """The options of these flags, with what ``key,value`` pairs say otherwise."""
+        from ...options import ConnectionOptions
+
+        tls = _tls(self.tls, values.tls)
+        return ConnectionOptions(**{**self.connection, **values.connection}, tls=tls)
+
+
+def _consumer(
+    flags: _ConnectionFlags,
+    *,
+    max_in_flight: int | None,
+    consumer_opt: Sequence[str],
+    **others: Any,
+) -> dict[str, Any]:
+    from ...options import ConsumerOptions
+
+    pairs = pairs_in_effect("consumer_opt", consumer_opt, "consumer")
+    values = option_values("--consumer-opt", pairs, "consumer")
+    own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
+    in_flight = values.own.get("max_in_flight", _DEFAULT_MAX_IN_FLIGHT)
+    connection = flags.options(values)
+    # What a user trusts for nsqd is trusted for an https nsqlookupd.
+    own["lookupd_tls"] = _without_server_hostname(connection.tls)
+    consumer = ConsumerFlags(
+        ConsumerOptions(**own), connection, max_in_flight or in_flight, frozenset(values.own)
+    )
+    return {**others, "consumer": consumer}
+
+
+def _producer(flags: _ConnectionFlags, *, producer_opt: Sequence[str], **others: Any) -> dict[str, Any]:
+    from ...options import ProducerOptions
+
+    pairs = pairs_in_effect("producer_opt", producer_opt, "producer")
+    values = option_values("--producer-opt", pairs, "producer")
+    options = ProducerOptions(**values.own)
+    if "mode" in values.own and "mode" in others and _is_default("mode"):
+        others["mode"] = options.mode.replace("_", "-")  # the same as --mode, which wins
+    producer = ProducerFlags(options, flags.options(values), frozenset(values.own))
+    return {**others, "producer": producer}
+
+
+_CONNECTION_OPTIONS = (
+    click.option("--tls", is_flag=True, help="Encrypt; the flags below that begin with --tls imply it."),
+    click.option(
+        "--tls-ca-file",
+        type=FILE,
+        metavar="FILE",
+        help="Authorities to trust, PEM.  [default: the system's]",
+    ),
+    click.option(
+        "--tls-certificate-file",
+        type=FILE,
+        metavar="FILE",
+        help="This client's certificate with its chain, PEM.",
+    ),
+    click.option(
+        "--tls-private-key-file",
+        type=FILE,
+        metavar="FILE",
+        help="Its key, PEM, if not in the same file.",
+    ),
+    click.option("--tls-no-verify", is_flag=True, help="Trust whoever answers: only for tests."),
+    click.option("--tls-server-hostname", metavar="NAME", help="The name that nsqd's certificate carries."),
+    click.option(
+        "--tls-min-version",
+        type=tls_version,
+        metavar="VERSION",
+        help="The oldest version to speak: TLSv1.2 or TLSv1.3.  [default: TLSv1.2]",
+    ),
+    click.option("--snappy", is_flag=True, help="Ask nsqd for compression with snappy."),
+    click.option("--deflate", is_flag=True, help="Ask nsqd for compression with deflate."),
+    click.option("--deflate-level", type=Integer(1, 9), default=6, show_default=True, help="Of --deflate."),
+    click.option(
+        "--auth-secret",
+        metavar="SECRET",
+        envvar="NSQ_ANYIO_AUTH_SECRET",
+        help="For nsqds with an auth server; others can see it here: use the file or the variable.  "
+        "[env var: NSQ_ANYIO_AUTH_SECRET]",
+    ),
+    click.option(
+        "--auth-secret-file",
+        type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+        metavar="FILE",
+        help="A file with the secret, read again for each connection.",
+    ),
+)
+
+
+class _Side(NamedTuple):
+    """What connections are for.
+
+    :ivar read: takes the values of its flags out of those of all flags, and adds what they come to
+    """
+
+    flags: Sequence[_Flag]
+    read: Callable[..., dict[str, Any]]
+
+
+_SIDES = {
+    "consumer": _Side(
+        (
+            click.option(
+                "--max-in-flight",
+                type=Integer(min=1),
+                help=f"Unanswered messages at once, over all nsqds.  [default: {_DEFAULT_MAX_IN_FLIGHT}]",
+            ),
+            click.option(
+                "--consumer-opt",
+                multiple=True,
+                metavar="KEY,VALUE",
+                help="An option of the consumer, by go-nsq's names, such as max_attempts,0; repeatable.",
+            ),
+        ),
+        _consumer,
+    ),
+    "producer": _Side(
+        (
+            click.option(
+                "--producer-opt",
+                multiple=True,
+                metavar="KEY,VALUE",
+                help="An option of the producer, by go-nsq's names, such as dial_timeout,2s; repeatable.",
+            ),
+        ),
+        _producer,
+    ),
+}
+
+
+def _is_default(parameter: str) -> bool:
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is click.core.ParameterSource.DEFAULT
+
+
+def _reader(path: Path) -> Callable[[], bytes]:
+    return lambda: path.read_bytes().strip()
+
+
+def _without_server_hostname(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
+    from ...options import TLSOptions
+
+    return replace(tls, server_hostname=None) if isinstance(tls, TLSOptions) else tls
+
+
+def _tls(flags: Mapping[str, Any], values: Mapping[str, Any]) -> bool | TLSOptions:
+    from ...options import TLSOptions
+
+    given = {
+        name: value for name, value in {**flags, **values}.items() if name != "tls" and value is not None
+    }
+    options = TLSOptions(**given)
+    # Whoever names an authority, a certificate or a version means to use it, be it the default.
+    implied = flags["minimum_version"] is not None or options != TLSOptions()
+    wanted = values.get("tls", flags["tls"] or implied)
+    return options if wanted else False

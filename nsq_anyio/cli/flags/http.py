@@ -1,0 +1,104 @@
+"""The flags of requests over HTTP: ``--header``, and TLS for https as nsqadmin has it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import click
+
+from ...errors import InvalidOption
+from .kinds import FILE, in_order
+
+__all__ = ["http_tls_flags", "parse_header"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+# RFC 9110, section 5: a token, and printable ASCII without white space at its ends.
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+
+_FRAMING = frozenset(
+    (
+        "connection",
+        "content-length",
+        "http2-settings",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+"""Those that say where a body ends, or what becomes of the connection: HTTP itself writes them."""
+
+_EXAMPLE = "use 'Name: value', such as 'X-Source: nsq'"
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """The name and value of a header.
+
+    :raises InvalidOption: if it is none, or one that frames a request; the error does not show the value,
+        which may be a secret
+    """
+    name, _, value = (part.strip() for part in text.partition(":"))
+    if not _NAME.fullmatch(name):
+        raise InvalidOption(f"a header without a valid name was given: {_EXAMPLE}")
+    if not _VALUE.fullmatch(value):
+        raise InvalidOption(f"header {name} has no valid value: {_EXAMPLE}")
+    if name.lower() in _FRAMING:
+        raise InvalidOption(
+            f"header {name} cannot be given: it frames the request or rules its connection, so it is written "
+            "as each request needs it; leave it out"
+        )
+    return name, value
+
+
+_TLS_OPTIONS = (
+    click.option(
+        "--http-client-tls-root-ca-file",
+        type=FILE,
+        metavar="FILE",
+        help="The authorities to trust, for https.",
+    ),
+    click.option(
+        "--http-client-tls-cert",
+        type=FILE,
+        metavar="FILE",
+        help="This client's certificate, for https.",
+    ),
+    click.option("--http-client-tls-key", type=FILE, metavar="FILE", help="Its key."),
+    click.option(
+        "--http-client-tls-insecure-skip-verify",
+        is_flag=True,
+        help="Trust whoever answers to https.",
+    ),
+)
+
+
+def http_tls_flags(command: _Command) -> _Command:
+    """Add the flags; they come to the command as one ``http_tls``."""
+
+    @functools.wraps(command)
+    def with_tls(
+        *args: Any,
+        http_client_tls_root_ca_file: str | None,
+        http_client_tls_cert: str | None,
+        http_client_tls_key: str | None,
+        http_client_tls_insecure_skip_verify: bool,
+        **kwargs: Any,
+    ) -> Any:
+        from ...options import TLSOptions
+
+        tls = TLSOptions(
+            ca_file=http_client_tls_root_ca_file,
+            certificate_file=http_client_tls_cert,
+            private_key_file=http_client_tls_key,
+            verify=not http_client_tls_insecure_skip_verify,
+        )
+        return command(*args, http_tls=tls, **kwargs)
+
+    return cast("_Command", in_order(*_TLS_OPTIONS)(with_tls))

@@ -1,0 +1,168 @@
+"""Kinds of flags that several commands take: what their texts can be, and what they come to."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import click
+
+__all__ = [
+    "FILE",
+    "Integer",
+    "Number",
+    "boolean",
+    "boolean_option",
+    "delimiter_option",
+    "duration",
+    "in_order",
+    "parse_delimiter",
+]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MAX_DURATION = 2**63 / 1e9
+"""Seconds, 292 years: Go counts nanoseconds in 64 bits."""
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0nrt\\]))")
+_NAMED = {"0": b"\0", "n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
+
+FILE = click.Path(dir_okay=False)
+"""A path that shells complete; whether it can be used is said where it is used."""
+
+
+class Integer(click.IntRange):
+    """A whole number in a range."""
+
+    name = "integer"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """See `click.ParamType.convert`; the error says what a number can be."""
+        try:
+            number = int(str(value))
+        except ValueError:
+            self.fail(f"{str(value)!r} is not a whole number: use {self._described()}", param, ctx)
+        return super().convert(number, param, ctx)
+
+    def _described(self) -> str:
+        if self.max is None:
+            return f"one from {self.min} on"
+        return f"one from {self.min} to {self.max}"
+
+
+class Number(click.FloatRange):
+    """A number in a range; neither nan nor inf, with which nothing can be reckoned."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See `click.ParamType.convert`."""
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            self.fail(f"{str(value)!r} is not a number: use one such as 0.5", param, ctx)
+        return super().convert(number, param, ctx)
+
+
+def boolean(text: str) -> bool:
+    """The value of a Go boolean.
+
+    :raises click.BadParameter: if it is none
+    """
+    if text not in _TRUE | _FALSE:
+        raise click.BadParameter(f"{text!r} is not a boolean: use true or false")
+    return text in _TRUE
+
+
+def duration(text: str) -> float:
+    """The seconds of a Go duration, such as ``60s``, ``1m30s``, ``1.5h``, ``100ms`` or ``0``.
+
+    :raises click.BadParameter: if it is not one
+    """
+    if text == "0":
+        return 0.0
+    parts = list(_DURATION_PART.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
+        raise click.BadParameter(
+            f"{text!r} is not a duration: use numbers with units, such as 60s, 1m30s or 100ms"
+        )
+    seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    if seconds >= _MAX_DURATION:
+        raise click.BadParameter(f"{text[:40]!r} is too long: use a duration below 2562047h, 292 years")
+    return seconds
+
+
+def boolean_option(
+    flag: str, help: str, *, default: str = "false", kind: Callable[[str], Any] = boolean, **more: Any
+) -> Callable[[_Command], _Command]:
+    """A flag as Go has it: ``--flag`` alone is true, ``--flag=false`` is not."""
+    return click.option(
+        flag,
+        type=kind,
+        is_flag=False,
+        flag_value="true",
+        default=default,
+        show_default=True,
+        help=help,
+        **more,
+    )
+
+
+def parse_delimiter(text: str) -> bytes:
+    r"""The bytes of a delimiter: as it is, or with ``\n``, ``\r``, ``\t``, ``\0``, ``\\`` and ``\xNN``.
+
+    A backslash alone is one, as to_nsq has it.
+
+    :raises click.BadParameter: if it is empty, or has another backslash in it
+    """
+    if text == "\\":
+        return b"\\"
+    parts: list[bytes] = []
+    end = 0
+    for match in _ESCAPE.finditer(text):
+        parts += [_plain(text, text[end : match.start()]), _escaped(match)]
+        end = match.end()
+    delimiter = b"".join([*parts, _plain(text, text[end:])])
+    if not delimiter:
+        raise click.BadParameter("it is empty: use '\\n', '\\0' or any other bytes")
+    return delimiter
+
+
+def delimiter_option(help: str) -> Callable[[_Command], _Command]:
+    """The flag ``--delimiter``, a line feed by default."""
+
+    def add(command: _Command) -> _Command:
+        option = click.option(
+            "--delimiter", type=parse_delimiter, default="\\n", show_default=True, metavar="TEXT", help=help
+        )
+        return cast("_Command", option(cast("Any", command)))
+
+    return add
+
+
+def _escaped(match: re.Match[str]) -> bytes:
+    return bytes.fromhex(match[1]) if match[1] else _NAMED[match[2]]
+
+
+def _plain(whole: str, part: str) -> bytes:
+    if "\\" in part:
+        raise click.BadParameter(f"{whole!r} has an unknown escape: use \\n, \\r, \\t, \\0, \\\\ or \\xNN")
+    return part.encode("utf-8", "surrogateescape")
+
+
+def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make one decorator of several; --help shows their options in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add

@@ -1,0 +1,72 @@
+"""The flags that say where messages come from."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import click
+
+from .kinds import in_order
+
+__all__ = ["Source", "source_flags"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where messages come from: exactly one of both is given, as `nsq_anyio.consume` takes it."""
+
+    nsqd: tuple[str, ...] | None
+    nsqlookupd: tuple[str, ...] | None
+
+
+def source_flags(command: _Command) -> _Command:
+    """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command gets a ``source``."""
+
+    @functools.wraps(command)
+    def with_source(
+        *args: Any, nsqd_tcp_address: Sequence[str], lookupd_http_address: Sequence[str], **kwargs: Any
+    ) -> Any:
+        if bool(nsqd_tcp_address) == bool(lookupd_http_address):
+            given = "not both" if nsqd_tcp_address else "one of them is needed"
+            raise click.UsageError(f"use --nsqd-tcp-address or --lookupd-http-address: {given}")
+        nsqds = _checked_nsqds(nsqd_tcp_address) if nsqd_tcp_address else None
+        _check_urls(lookupd_http_address)
+        nsqlookupds = tuple(dict.fromkeys(lookupd_http_address)) or None
+        return command(*args, source=Source(nsqds, nsqlookupds), **kwargs)
+
+    return cast("_Command", in_order(*_OPTIONS)(with_source))
+
+
+_OPTIONS = (
+    click.option(
+        "--nsqd-tcp-address",
+        multiple=True,
+        metavar="HOST:PORT|PATH",
+        help="An nsqd to consume from; repeatable.",
+    ),
+    click.option(
+        "--lookupd-http-address",
+        multiple=True,
+        metavar="HOST:PORT|URL",
+        help="An nsqlookupd that knows the nsqds; name all of them, repeating the flag.",
+    ),
+)
+
+
+def _checked_nsqds(texts: Sequence[str]) -> tuple[str, ...]:
+    from ...address import nsqd_addresses
+
+    return tuple(map(str, nsqd_addresses(texts)))
+
+
+def _check_urls(urls: Sequence[str]) -> None:
+    if urls:
+        from ...http.url import ServerURL
+
+        for url in urls:
+            ServerURL.parse(url)

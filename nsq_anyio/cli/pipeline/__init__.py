@@ -1,0 +1,7 @@
+"""``nsq-anyio pipeline``: archive, metrics and replay on Spark.
+
+::
+
+    command   the flags
+    run       Spark, signals, progress and summary; demo and spool use it too
+"""

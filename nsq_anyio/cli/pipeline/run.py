@@ -1,0 +1,173 @@
+"""Run a pipeline for a command: Spark, signals, live progress and a summary."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ...errors import InvalidOption, NSQError
+from ..output import progress_display
+from ..signals import EndedBySignal, HandlersRestored, end_now
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ...spark import pipelines
+
+__all__ = [
+    "PipelineProgress",
+    "errors_explained",
+    "quiet_session",
+    "run_pipeline",
+    "show_progress",
+    "summary_fields",
+]
+
+_TO_THE_END = "available-now"
+
+# What Spark logs about an error is long, and its cause is told in one line at the end.
+_CONFIG = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
+
+
+def run_pipeline(
+    name: str, *, master: str | None, conf: Mapping[str, str], as_json: bool, **arguments: Any
+) -> None:
+    """Run the pipeline of this name on Spark until it ends or is interrupted; print its summary.
+
+    :raises click.ClickException: for any error of this package
+    :raises EndedBySignal: if it was interrupted and had not come to its end
+    """
+    with (
+        errors_explained(),
+        show_progress(shown=not as_json) as progress,
+        quiet_session(f"nsq-anyio {name}", master=master, config=conf) as (spark, pipelines),
+        _stopped_by_signals() as (stop, received),
+    ):
+        summary = getattr(pipelines, name)(spark, **arguments, on_progress=progress.take, stop=stop)
+    if as_json:
+        click.echo(json.dumps(summary_fields(summary)))
+    else:
+        Console().print(_table(name, summary))
+    if received and arguments.get("trigger", _TO_THE_END) == _TO_THE_END:
+        raise EndedBySignal(received[0])
+
+
+@contextmanager
+def quiet_session(
+    name: str, *, master: str | None = None, config: Mapping[str, str] | None = None
+) -> Generator[tuple[SparkSession, ModuleType]]:
+    """Give a Spark session for the length of the block, and the module of the pipelines.
+
+    :raises ImportError: without the extra ``spark``
+    :raises JavaMissing: if Spark cannot run
+    :raises PipelineFailed: if Spark does not start
+    """
+    # Importing Spark takes a second, and most commands do without.
+    from ...spark import pipelines
+    from ...spark.session import session
+
+    with pipelines.spark_errors_explained():
+        spark = session(name, master=master, config={**_CONFIG, **(config or {})})
+    try:
+        yield spark, pipelines
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def errors_explained() -> Generator[None]:
+    """Tell errors of this package, and a missing extra, without a traceback.
+
+    :raises click.UsageError: for an option out of range
+    :raises click.ClickException: for any other
+    """
+    try:
+        yield
+    except InvalidOption as error:
+        raise click.UsageError(str(error)) from error
+    except (NSQError, ImportError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def _stopped_by_signals() -> Generator[tuple[threading.Event, Sequence[int]]]:
+    """Give an event that the first SIGINT or SIGTERM sets, and its number; the next ends the process."""
+    stop = threading.Event()
+    received: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if received:
+            end_now(number)
+        received.append(number)
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    with HandlersRestored(*numbers):
+        # After Spark's own handler for SIGINT, which would cancel the batch that is under way.
+        for number in numbers:
+            signal.signal(number, handle)
+        yield stop, received
+
+
+class PipelineProgress:
+    """A line of standard error that tells how far a pipeline is: live on a terminal, else one a batch."""
+
+    def __init__(self, display: Progress | None) -> None:
+        self._display = display
+        self._task = display.add_task("starting Spark", total=None) if display else None
+
+    def take(self, progress: pipelines.Progress) -> None:
+        """Show what a batch did."""
+        lag = "unknown" if progress.lag is None else f"{progress.lag:,}"
+        text = (
+            f"batch {progress.batch}: {progress.rows:,} rows, {progress.rows_per_second:,.0f} rows/s; "
+            f"{progress.total:,} in all, lag {lag}"
+        )
+        if self._display is None or self._task is None:
+            click.echo(text, err=True)
+        else:
+            total = None if progress.lag is None else progress.total + progress.lag
+            self._display.update(self._task, description=text, completed=progress.total, total=total)
+
+
+@contextmanager
+def show_progress(*, shown: bool) -> Generator[PipelineProgress]:
+    """Show how far a pipeline is, from the start of Spark to the end of the block."""
+    if shown and not Console(stderr=True).is_terminal:
+        yield PipelineProgress(None)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with progress_display(*columns, shown=shown, transient=True) as display:
+        yield PipelineProgress(display)
+
+
+def _table(name: str, summary: pipelines.Summary) -> Table:
+    """Return what a run did, as one row."""
+    table = Table()
+    for column in ("pipeline", *summary_fields(summary)):
+        table.add_column(column.replace("_", " "), justify="left" if column == "pipeline" else "right")
+    values = ("unknown" if value is None else f"{value:,}" for value in summary_fields(summary).values())
+    table.add_row(name, *values)
+    return table
+
+
+def summary_fields(summary: pipelines.Summary) -> dict[str, float | None]:
+    """Return what a run did, as it is printed."""
+    return {
+        "batches": summary.batches,
+        "rows": summary.rows,
+        "skipped": summary.skipped,
+        "seconds": round(summary.seconds, 3),
+        "rows_per_second": round(summary.rows_per_second),
+        "lag": summary.lag,
+    }

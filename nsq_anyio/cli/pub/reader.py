@@ -1,0 +1,157 @@
+"""From inputs to messages, checked, until a signal comes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+import anyio
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectSendStream
+
+__all__ = ["Input", "MessageReader", "Splitter", "opened"]
+
+_log = logging.getLogger(__name__)
+
+
+class Input:
+    """Reads from a file descriptor without holding up the event loop.
+
+    :param name: of the input, for messages
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self.name: str = name
+        self._descriptor = descriptor
+        mode = os.fstat(descriptor).st_mode
+        # Whoever writes may take long. A thread that waits for him could not be told to end.
+        self._is_waited_for = sys.platform != "win32" and (
+            stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+        )
+        self.size: int | None = os.fstat(descriptor).st_size if stat.S_ISREG(mode) else None
+        """In bytes, where it is known."""
+
+    async def read(self, size: int) -> bytes:
+        """Wait for some bytes, ``size`` at most; none at the end.
+
+        :raises OSError: if it cannot be read
+        """
+        if self._is_waited_for:
+            await anyio.wait_readable(self._descriptor)
+            return os.read(self._descriptor, size)
+        return await anyio.to_thread.run_sync(os.read, self._descriptor, size)
+
+
+@contextmanager
+def opened(path: str) -> Generator[Input]:
+    """A file, or standard input for ``-``.
+
+    :raises OSError: if it cannot be opened
+    """
+    if path == "-":
+        yield Input(sys.stdin.fileno(), "standard input")
+        return
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a path as it was typed
+        yield Input(file.fileno(), path)
+
+
+class Splitter:
+    """Cuts a stream into messages; empty ones are left out, as NSQ has none."""
+
+    def __init__(self, delimiter: bytes) -> None:
+        self._delimiter = delimiter
+        self._rest = b""
+
+    @property
+    def rest(self) -> bytes:
+        """What came after the last delimiter."""
+        return self._rest
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that ``data`` completes."""
+        *messages, self._rest = (self._rest + data).split(self._delimiter)
+        return [message for message in messages if message]
+
+
+class MessageReader:
+    """Reads messages from inputs, one after the other.
+
+    :param max_size: of a message, in bytes
+    :param read_size: bytes to read at a time
+    :ivar problem: why it ended before the end of the inputs, or None
+    :ivar interrupted: whether it ended there because it was told to
+    """
+
+    def __init__(self, inputs: Sequence[Input], delimiter: bytes, *, max_size: int, read_size: int) -> None:
+        self.problem: str | None = None
+        self.interrupted: bool = False
+        self._inputs = inputs
+        self._delimiter = delimiter
+        self._max_size = max_size
+        self._read_size = read_size
+        self._reading = anyio.CancelScope()
+
+    async def run(self, send: MemoryObjectSendStream[list[bytes]], stop: anyio.Event) -> None:
+        """Send the messages of each chunk, until the inputs end, ``stop`` is set, or there is a `problem`."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end_reading_at, stop)
+            async with send:
+                for source in self._inputs:
+                    self.problem = self.problem or await self._read(source, send, stop)
+            tasks.cancel_scope.cancel()
+
+    async def _end_reading_at(self, stop: anyio.Event) -> None:
+        await stop.wait()
+        self._reading.cancel()
+
+    async def _read(
+        self, source: Input, send: MemoryObjectSendStream[list[bytes]], stop: anyio.Event
+    ) -> str | None:
+        splitter = Splitter(self._delimiter)
+        count = 0
+        try:
+            while data := await self._chunk(source, stop):
+                messages = splitter.feed(data)
+                fitting = self._fitting(messages)
+                if fitting:
+                    await send.send(fitting)
+                count += len(fitting)
+                if len(fitting) < len(messages) or len(splitter.rest) > self._max_size:
+                    return (
+                        f"message {count + 1} of {source.name} has more than {self._max_size} bytes: "
+                        f"if nsqd takes more (--max-msg-size), use --producer-opt max_msg_size,BYTES"
+                    )
+        except OSError as error:
+            return f"cannot read {source.name}: {error.strerror}"
+        if self.interrupted:
+            self._note_cut(source, splitter.rest)
+        elif splitter.rest:
+            await send.send([splitter.rest])
+        return None
+
+    async def _chunk(self, source: Input, stop: anyio.Event) -> bytes:
+        """The next bytes; none at the end, or once ``stop`` is set."""
+        with anyio.CancelScope() as self._reading:
+            if not stop.is_set():
+                return await source.read(self._read_size)
+        self.interrupted = True
+        return b""
+
+    def _note_cut(self, source: Input, rest: bytes) -> None:
+        if rest and source.size is None:  # a file still has it
+            _log.warning(
+                "%s: the last %d bytes are not published: no delimiter came after them",
+                source.name,
+                len(rest),
+            )
+
+    def _fitting(self, messages: list[bytes]) -> list[bytes]:
+        """Those before the first that is too large."""
+        if max(map(len, messages), default=0) <= self._max_size:
+            return messages
+        end = next(place for place, message in enumerate(messages) if len(message) > self._max_size)
+        return messages[:end]

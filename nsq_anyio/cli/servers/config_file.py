@@ -1,0 +1,101 @@
+"""``--config`` of nsqd and nsqlookupd: their own TOML files, read as the real programs read them.
+
+Keys are the long flags with underscores, but for those in `_NAMES`. A flag on the command line wins. As with
+the real programs, a number where a duration belongs counts milliseconds, a text where a list belongs is split
+at its commas, and a key that means nothing is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import click
+
+from ..flags.kinds import boolean, duration
+
+__all__ = ["nsq_config_option"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_NAMES = {
+    "id": "node_id",
+    "nsqlookupd_tcp_addresses": "lookupd_tcp_address",
+    "auth_http_addresses": "auth_http_address",
+}
+_WITHOUT_EFFECT = ("statsd_", "e2e_processing_latency_")
+
+
+def nsq_config_option(command: _Command) -> _Command:
+    """Add ``--config`` to nsqd or nsqlookupd."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        is_eager=True,  # what it sets stands in for the other flags, so it is read before them
+        expose_value=False,
+        callback=_load,
+        help="TOML with flags, as the real program reads it.",
+    )(command)
+
+
+def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    if not path:
+        return
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - click gives a str
+            content = tomllib.load(file)
+    except OSError as error:
+        raise click.ClickException(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise click.ClickException(f"{path} is no TOML: {error}") from error
+    options = {str(option.name): option for option in context.command.params}
+    flags = {key: _NAMES.get(key, key) for key in content if key not in _NAMES.values()}
+    values: dict[str, object] = {}
+    for key, flag in flags.items():
+        option = options.get(flag)
+        if isinstance(option, click.Option) and option.expose_value:
+            values[flag] = _value(context, option, path, key, content[key])
+        elif key.startswith(_WITHOUT_EFFECT):
+            click.echo(f"note: {key} in {path} has no effect: this server has no such statistics", err=True)
+        else:
+            click.echo(f"note: {key} in {path} has no effect: there is no such option", err=True)
+    context.default_map = {**(context.default_map or {}), **values}
+
+
+def _value(context: click.Context, option: click.Option, path: str, key: str, value: object) -> object:
+    """As click takes it for the flag."""
+    try:
+        texts = _texts(option, value)
+        option.type_cast_value(context, texts)
+    except (ValueError, click.BadParameter) as error:
+        raise click.ClickException(f"{path}: {key} = {value!r} is not valid: {error}") from error
+    return texts
+
+
+def _texts(option: click.Option, value: object) -> str | list[str]:
+    if option.multiple:
+        return _list(value)
+    kind = cast("Mapping[str, Any]", vars(option.type)).get("func", option.type)
+    if isinstance(value, str):
+        return value
+    if kind is boolean and isinstance(value, int):
+        # Of an integer, the real programs take 0 for true.
+        return str(value if isinstance(value, bool) else value == 0)
+    if isinstance(value, bool) and kind is not duration and kind is not click.INT:
+        return str(value).lower()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value}ms" if kind is duration else str(value)
+    raise ValueError("it is of the wrong type")
+
+
+def _list(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [text for text in value.split(",") if text]
+    if not isinstance(value, list):
+        return []
+    texts = cast("list[object]", value)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("use a list of strings")
+    return cast("list[str]", texts)

@@ -1,0 +1,177 @@
+"""Kinds of flags that only nsqd and nsqlookupd have, such as addresses to listen on and versions of TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import click
+
+from ...address import Address
+from ...errors import InvalidAddress
+from ..flags.kinds import FILE, boolean, boolean_option
+from .config_file import nsq_config_option
+
+__all__ = [
+    "Listen",
+    "ListenAddress",
+    "listen_address",
+    "listen_address_or_path",
+    "log_level",
+    "peer_address",
+    "program_flags",
+    "tls_client_auth_policy",
+    "tls_flags",
+    "tls_min_version",
+    "tls_required",
+]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class ListenAddress(NamedTuple):
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+
+Listen: TypeAlias = ListenAddress | str
+"""A str is the path of a unix socket."""
+
+_MAX_PORT = 65535
+
+_VERSIONS = ("tls1.0", "tls1.1", "tls1.2", "tls1.3")
+_LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
+_POLICIES = ("require", "require-verify")
+
+
+def tls_required(text: str) -> bool | Literal["tcp-https"]:
+    """The value of ``--tls-required``.
+
+    :raises click.BadParameter: if it is none
+    """
+    if text.lower() == "tcp-https":
+        return "tcp-https"
+    try:
+        return boolean(text.lower())
+    except click.BadParameter:
+        raise click.BadParameter(f"{text!r} is not valid: use true, false or tcp-https") from None
+
+
+def tls_min_version(text: str) -> str:
+    """The value of ``--tls-min-version``; empty is the default.
+
+    :raises click.BadParameter: if it is none
+    """
+    version = text.lower() or _VERSIONS[0]
+    if version not in _VERSIONS:
+        raise click.BadParameter(f"{text!r} is not a version: use one of {', '.join(_VERSIONS)}")
+    return version
+
+
+def tls_client_auth_policy(text: str) -> str | None:
+    """The value of ``--tls-client-auth-policy``; empty is none.
+
+    :raises click.BadParameter: if it is no policy
+    """
+    if text and text not in _POLICIES:
+        raise click.BadParameter(f"{text!r} is not a policy: use {' or '.join(_POLICIES)}")
+    return text or None
+
+
+def log_level(text: str) -> str:
+    """The name of a level, in lower case.
+
+    :raises click.BadParameter: if it is none
+    """
+    if text.lower() not in _LOG_LEVELS:
+        raise click.BadParameter(f"{text!r} is not a level: use one of {', '.join(_LOG_LEVELS)}")
+    return text.lower()
+
+
+def listen_address(text: str) -> ListenAddress:
+    """Where to listen: ``host:port``, or ``:port`` for all interfaces, as Go has it.
+
+    :raises click.BadParameter: if it is no address
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
+        raise click.BadParameter(f"{text!r} is not an address: use host:port, such as 127.0.0.1:4150")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise click.BadParameter(f"{text!r} is ambiguous: put an IPv6 literal in brackets, as in [::1]:4150")
+    return ListenAddress(host or "0.0.0.0", int(port))  # noqa: S104 - asked for
+
+
+def peer_address(text: str) -> str:
+    """Where another server is: ``host:port``.
+
+    :raises click.BadParameter: if it is no address
+    """
+    try:
+        return str(Address.parse(text))
+    except InvalidAddress as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def listen_address_or_path(text: str) -> Listen:
+    """Where to listen: ``host:port``, or a path, which has a slash in it.
+
+    :raises click.BadParameter: if it is neither
+    """
+    return text if "/" in text else listen_address(text)
+
+
+def program_flags(program: str) -> Callable[[_Command], _Command]:
+    """Add ``--version``, ``--config`` and ``--verbose`` of the real ``program``."""
+
+    def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            from ...embedded.nsq_version import version_line
+
+            click.echo(version_line(program))
+            context.exit()
+
+    def add(command: _Command) -> _Command:
+        command = boolean_option("--verbose", "No effect, as in the real program.", expose_value=False)(
+            command
+        )
+        command = nsq_config_option(command)
+        return boolean_option(
+            "--version",
+            "Print the version of NSQ that this server is like.",
+            is_eager=True,
+            expose_value=False,
+            callback=print_version,
+        )(command)
+
+    return add
+
+
+def tls_flags(command: _Command) -> _Command:
+    """Add the flags about TLS."""
+    for flag, text in (
+        ("--tls-root-ca-file", "Authorities of clients' certificates, and of https auth servers; PEM."),
+        ("--tls-key", "Private key of the certificate, PEM."),
+        ("--tls-cert", "Certificate with its chain, PEM; with it clients may negotiate TLS."),
+    ):
+        command = click.option(flag, type=FILE, metavar="FILE", help=text)(command)
+    command = click.option(
+        "--tls-client-auth-policy",
+        type=tls_client_auth_policy,
+        metavar="POLICY",
+        help="Whether clients need a certificate: require or require-verify.",
+    )(command)
+    command = boolean_option(
+        "--tls-required", "Whether clients need TLS: true, false or tcp-https.", kind=tls_required
+    )(command)
+    return click.option(
+        "--tls-min-version",
+        type=tls_min_version,
+        metavar="VERSION",
+        default="tls1.0",
+        show_default=True,
+        help="The oldest version to speak, tls1.0 to tls1.3; 1.2 is the oldest in any case.",
+    )(command)

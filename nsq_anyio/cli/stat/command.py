@@ -1,0 +1,91 @@
+"""``nsq-anyio stat``: depths and rates of topics and channels."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from ..command import UtilityCommand, quiet_command_flags
+from ..flags.cluster import ClusterFlags, cluster_flags
+from ..flags.kinds import Integer, duration
+
+if TYPE_CHECKING:
+    from .views import View
+
+__all__ = ["stat"]
+
+
+def _positive(text: str) -> float:
+    seconds = duration(text)
+    if not seconds:
+        raise click.BadParameter("use more than 0, such as 2s")
+    return seconds
+
+
+@click.command(
+    cls=UtilityCommand,
+    epilog="""\b
+Example:
+  nsq-anyio stat --lookupd-http-address 127.0.0.1:4161
+  nsq-anyio stat --topic clicks --channel archive --count 10 --nsqd-http-address 127.0.0.1:4151""",
+)
+@click.option("--topic", help="Only this one.")
+@click.option("--channel", help="Only this one of it.")
+@click.option(
+    "--interval", type=_positive, default="2s", show_default=True, metavar="DURATION", help="Between polls."
+)
+@click.option("--count", type=Integer(min=1), help="End after so many reports with rates.")
+@click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON a poll.")
+@click.option(
+    "--http-client-connect-timeout",
+    "connect_timeout",
+    type=_positive,
+    default="2s",
+    show_default=True,
+    metavar="DURATION",
+    help="To connect, on top of the time for the request.",
+)
+@cluster_flags
+@quiet_command_flags
+def stat(
+    topic: str | None,
+    channel: str | None,
+    interval: float,
+    count: int | None,
+    json_lines: bool,
+    connect_timeout: float,
+    cluster: ClusterFlags,
+    backend: str,
+) -> None:
+    """Show depths, rates and counters of channels, summed up over all nsqds.
+
+    On a terminal it is a table that is drawn anew; elsewhere it has the lines of nsq_stat. A server that does
+    not answer is named, and the others are shown.
+    """
+    from ...names import check_channel, check_topic
+    from ..output import Output, is_dumb
+    from ..run import run_draining
+    from .run import Stat
+    from .views import JSONLines, Lines, LiveTable
+
+    if topic is not None:
+        check_topic(topic)
+    if channel is not None:
+        check_channel(channel)
+        if topic is None:
+            raise click.UsageError("--channel needs --topic: channels of different topics may have one name")
+    with ExitStack() as stack:
+        output = Output()
+        view: View
+        if json_lines:
+            view = JSONLines(output)
+        elif output.is_terminal and not is_dumb():
+            view = stack.enter_context(LiveTable.opened())
+        else:
+            view = Lines(output, with_names=channel is None)
+        servers = replace(cluster, timeout=cluster.timeout + connect_timeout)
+        work = Stat(servers, view, output, topic=topic, channel=channel, interval=interval, count=count)
+        run_draining(work.run, backend)

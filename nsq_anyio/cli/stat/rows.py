@@ -1,0 +1,129 @@
+"""The figures of ``nsq-anyio stat``: sums over all nsqds, and rates between two polls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ...http import ChannelStats, TopicStats, Totals
+
+__all__ = ["Counts", "Row", "Rows"]
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of a channel on one nsqd or on all; or of a topic without a channel, which waits for its first."""
+
+    depth: int = 0
+    backend_depth: int = 0
+    in_flight: int = 0
+    deferred: int = 0
+    requeued: int = 0
+    timed_out: int = 0
+    messages: int = 0
+    clients: int = 0
+
+    @classmethod
+    def of(cls, stats: ChannelStats | TopicStats) -> Counts:
+        """From what nsqd says."""
+        if isinstance(stats, TopicStats):
+            return cls(depth=stats.depth, backend_depth=stats.backend_depth, messages=stats.message_count)
+        return cls(
+            depth=stats.depth,
+            backend_depth=stats.backend_depth,
+            in_flight=stats.in_flight_count,
+            deferred=stats.deferred_count,
+            requeued=stats.requeue_count,
+            timed_out=stats.timeout_count,
+            messages=stats.message_count,
+            clients=stats.client_count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A channel over all nsqds; ``channel`` is empty for a topic without any.
+
+    :ivar ingress: messages a second that came in, since the poll before; None at the first
+    :ivar egress: messages a second that left for good, likewise
+    """
+
+    topic: str
+    channel: str
+    counts: Counts
+    paused: bool
+    ingress: float | None
+    egress: float | None
+
+
+class Rows:
+    """Makes rows of polls.
+
+    Rates count the nsqds that answered both polls and were not restarted between, so that one that comes or
+    goes makes no rates that never were.
+
+    :param channel: the only one to show; None for all
+    """
+
+    def __init__(self, channel: str | None) -> None:
+        self._channel = channel
+        self._before: dict[Key, Counts] = {}
+        self._at: float | None = None
+
+    def of(self, topics: Iterable[Totals[TopicStats]], now: float) -> list[Row]:
+        """The rows of a poll, sorted.
+
+        :param now: when it was made, in seconds
+        """
+        seconds = None if self._at is None else now - self._at
+        rows: list[Row] = []
+        counts: dict[Key, Counts] = {}
+        for totals in topics:
+            for total in _shown(totals.total):
+                name = _name(total)
+                if self._channel not in (None, name):
+                    continue
+                nodes = {
+                    (url, totals.total.topic_name, name): Counts.of(stats)
+                    for url, node in totals.nodes.items()
+                    for stats in _shown(node)
+                    if _name(stats) == name
+                }
+                rows.append(
+                    Row(
+                        totals.total.topic_name,
+                        name,
+                        Counts.of(total),
+                        total.paused,
+                        *self._rates(nodes, seconds),
+                    )
+                )
+                counts |= nodes
+        self._before, self._at = counts, now
+        return rows
+
+    def _rates(self, nodes: dict[Key, Counts], seconds: float | None) -> tuple[float | None, float | None]:
+        if not seconds:
+            return None, None
+        came, left = 0, 0
+        for key, counts in nodes.items():
+            before = self._before.get(key)
+            if before is None or counts.messages < before.messages:
+                continue
+            more = counts.messages - before.messages
+            came += more
+            left += more - (counts.depth - before.depth)
+        return came / seconds, left / seconds
+
+
+def _shown(topic: TopicStats) -> Iterator[ChannelStats | TopicStats]:
+    if topic.channels:
+        yield from topic.channels
+    else:
+        yield topic
+
+
+def _name(stats: ChannelStats | TopicStats) -> str:
+    return stats.channel_name if isinstance(stats, ChannelStats) else ""

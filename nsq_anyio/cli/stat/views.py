@@ -1,0 +1,187 @@
+"""How ``nsq-anyio stat`` shows its figures: lines as nsq_stat writes them, lines of JSON, or a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+from ..output import Output
+from ..visible import visible
+from .rows import Row
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+__all__ = ["Failure", "JSONLines", "Lines", "LiveTable", "Report", "View"]
+
+_LINES_PER_HEADER = 25  # as nsq_stat has it
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A server that did not answer.
+
+    :ivar server: its URL, without what it was asked
+    """
+
+    server: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one poll found.
+
+    :ivar failures: one a server
+    :ivar is_first: whether there are no rates yet
+    """
+
+    rows: Sequence[Row]
+    failures: Sequence[Failure]
+    is_first: bool
+
+
+class View(Protocol):
+    """Shows reports."""
+
+    async def show(self, report: Report) -> None:
+        """Show one.
+
+        :raises OutputClosed: if nobody reads the output any more
+        """
+        ...
+
+
+class Lines:
+    """The columns of nsq_stat, and behind them the channel where there may be several.
+
+    :param with_names: whether there may be
+    """
+
+    def __init__(self, output: Output, *, with_names: bool) -> None:
+        self._output = output
+        self._with_names = with_names
+        self._lines = 0
+        self._failing: set[str] = set()
+
+    async def show(self, report: Report) -> None:
+        """See `View.show`; of the first report only what failed, on stderr."""
+        self._log_failures(report.failures)
+        lines: list[str] = []
+        rows = () if report.is_first else report.rows
+        for row in rows:
+            if self._lines % _LINES_PER_HEADER == 0:
+                lines += self._header()
+            lines.append(self._line(row))
+            self._lines += 1
+        await self._output.write("".join(f"{line}\n" for line in lines).encode())
+
+    def _log_failures(self, failures: Sequence[Failure]) -> None:
+        for failure in failures:
+            if failure.server not in self._failing:
+                _log.warning("%s", failure)
+        failing = {failure.server for failure in failures}
+        for server in sorted(self._failing - failing):
+            _log.warning("%s: answers again", server)
+        self._failing = failing
+
+    def _header(self) -> tuple[str, str]:
+        groups = f"{'rate':-^16}+{'depth':-^37}+{'metadata':-^37}"
+        columns = (
+            f"{'ingress':>7} {'egress':>7} | {'total':>7} {'mem':>7} {'disk':>7} {'inflt':>5} {'def':>5} "
+            f"| {'req':>7} {'t-o':>7} {'msgs':>12} {'clients':>7}"
+        )
+        return groups, f"{columns} | topic/channel" if self._with_names else columns
+
+    def _line(self, row: Row) -> str:
+        counts = row.counts
+        line = (
+            f"{int(row.ingress or 0):7} {int(row.egress or 0):7} "
+            f"| {counts.depth:7} {counts.depth - counts.backend_depth:7} {counts.backend_depth:7} "
+            f"{counts.in_flight:5} {counts.deferred:5} "
+            f"| {counts.requeued:7} {counts.timed_out:7} {counts.messages:12} {counts.clients:7}"
+        )
+        paused = " (paused)" if row.paused else ""
+        return f"{line} | {visible(row.topic)}/{visible(row.channel)}{paused}" if self._with_names else line
+
+
+class JSONLines:
+    """An object a report."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    async def show(self, report: Report) -> None:
+        """See `View.show`; not the first report, which has no rates."""
+        if report.is_first:
+            return
+        line = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "channels": [_flat(row) for row in report.rows],
+            "failures": [{"url": failure.server, "reason": failure.reason} for failure in report.failures],
+        }
+        await self._output.write(json.dumps(line).encode() + b"\n")
+
+
+def _flat(row: Row) -> dict[str, object]:
+    fields = dataclasses.asdict(row)
+    return {**{name: fields[name] for name in fields if name != "counts"}, **fields["counts"]}
+
+
+class LiveTable:
+    """A table on a terminal that is drawn anew."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    @classmethod
+    @contextmanager
+    def opened(cls) -> Generator[LiveTable]:
+        """Draw for the length of the block; the last table stays."""
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(), auto_refresh=False) as live:
+            yield cls(live)
+
+    async def show(self, report: Report) -> None:
+        """See `View.show`."""
+        from rich.console import Group
+        from rich.text import Text
+
+        failures = [Text(visible(str(failure)), style="red") for failure in report.failures]
+        self._live.update(Group(_table(report.rows), *failures), refresh=True)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("topic", "channel", box=None, header_style="bold", pad_edge=False)
+    for name in (
+        *("in/s", "out/s", "depth", "on disk", "in flight", "deferred"),
+        *("requeued", "timed out", "messages", "clients"),
+    ):
+        table.add_column(name, justify="right")
+    for row in rows:
+        counts = row.counts
+        table.add_row(
+            Text(visible(row.topic)),
+            Text(visible(f"{row.channel or '-'}{' (paused)' if row.paused else ''}")),
+            *("-" if rate is None else f"{rate:,.0f}" for rate in (row.ingress, row.egress)),
+            *(f"{value:,}" for value in dataclasses.astuple(counts)),
+            style="yellow" if row.paused else "",
+        )
+    return table

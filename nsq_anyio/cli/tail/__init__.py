@@ -1,0 +1,7 @@
+"""``nsq-anyio tail``: print the messages of topics.
+
+::
+
+    command   the flags
+    run       check that no topic loses what waits in it; consume, print, and finish what was printed
+"""

@@ -1,0 +1,136 @@
+"""``nsq-anyio tail``: print the messages of topics."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from ..command import UtilityCommand, quiet_command_flags
+from ..flags.connection import ConsumerFlags, connection_flags
+from ..flags.kinds import Integer, boolean_option, delimiter_option
+from ..flags.source import Source, source_flags
+from ..visible import visible
+
+if TYPE_CHECKING:
+    from ..output import Output
+    from .run import Format
+
+__all__ = ["tail"]
+
+
+@click.command(
+    cls=UtilityCommand,
+    epilog="""\b
+Example:
+  nsq-anyio tail --topic clicks --lookupd-http-address 127.0.0.1:4161
+  nsq-anyio tail --topic clicks --topic views -n 10 --json --nsqd-tcp-address 127.0.0.1:4150""",
+)
+@click.option("--topic", "topics", multiple=True, required=True, help="What to print; repeatable.")
+@click.option(
+    "--channel",
+    help="Through which channel.  [default: one of its own, tailNNNNNN#ephemeral, so that it takes messages "
+    "away from no other channel]",
+)
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="Take what waits in a topic that has no channel yet, which is gone when this ends.",
+)
+@click.option(
+    "--nsqd-http-address",
+    multiple=True,
+    metavar="HOST:PORT|URL",
+    help="Where to ask whether a topic has channels; repeatable.  [default: the nsqds of nsqlookupds, or the "
+    "port after nsqd's TCP port]",
+)
+@source_flags
+@click.option(
+    "-n",
+    "--n",
+    "count",
+    type=Integer(min=0),
+    default=0,
+    help="End after so many, over all topics; 0: never.",
+)
+@boolean_option("--print-topic", "Print 'topic | ' before each message.")
+@click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON a message, with its metadata.")
+@delimiter_option(r"Printed after each message; \0 and \xNN are understood.")
+@click.option("--raw", is_flag=True, help="Print control characters to a terminal as they are.")
+@connection_flags("consumer")
+@quiet_command_flags
+def tail(
+    topics: Sequence[str],
+    channel: str | None,
+    drain: bool,
+    nsqd_http_address: Sequence[str],
+    source: Source,
+    count: int,
+    print_topic: bool,
+    json_lines: bool,
+    delimiter: bytes,
+    raw: bool,
+    consumer: ConsumerFlags,
+    backend: str,
+) -> None:
+    """Print the messages of one or several topics as they come.
+
+    Whatever was printed is finished, and nothing else: what -n or a signal leaves over goes back to its
+    channel.
+
+    A topic that has no channel yet keeps its messages for the first one. The channel of this command would be
+    that, and takes them with it when it vanishes: so it asks on a terminal, and elsewhere needs --drain, or
+    --channel with the name of one that stays.
+    """
+    from ...names import check_channel, check_topic, is_ephemeral
+    from ..output import Output
+    from ..run import run_draining
+    from .run import Tail, as_json
+
+    topics = tuple(dict.fromkeys(map(check_topic, topics)))
+    channel = channel or f"tail{random.randrange(1_000_000):06d}#ephemeral"
+    check_channel(channel)
+    if not drain and is_ephemeral(channel):
+        _confirm_drain(source, consumer, nsqd_http_address, topics, backend)
+    output = Output()
+    format = as_json if json_lines else _text(output, delimiter, print_topic=print_topic, raw=raw)
+    # What was tried too often by others is printed all the same, as nothing is finished that is not.
+    work = Tail(source, consumer.never_giving_up(), output, format, count=count)
+    run_draining(partial(work.run, topics, channel), backend)
+
+
+def _confirm_drain(
+    source: Source, consumer: ConsumerFlags, nsqds: Sequence[str], topics: Sequence[str], backend: str
+) -> None:
+    """Ask before a topic is drained of what waits in it; where nobody can be asked, refuse."""
+    from ..reach import check_reachable
+    from ..run import run_to_end
+    from .run import DrainCheck
+
+    problems: list[str] = []
+
+    async def check() -> None:
+        await check_reachable(source, consumer)
+        problems.extend(await DrainCheck(source, consumer, nsqds).problems(topics))
+
+    run_to_end(check, backend)
+    if not problems:
+        return
+    text = f"{'; '.join(problems)}. What waits in a topic without a channel would be gone when this ends"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.ClickException(f"{text}: use --drain if that is meant, or --channel")
+    click.echo(visible(f"{text}."), err=True)
+    click.confirm("Go on?", abort=True, err=True)
+
+
+def _text(output: Output, delimiter: bytes, *, print_topic: bool, raw: bool) -> Format:
+    from ..output import has_colours
+    from .run import plain, safe
+
+    if raw or not output.is_terminal:
+        return plain(delimiter, with_topic=print_topic)
+    return safe(delimiter, with_topic=print_topic, with_colour=has_colours())

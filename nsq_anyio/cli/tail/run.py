@@ -1,0 +1,252 @@
+"""What ``nsq-anyio tail`` does: check that nothing is lost, consume, and write messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+import click
+
+from ...address import Address
+from ...consumer import Consumer, Message, consume
+from ...consumer.message import finish_all
+from ...errors import InvalidAddress, NSQError
+from ...http import Cluster, Nsqd, TopicStats
+from ...transport.tls_context import client_context, tls_options
+from ..flags.connection import ConsumerFlags
+from ..flags.source import Source
+from ..output import Output
+from ..reach import check_reachable
+
+__all__ = ["DrainCheck", "Format", "Tail", "as_json", "plain", "safe"]
+
+_MAX_WAIT = 0.005
+"""Seconds that a message waits for others to be printed with; too short to see, and it makes large writes."""
+
+_DRAIN_CHECK_TIMEOUT = 3.0
+
+Format: TypeAlias = Callable[[Sequence[Message]], bytes]
+"""Makes one piece of several messages of one topic, each with what ends it."""
+
+# C0 and C1 control characters but tab and line feed, DEL, and what is no UTF-8: a message must not be able to
+# move the cursor, or to name the window.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
+
+
+class Tail:
+    """Prints the messages of topics.
+
+    :param format: of what is printed
+    :param count: after how many messages, over all topics, it ends; 0 for never
+    """
+
+    def __init__(
+        self, source: Source, consumer: ConsumerFlags, output: Output, format: Format, *, count: int
+    ) -> None:
+        self._source = source
+        self._flags = consumer
+        self._output = output
+        self._format = format
+        self._left = count or None
+        self._consumers: list[Consumer] = []
+        self._output_turn = anyio.Lock()
+
+    async def run(self, topics: Sequence[str], channel: str, stop: anyio.Event) -> None:
+        """Print until ``stop`` is set, or as many as were asked for.
+
+        :raises OutputClosed: if nobody reads the output any more
+        :raises click.ClickException: if no server can be reached, or the output cannot be written
+        """
+        await check_reachable(self._source, self._flags)
+        async with anyio.create_task_group() as watching:
+            watching.start_soon(self._output.wait_closed)
+            async with anyio.create_task_group() as tasks:
+                for topic in topics:
+                    tasks.start_soon(self._print_topic, topic, channel, stop)
+            watching.cancel_scope.cancel()
+
+    async def _print_topic(self, topic: str, channel: str, stop: anyio.Event) -> None:
+        in_flight = self._wanted(self._flags.max_in_flight)
+        async with (
+            consume(
+                topic,
+                channel,
+                nsqd=self._source.nsqd,
+                nsqlookupd=self._source.nsqlookupd,
+                max_in_flight=in_flight,
+                options=self._flags.options,
+                connection=self._flags.connection,
+            ) as consumer,
+            anyio.create_task_group() as tasks,
+        ):
+            self._consumers.append(consumer)
+            tasks.start_soon(self._stop, consumer, stop)
+            async for batch in consumer.batches(in_flight, _MAX_WAIT):
+                if await self._print(batch):
+                    stop.set()
+                    break
+            tasks.cancel_scope.cancel()
+
+    async def _stop(self, consumer: Consumer, stop: anyio.Event) -> None:
+        await stop.wait()
+        consumer.stop()
+
+    async def _print(self, messages: Sequence[Message]) -> bool:
+        """Print and finish as many as are still wanted; whether those were all."""
+        async with self._output_turn:
+            messages = messages[: self._wanted(len(messages))]
+            if messages:
+                await self._output.write(self._format(messages))
+                if self._left is not None:
+                    self._left -= len(messages)
+                    self._want_only(self._left)
+                finish_all(messages)
+            return self._left == 0
+
+    def _wanted(self, count: int) -> int:
+        return count if self._left is None else min(count, self._left)
+
+    def _want_only(self, left: int) -> None:
+        """Before FIN makes nsqd send more: what will not be printed should not leave its channel."""
+        for consumer in [each for each in self._consumers if each.max_in_flight > left]:
+            consumer.max_in_flight = left
+
+
+def plain(delimiter: bytes, *, with_topic: bool) -> Format:
+    """Bodies as they are, after ``topic | `` if so wanted, each followed by the delimiter."""
+
+    def bodies(messages: Sequence[Message]) -> bytes:
+        return delimiter.join([*[message.body for message in messages], b""])
+
+    def bodies_with_topic(messages: Sequence[Message]) -> bytes:
+        start = f"{messages[0].topic} | ".encode()
+        return b"".join([part for message in messages for part in (start, message.body, delimiter)])
+
+    return bodies_with_topic if with_topic else bodies
+
+
+def safe(delimiter: bytes, *, with_topic: bool, with_colour: bool) -> Format:
+    """As `plain`, but control characters and what is no UTF-8 are shown as ``\\xNN``."""
+
+    def bodies(messages: Sequence[Message]) -> bytes:
+        topic = messages[0].topic
+        start = f"{click.style(topic, fg='cyan') if with_colour else topic} | " if with_topic else ""
+        return b"".join([f"{start}{_visible(message.body)}".encode() + delimiter for message in messages])
+
+    return bodies
+
+
+def as_json(messages: Sequence[Message]) -> bytes:
+    """A line of JSON for each, with all that nsqd tells of it."""
+    return b"".join([json.dumps(_record(message)).encode() + b"\n" for message in messages])
+
+
+def _visible(body: bytes) -> str:
+    return _UNSAFE.sub(_escape, body.decode("utf-8", "surrogateescape"))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match[0].encode("utf-8", "surrogateescape"))
+
+
+def _record(message: Message) -> dict[str, object]:
+    record: dict[str, object] = {
+        "topic": message.topic,
+        "channel": message.channel,
+        "nsqd": message.nsqd,
+        "id": message.id,
+        "timestamp": message.timestamp,
+        "attempts": message.attempts,
+    }
+    try:
+        return {**record, "body": message.body.decode()}
+    except UnicodeDecodeError:
+        return {**record, "body_base64": b64encode(message.body).decode("ascii")}
+
+
+@dataclass(frozen=True, slots=True)
+class DrainCheck:
+    """Whether a channel that vanishes again would take messages away that wait in a topic.
+
+    A topic without channels keeps its messages for the first one; an ephemeral channel drops them when it
+    goes. So the HTTP sides of the nsqds are asked.
+
+    :param nsqds: their URLs; without any, nsqlookupds tell them, or the port after nsqd's TCP port is tried,
+        which is the HTTP port by default
+    """
+
+    source: Source
+    consumer: ConsumerFlags
+    nsqds: Sequence[str]
+
+    async def problems(self, topics: Sequence[str]) -> list[str]:
+        """What would be lost, or cannot be told, one a topic and nsqd."""
+        problems: list[str] = []
+        urls: list[str] = []
+        if not self.source.nsqlookupd and not self.nsqds:
+            urls, problems = await self._guessed()
+        if problems:
+            return problems
+        tls = tls_options(self.consumer.options.lookupd_tls)
+        context = None if tls is None else client_context(tls)
+        nsqds = [*self.nsqds, *urls]
+        async with Cluster(
+            self.source.nsqlookupd or (), nsqds, ssl_context=context, timeout=_DRAIN_CHECK_TIMEOUT
+        ) as cluster:
+            for topic in topics:
+                problems += await _of_topic(cluster, topic)
+        return problems
+
+    async def _guessed(self) -> tuple[list[str], list[str]]:
+        """The HTTP sides of the nsqds that are given by their TCP sides, and those that cannot be told."""
+        urls: list[str] = []
+        problems: list[str] = []
+
+        async def guess(text: str) -> None:
+            url = await _http_side(text)
+            if url is None:
+                problems.append(
+                    f"the HTTP side of nsqd {text} is not known, so it cannot be asked: name it with "
+                    "--nsqd-http-address"
+                )
+            else:
+                urls.append(url)
+
+        async with anyio.create_task_group() as tasks:
+            for text in self.source.nsqd or ():
+                tasks.start_soon(guess, text)
+        return urls, problems
+
+
+async def _http_side(text: str) -> str | None:
+    try:
+        address = Address.parse(text)
+        url = str(Address(address.host, address.port + 1))
+        async with Nsqd(url, timeout=_DRAIN_CHECK_TIMEOUT) as nsqd:
+            info = await nsqd.info()
+    except (InvalidAddress, NSQError):  # a unix socket, or nobody's port
+        return None
+    return url if info.tcp_port == address.port else None  # else it is another nsqd's
+
+
+async def _of_topic(cluster: Cluster, topic: str) -> list[str]:
+    try:
+        reply = await cluster.topic_stats(topic)
+    except NSQError as error:
+        return [str(error)]
+    found = [f"{failure}" for failure in reply.failures]
+    return found + [_drained(url, row) for url, row in reply.value.nodes.items() if _is_drained(row)]
+
+
+def _is_drained(row: TopicStats) -> bool:
+    return not row.channels and row.depth > 0
+
+
+def _drained(url: str, row: TopicStats) -> str:
+    messages = "1 message waits" if row.depth == 1 else f"{row.depth:,} messages wait"
+    return f"topic {row.topic_name} has no channel at {url}, where {messages}"
