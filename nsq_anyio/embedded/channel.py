@@ -182,7 +182,7 @@ class Channel:
         message = self.in_flight.get(message_id)
         if message is None or message.subscription is not subscription:
             raise _failed("FIN", message_id, message)
-        self._land(message, subscription)
+        self._remove_in_flight(message, subscription)
         subscription.finish_count += 1
 
     def requeue(self, subscription: Subscription, message_id: bytes, until: float | None) -> None:
@@ -193,7 +193,7 @@ class Channel:
         message = self.in_flight.get(message_id)
         if message is None or message.subscription is not subscription:
             raise _failed("REQ", message_id, message)
-        self._land(message, subscription)
+        self._remove_in_flight(message, subscription)
         subscription.requeue_count += 1
         self.requeue_count += 1
         if until is None:
@@ -217,11 +217,11 @@ class Channel:
         if message.subscription is None:
             del self.deferred[message.id]
         else:
-            self._land(message, message.subscription)
+            self._remove_in_flight(message, message.subscription)
             self.timeout_count += 1
         self._enqueue(message)
 
-    def _land(self, message: Message, subscription: Subscription) -> None:
+    def _remove_in_flight(self, message: Message, subscription: Subscription) -> None:
         del self.in_flight[message.id]
         message.subscription = None
         self._scheduler.cancel_timer(message)

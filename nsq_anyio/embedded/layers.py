@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anyio.abc import ByteStream
 
 if TYPE_CHECKING:
-    from .server_tls import TLSFacts
+    from .server_tls import TLSInfo
 
 __all__ = ["Layers"]
 
@@ -22,6 +22,6 @@ class Layers:
     """
 
     stream: ByteStream
-    tls: TLSFacts | None = None
+    tls: TLSInfo | None = None
     snappy: bool = False
     deflate: bool = False

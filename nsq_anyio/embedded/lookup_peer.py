@@ -22,7 +22,7 @@ from ..address import Address, addresses
 from ..errors import FrameTooLarge, ProtocolError
 from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 from ..serving.listener import PEER_GONE
-from .lookup_wire import MAGIC_V1, frame
+from .lookup_protocol import MAGIC_V1, frame
 
 __all__ = ["HasTopics", "LookupPeers", "LookupTimes"]
 
@@ -158,7 +158,7 @@ class _Peer:
             while True:
                 try:
                     async with await self._connect() as stream:
-                        await self._keep_registered(_Dialogue(stream, self._times.timeout))
+                        await self._keep_registered(_Connection(stream, self._times.timeout))
                 except _LOST as error:
                     if not self._outage_reported:
                         self._outage_reported = True
@@ -171,7 +171,7 @@ class _Peer:
         with anyio.fail_after(self._times.timeout):
             return await anyio.connect_tcp(self._address.host, self._address.port)
 
-    async def _keep_registered(self, nsqlookupd: _Dialogue) -> None:
+    async def _keep_registered(self, nsqlookupd: _Connection) -> None:
         reply = await nsqlookupd.ask(
             MAGIC_V1 + b"IDENTIFY\n" + frame(json.dumps(dict(self._identity())).encode())
         )
@@ -193,7 +193,7 @@ class _Peer:
             else:
                 await self._wait(nsqlookupd, until=next_ping)
 
-    async def _wait(self, nsqlookupd: _Dialogue, until: float) -> None:
+    async def _wait(self, nsqlookupd: _Connection, until: float) -> None:
         """Wait for a change or the time, and notice at once when the connection ends meanwhile."""
         try:
             with anyio.CancelScope(deadline=until) as self._idle:
@@ -202,7 +202,7 @@ class _Peer:
             self._idle = None
 
 
-class _Dialogue:
+class _Connection:
     """Commands to nsqlookupd and its replies, one after the other."""
 
     def __init__(self, stream: ByteStream, timeout: float) -> None:

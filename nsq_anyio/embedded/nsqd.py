@@ -175,7 +175,7 @@ async def nsqd(
             return nsqd_routes(broker, service.clients, identity, config)
 
         def https_only(port: int) -> Handler:
-            from .nsq_answers import tls_required  # noqa: PLC0415
+            from .http_api import tls_required  # noqa: PLC0415
 
             return tls_required(port)
 

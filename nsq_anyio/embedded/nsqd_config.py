@@ -10,7 +10,7 @@ from typing import cast
 
 from ..address import Address
 from ..errors import InvalidAddress
-from .nsq_answers import Refusal
+from .http_api import Refusal
 from .nsqd_identity import NsqdIdentity
 from .nsqd_options import NsqdOptions
 

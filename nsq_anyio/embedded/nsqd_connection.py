@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from ..errors import ProtocolError
-from ..serving.listener import PEER_GONE, Remote, linger, remote_address
+from ..serving.listener import PEER_GONE, Remote, lingering_close, remote_address
 from .access import Access, AuthSource
 from .authorization import AuthRequest
 from .broker import Broker
@@ -69,7 +69,7 @@ class _Connection:
                 del self._service.clients[client]
                 client.leave()
             # The last words tell the client what it did wrong; it should get to read them.
-            await linger(self._layers.stream, self._socket)
+            await lingering_close(self._layers.stream, self._socket)
 
     async def _converse(self) -> None:
         async with anyio.create_task_group() as tasks:

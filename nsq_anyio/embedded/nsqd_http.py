@@ -14,11 +14,11 @@ from ..protocol.mpub_bodies import decode_bodies
 from ..serving.http_messages import BodyError, BodyTooLarge, Request, Response
 from .broker import Broker
 from .channel import Channel
-from .nsq_answers import (
+from .http_api import (
     Arguments,
     Refusal,
     arguments,
-    arguments_behind_body,
+    arguments_after_body,
     json_response,
     plain_response,
     text_response,
@@ -142,7 +142,7 @@ class _Api:
     # Statistics.
 
     async def stats(self, request: Request) -> Response:
-        query = await arguments_behind_body(request)
+        query = await arguments_after_body(request)
         include_memory = _BOOLEANS.get(query.optional("include_mem"), True)
         wanted = StatsQuery(
             topic=query.optional("topic"),
@@ -175,7 +175,7 @@ class _Api:
         return text_response()
 
     async def empty_topic(self, request: Request) -> Response:
-        name = (await arguments_behind_body(request)).get("topic")
+        name = (await arguments_after_body(request)).get("topic")
         if not is_valid_name(name):
             raise Refusal(400, "INVALID_TOPIC")
         self._topic(name).empty()
@@ -244,10 +244,10 @@ class _Api:
         return topic
 
     async def _existing_topic(self, request: Request) -> Topic:
-        return self._topic((await arguments_behind_body(request)).get("topic"))
+        return self._topic((await arguments_after_body(request)).get("topic"))
 
     async def _topic_and_channel_name(self, request: Request) -> tuple[Topic, str]:
-        query = await arguments_behind_body(request)
+        query = await arguments_after_body(request)
         topic_name = query.get("topic")
         if not is_valid_name(topic_name):
             raise Refusal(400, "INVALID_ARG_TOPIC")

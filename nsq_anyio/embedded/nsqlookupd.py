@@ -20,7 +20,7 @@ from ..connection.background import user_block_tasks
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import (
     PEER_GONE,
-    linger,
+    lingering_close,
     local_port,
     open_listener,
     reachable_host,
@@ -127,7 +127,7 @@ async def _serve_peer(stream: SocketStream, registry: Registry, identity: bytes)
                 await _converse(stream, session)
             finally:
                 session.close()
-            await linger(stream)
+            await lingering_close(stream)
     except TimeoutError:
         _logger.debug("an nsqd did not take nsqlookupd's reply in %s s", _WRITE_TIMEOUT)
     except PEER_GONE as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..names import is_valid_name
 from .go_struct import read_struct
-from .lookup_wire import MAGIC_V1, frame
+from .lookup_protocol import MAGIC_V1, frame
 from .registry import Peer, Registry
 
 __all__ = ["LookupSession"]

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from ..serving.http_messages import Handler, Request, Response
-from .nsq_answers import Refusal, error_response
+from .http_api import Refusal, error_response
 
 __all__ = ["Router"]
 

@@ -9,10 +9,10 @@ import anyio
 
 from .timers import Timer, Timers
 
-__all__ = ["Dispatcher", "Scheduler"]
+__all__ = ["Dispatchable", "Scheduler"]
 
 
-class Dispatcher(Protocol):
+class Dispatchable(Protocol):
     """A channel, as the scheduler sees it."""
 
     def dispatch(self, now: float) -> None:
@@ -28,11 +28,11 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._timers = Timers()
-        self._woken: dict[Dispatcher, None] = {}
+        self._woken: dict[Dispatchable, None] = {}
         self._event = anyio.Event()
         self._sleeping_until = -math.inf
 
-    def wake(self, channel: Dispatcher) -> None:
+    def wake(self, channel: Dispatchable) -> None:
         """Dispatch ``channel`` in the next turn."""
         if not self._woken:
             self._event.set()

@@ -13,7 +13,7 @@ from anyio.streams.tls import TLSAttribute
 from ..errors import InvalidOption
 from .nsqd_options import NsqdOptions
 
-__all__ = ["HANDSHAKE_TIMEOUT", "TLSFacts", "auth_context", "server_context"]
+__all__ = ["HANDSHAKE_TIMEOUT", "TLSInfo", "auth_context", "server_context"]
 
 HANDSHAKE_TIMEOUT = 5.0
 """Seconds that a client has for the handshake; nsqd's limit."""
@@ -41,7 +41,7 @@ _CIPHER_NUMBER = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class TLSFacts:
+class TLSInfo:
     """What is known of one TLS connection.
 
     :ivar version: such as ``TLS1.3``
@@ -54,7 +54,7 @@ class TLSFacts:
     common_name: str
 
     @classmethod
-    def of(cls, stream: ByteStream) -> TLSFacts:
+    def of(cls, stream: ByteStream) -> TLSInfo:
         """Those of a stream of `start_tls`."""
         tls: ssl.SSLObject = stream.extra(TLSAttribute.ssl_object)  # noqa: S610 - AnyIO's
         version = (tls.version() or "").replace("TLSv", "TLS")

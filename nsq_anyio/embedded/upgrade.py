@@ -15,7 +15,7 @@ from ..transport.compressed import CompressedStream
 from ..transport.tls import start_tls
 from .layers import Layers
 from .negotiation import Upgrade
-from .server_tls import HANDSHAKE_TIMEOUT, TLSFacts
+from .server_tls import HANDSHAKE_TIMEOUT, TLSInfo
 
 __all__ = ["upgrade"]
 
@@ -48,7 +48,7 @@ async def upgrade(
                 stream = await start_tls(layers.stream, context, server_side=True, received=received)
         except ssl.SSLError as error:
             raise ServerError("E_IDENTIFY_FAILED", f"IDENTIFY failed tls: {error.reason or error}") from error
-        layers = replace(layers, stream=stream, tls=TLSFacts.of(stream))
+        layers = replace(layers, stream=stream, tls=TLSInfo.of(stream))
         received = b""
         await _send_ok(layers.stream, write_timeout)
     codec: Codec | None = None

@@ -19,7 +19,7 @@ from anyio.abc import ByteStream, Listener
 from ..transport.tls import start_tls
 from .http_messages import Handler, PeerVanished, Request, RequestError, Response
 from .http_reader import RECEIVE_SIZE, RequestReader
-from .listener import PEER_GONE, linger, serve_connections
+from .listener import PEER_GONE, lingering_close, serve_connections
 
 __all__ = ["http_service", "serve_http"]
 
@@ -120,7 +120,7 @@ class _Connection:
         if goes_on:
             self._unread = reader.unread
         else:
-            await linger(self._stream)
+            await lingering_close(self._stream)
         return goes_on
 
     async def _answer(self, request: Request) -> Response:

@@ -27,7 +27,7 @@ __all__ = [
     "Endpoint",
     "ListenFailed",
     "Remote",
-    "linger",
+    "lingering_close",
     "listen",
     "local_port",
     "open_listener",
@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 MAX_PORT = 65535
 _ACCEPT_RETRY_DELAY = 0.1
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
-_LINGER = 1.0
+_LINGER_TIME = 1.0
 _OTHER_PORT = "use another port, or 0 for a free one"
 _OTHER_PATH = "use another path, or remove the file if no program listens there"
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
@@ -198,14 +198,14 @@ def remote_address(stream: SocketStream) -> Remote | None:
     return Remote(address[0], str(Address(*address[:2])))
 
 
-async def linger(stream: ByteStream, transport: ByteStream | None = None) -> None:
+async def lingering_close(stream: ByteStream, transport: ByteStream | None = None) -> None:
     """End the outgoing side and let the peer read it, for a second at most; the caller closes the stream.
 
     To close at once while the peer still sends would reset the connection, and the last answer be lost.
 
     :param transport: what is below ``stream``, where its bytes can be read without understanding them
     """
-    with anyio.move_on_after(_LINGER):
+    with anyio.move_on_after(_LINGER_TIME):
         try:
             await half_close(stream)
             while True:

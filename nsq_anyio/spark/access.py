@@ -11,13 +11,13 @@ from ..options.declaration import declared, documented
 from ..options.kinds import Choice, Flag, Seconds, Text, Value
 from ..options.tls import TLSVersion
 from ..transport.tls_context import client_context
-from .option_texts import Parsed, absolute_path, nsqd_list, passed_on, text, text_options, url_list
+from .option_texts import Parsed, absolute_path, nsqd_list, pass_through_options, text, text_options, url_list
 
-__all__ = ["ACCESS_OPTIONS", "CONNECTION_OPTIONS", "Access", "Passed", "is_passed"]
+__all__ = ["ACCESS_OPTIONS", "CONNECTION_OPTIONS", "Access", "PassThrough", "is_pass_through"]
 
 Compression: TypeAlias = Literal["none", "snappy", "deflate"]
 
-Passed: TypeAlias = tuple[tuple[str, object], ...]
+PassThrough: TypeAlias = tuple[tuple[str, object], ...]
 """Names and values of options that Spark passes on as they are."""
 
 _TLS_NAMES = {
@@ -28,8 +28,8 @@ _TLS_NAMES = {
 }
 
 
-def is_passed(value: object) -> bool:
-    """Whether it is a `Passed`."""
+def is_pass_through(value: object) -> bool:
+    """Whether it is a `PassThrough`."""
     return isinstance(value, tuple)
 
 
@@ -94,7 +94,8 @@ class Access:
         bool, Flag("whether nsqlookupds get the secret too, as ``Authorization: Bearer``")
     ] = False
     connection: Annotated[
-        Passed, Value("other options of each connection", valid=is_passed, use="pairs of names and values")
+        PassThrough,
+        Value("other options of each connection", valid=is_pass_through, use="pairs of names and values"),
     ] = ()
 
     @property
@@ -195,4 +196,4 @@ class Access:
 
 
 ACCESS_OPTIONS = text_options(Access)
-CONNECTION_OPTIONS = passed_on(ConnectionOptions, "connection", declared(Access))
+CONNECTION_OPTIONS = pass_through_options(ConnectionOptions, "connection", declared(Access))

@@ -17,14 +17,14 @@ from anyio.from_thread import start_blocking_portal
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..errors import InvalidOption
-from .backlog import backlog
-from .depth import depths
+from .bounded_reader import bounded_reader
+from .depth import channel_depths
 from .options import ReadOptions
 from .peek import peek
 from .plan import plan
 from .schema import record_batch
 from .spool import Plan, Spool
-from .spooled import SpooledPartition, read_spooled
+from .spooled_partition import SpooledPartition, read_spooled_partition
 
 __all__ = ["NsqBatchReader", "WaitingPartition"]
 
@@ -63,7 +63,7 @@ class NsqBatchReader(DataSourceReader):
         """
         options = self._options
         parts = plan(
-            depths(options),
+            channel_depths(options),
             max_rows=options.max_rows,
             min_partitions=options.min_partitions,
             max_rows_per_partition=options.max_rows_per_partition,
@@ -76,11 +76,11 @@ class NsqBatchReader(DataSourceReader):
         """Return one partition's rows.
 
         :raises ConnectionFailed: if nsqd cannot be reached
-        :raises NSQError: as `fill` and `replay`, with ``spoolDir``
+        :raises NSQError: as `fill` and `stored_rows`, with ``spoolDir``
         """
         match partition:
             case SpooledPartition() if self._options.spool_dir is not None:
-                return read_spooled(self._options, self._options.spool_dir, partition)
+                return read_spooled_partition(self._options, self._options.spool_dir, partition)
             case WaitingPartition() if self._options.peek:
                 return _look(self._options, partition)
             case WaitingPartition():
@@ -116,14 +116,14 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
     # The loop runs in a thread of its own: it answers heartbeats while Spark works on the rows.
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(backlog(options, partition.nsqd, partition.rows)) as waiting,
+        portal.wrap_async_context_manager(bounded_reader(options, partition.nsqd, partition.rows)) as reader,
     ):
-        while chunk := portal.call(waiting.take):
+        while chunk := portal.call(reader.take):
             try:
                 yield record_batch(chunk)
             except GeneratorExit:
                 return  # nobody asks for more: these and what is in flight go back
-            portal.call(waiting.finish, chunk)
+            portal.call(reader.finish, chunk)
 
 
 def _look(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from .chunk_file import Chunk, Record, decode, encode
 from .schema import arrow_schema
-from .spool_errors import NumberTaken, PartitionLost, SpoolDamaged, SpoolError, naming
+from .spool_errors import AttemptSuperseded, NumberTaken, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, fsync_directory, mark, put
 
 __all__ = ["Partition", "Stored"]
@@ -83,7 +83,7 @@ class Partition:
         :raises SpoolError: if they cannot be made
         """
         for path in (self.path, self.record):
-            with naming(path):
+            with as_spool_error(path):
                 path.mkdir(exist_ok=True)
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class Partition:
     def stored(self) -> Stored:
         """Look at what is there; what an attempt that was killed has stored last is noted now.
 
-        :raises PartitionLost: if Spark has committed the batch
+        :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolDamaged: if something of it is missing, or is no chunk
         :raises SpoolError: if it cannot be read
         """
@@ -121,7 +121,7 @@ class Partition:
         """Each chunk's rows, in order.
 
         :param ended: whether the end must be there
-        :raises PartitionLost: if Spark has committed the batch
+        :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolDamaged: if something of it is missing, or is not what was stored
         :raises SpoolError: if it cannot be read
         """
@@ -158,11 +158,11 @@ class Partition:
             except SpoolError as error:
                 yield error
 
-    def publish(self, number: int, batch: pa.RecordBatch) -> None:
+    def store_chunk(self, number: int, batch: pa.RecordBatch) -> None:
         """Store a chunk for good, in one step.
 
         :raises NumberTaken: if another attempt has taken the number
-        :raises PartitionLost: if Spark has committed the batch
+        :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolError: if it cannot be written; nothing of it stays
         """
         record, content = encode(batch, self._place, number)
@@ -180,10 +180,10 @@ class Partition:
         """Let no chunk follow: from now on the partition has the same rows for ever.
 
         :raises NumberTaken: if another attempt has taken the number
-        :raises PartitionLost: if Spark has committed the batch
+        :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolError: if it cannot be written
         """
-        self.publish(number, pa.RecordBatch.from_pylist([], schema=arrow_schema()))
+        self.store_chunk(number, pa.RecordBatch.from_pylist([], schema=arrow_schema()))
 
     @property
     def _place(self) -> str:
@@ -234,7 +234,7 @@ class Partition:
     @contextmanager
     def _explained(self, path: Path, *, is_new: bool = False) -> Generator[None]:
         try:
-            with naming(path):
+            with as_spool_error(path):
                 yield
         except SpoolError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE:
@@ -262,10 +262,10 @@ class Partition:
                 "is missing: spoolDir must be a path that the driver and all executors share, and "
                 "must outlive the query",
             )
-        with naming(spool):
+        with as_spool_error(spool):
             is_committed = epoch.name.isdecimal() and int(epoch.name) <= committed(spool)
         if is_committed:
-            return PartitionLost(
+            return AttemptSuperseded(
                 self.path, "Spark has committed this batch: another attempt has done the work of this one"
             )
         for outer in (epoch, self.path, self.record):

@@ -16,7 +16,7 @@ from .access import Access
 from .options import ReadOptions
 from .plan import Depth
 
-__all__ = ["Depth", "Depths", "depths", "nsqlookupd_clients"]
+__all__ = ["Depth", "DepthClient", "channel_depths", "nsqlookupd_clients"]
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _TOPIC_NOT_FOUND = "TOPIC_NOT_FOUND"
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-class Depths:
+class DepthClient:
     """Asks how many messages wait in a channel, again and again; connections stay open in between.
 
     It runs an event loop of its own, so it cannot be asked from a coroutine. It is pickled without its
@@ -43,8 +43,8 @@ class Depths:
         self._nsqlookupds: list[Nsqlookupd] | None = None
         self._nsqds: dict[str, Nsqd] = {}  # by their URLs
 
-    def __reduce__(self) -> tuple[type[Depths], tuple[ReadOptions]]:
-        return Depths, (self._options,)
+    def __reduce__(self) -> tuple[type[DepthClient], tuple[ReadOptions]]:
+        return DepthClient, (self._options,)
 
     def __enter__(self) -> Self:
         return self
@@ -128,10 +128,10 @@ class Depths:
         self._silent |= failures.keys()
 
 
-def depths(options: ReadOptions) -> list[Depth]:
-    """Ask once, as `Depths.ask` does."""
-    with Depths(options) as asked:
-        return asked.ask()
+def channel_depths(options: ReadOptions) -> list[Depth]:
+    """Ask once, as `DepthClient.ask` does."""
+    with DepthClient(options) as client:
+        return client.ask()
 
 
 async def _depth(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:

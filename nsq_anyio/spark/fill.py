@@ -8,7 +8,7 @@ import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from ..consumer import Message
-from .backlog import Backlog, backlog
+from .bounded_reader import BoundedReader, bounded_reader
 from .chunks import Partition, Stored
 from .options import ReadOptions
 from .schema import record_batch
@@ -35,7 +35,7 @@ async def fill(
     :param rows: at most, 1 or more
     :param max_bytes: of bodies at most, but for the last message
     :raises SpoolError: if the spool cannot be written, or is damaged
-    :raises PartitionLost: if Spark has committed the batch
+    :raises AttemptSuperseded: if Spark has committed the batch
     :raises ConnectionFailed: if nsqd cannot be reached
     :raises PermanentRefusal: if nsqd refuses for good
     """
@@ -65,8 +65,8 @@ async def _go_on(
     if max_bytes is not None:
         max_bytes -= stored.bytes
     if rows > 0 and (max_bytes is None or max_bytes > 0):
-        async with backlog(options, nsqd, rows, max_bytes=max_bytes) as waiting:
-            number = await _store_all(waiting, partition, number)
+        async with bounded_reader(options, nsqd, rows, max_bytes=max_bytes) as reader:
+            number = await _store_all(reader, partition, number)
     await anyio.to_thread.run_sync(partition.end, number)
 
 
@@ -87,14 +87,14 @@ async def _wait_for_other(partition: Partition, patience: float) -> None:
             give_up_at = anyio.current_time() + patience
 
 
-async def _store_all(waiting: Backlog, partition: Partition, number: int) -> int:
+async def _store_all(reader: BoundedReader, partition: Partition, number: int) -> int:
     """Store chunks from ``number`` on; the number that is next then."""
 
     async def store(prepared: MemoryObjectReceiveStream[tuple[list[Message], pa.RecordBatch]]) -> None:
         nonlocal number
         async for chunk, batch in prepared:
-            await anyio.to_thread.run_sync(partition.publish, number, batch)
-            waiting.finish(chunk)
+            await anyio.to_thread.run_sync(partition.store_chunk, number, batch)
+            reader.finish(chunk)
             number += 1
 
     # The next chunk is prepared while the disk is busy with this one.
@@ -102,7 +102,7 @@ async def _store_all(waiting: Backlog, partition: Partition, number: int) -> int
     try:
         async with receive, anyio.create_task_group() as tasks, send:
             tasks.start_soon(store, receive)
-            while chunk := await waiting.take():
+            while chunk := await reader.take():
                 await send.send((chunk, record_batch(chunk)))
     except ExceptionGroup as failed:
         # One of the two has failed, and the other was cancelled.

@@ -22,7 +22,7 @@ __all__ = [
     "absolute_path",
     "nsqd_list",
     "parsed",
-    "passed_on",
+    "pass_through_options",
     "shared_directory",
     "text",
     "text_options",
@@ -69,7 +69,7 @@ def text_options(options: type[object]) -> tuple[TextOption, ...]:
     return tuple(_text_options(options, ""))
 
 
-def passed_on(options: type[object], part: str, own: Collection[str]) -> tuple[TextOption, ...]:
+def pass_through_options(options: type[object], part: str, own: Collection[str]) -> tuple[TextOption, ...]:
     """Return the options that Spark takes as they are, unless it has fields of its ``own`` for them.
 
     :param part: the field that collects them

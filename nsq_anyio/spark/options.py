@@ -13,8 +13,16 @@ from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, PublishMode
 from ..options.declaration import declared, documented
 from ..options.kinds import Flag, Integer, Seconds, Value
-from .access import ACCESS_OPTIONS, CONNECTION_OPTIONS, Access, Passed, is_passed
-from .option_texts import Parsed, TextOption, parsed, passed_on, shared_directory, text_options, url_list
+from .access import ACCESS_OPTIONS, CONNECTION_OPTIONS, Access, PassThrough, is_pass_through
+from .option_texts import (
+    Parsed,
+    TextOption,
+    parsed,
+    pass_through_options,
+    shared_directory,
+    text_options,
+    url_list,
+)
 
 __all__ = [
     "ReadOptions",
@@ -145,7 +153,8 @@ class WriteOptions(Access):
     max_body_size: Annotated[int, declared(ProducerOptions)["max_body_size"]] = 5 * 1024 * 1024
     max_defer: Annotated[float, declared(ProducerOptions)["max_defer"]] = 3600.0
     producer: Annotated[
-        Passed, Value("other options of the producer", valid=is_passed, use="pairs of names and values")
+        PassThrough,
+        Value("other options of the producer", valid=is_pass_through, use="pairs of names and values"),
     ] = ()
 
     def producer_options(self) -> ProducerOptions:
@@ -175,7 +184,7 @@ _READ_OPTIONS = (*_listed(ReadOptions), *CONNECTION_OPTIONS)
 _WRITE_OPTIONS = (
     *_listed(WriteOptions),
     *CONNECTION_OPTIONS,
-    *passed_on(ProducerOptions, "producer", declared(WriteOptions)),
+    *pass_through_options(ProducerOptions, "producer", declared(WriteOptions)),
 )
 
 _OF_STREAMS = {

@@ -8,7 +8,7 @@ import anyio
 
 from ..consumer import Message
 from ..errors import ConnectionLost, NSQError
-from .backlog import backlog
+from .bounded_reader import bounded_reader
 from .options import ReadOptions
 
 __all__ = ["PeekTooLong", "peek"]
@@ -31,9 +31,9 @@ async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]
         while rows:
             # Each connection holds what nsqd has in flight to it at most.
             some = min(rows, options.max_in_flight)
-            waiting = await connections.enter_async_context(backlog(options, nsqd, some))
+            reader = await connections.enter_async_context(bounded_reader(options, nsqd, some))
             taken = 0
-            while chunk := await waiting.take():
+            while chunk := await reader.take():
                 chunks.append(chunk)
                 taken += len(chunk)
                 _check_held(chunks[0][0])

@@ -21,7 +21,7 @@ from ..producer import Producer, produce
 from ..producer.in_parts import InParts, MpubLimit
 from .depth import nsqlookupd_clients
 from .options import WriteOptions
-from .rows_out import Outgoing, Rows, outgoing
+from .outgoing import Outgoing, Rows, outgoing
 
 __all__ = ["publish_rows"]
 

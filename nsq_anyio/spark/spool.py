@@ -28,7 +28,7 @@ from typing import Any, cast
 
 from .chunk_file import FORMAT
 from .chunks import Partition
-from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, naming
+from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import (
     committed,
     fsync_directory,
@@ -67,7 +67,7 @@ class Spool:
         :raises SpoolError: if it cannot be written, or is there and another query's
         """
         path = Path(spool_dir, query)
-        with naming(path):
+        with as_spool_error(path):
             path.mkdir(parents=True, exist_ok=True)
             fsync_directory(path.parent)
         content = {
@@ -132,7 +132,7 @@ class Spool:
         :raises SpoolError: if it cannot be written, or Spark has had this batch
         """
         directory = self._epoch(epoch)
-        with naming(directory):
+        with as_spool_error(directory):
             if epoch <= committed(self.path):
                 raise SpoolError(directory, f"was committed before, so {_OLDER}")
             if os.path.lexists(directory):
@@ -142,7 +142,7 @@ class Spool:
             self.partition(epoch, number).make()
         # The last one: with it the epoch is whole.
         self._put_plan(epoch, plan)
-        with naming(directory):
+        with as_spool_error(directory):
             fsync_directory(self.path)
 
     def check(self, epoch: int, plan: Plan) -> None:
@@ -152,7 +152,7 @@ class Spool:
         """
         directory = self._epoch(epoch)
         if not directory.is_dir():
-            with naming(directory):
+            with as_spool_error(directory):
                 if epoch <= committed(self.path):
                     raise SpoolError(directory, f"was committed before, so {_OLDER}")
             what = "is not a directory" if directory.exists() else "is missing"
@@ -170,7 +170,7 @@ class Spool:
         :raises SpoolError: if it cannot be written, or has another plan
         """
         directory = self._epoch(epoch)
-        with naming(directory):
+        with as_spool_error(directory):
             if epoch <= committed(self.path):
                 raise SpoolError(directory, f"was committed before, so {_OLDER}")
             directory.mkdir(exist_ok=True)
@@ -226,7 +226,7 @@ class Spool:
         """
         if not self.path.exists():
             return
-        with naming(self.path):
+        with as_spool_error(self.path):
             if epoch > committed(self.path):
                 mark_committed(self.path, epoch)
         for number in self.epochs():
@@ -259,11 +259,11 @@ class Spool:
     def _take_out(self, epoch: int) -> None:
         """In one step, so that no late attempt finds half an epoch to go on with."""
         directory = self._epoch(epoch)
-        with naming(directory):
+        with as_spool_error(directory):
             directory.rename(self.path / f"{_DELETED}{epoch}-{uuid.uuid4().hex}")
 
     def _sweep(self) -> None:
-        with naming(self.path):
+        with as_spool_error(self.path):
             deleted = [path for path in self.path.iterdir() if path.name.startswith(_DELETED)]
         for path in deleted:
             try:

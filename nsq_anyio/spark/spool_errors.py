@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from ..errors import NSQError
 
-__all__ = ["BEGIN_ANEW", "NumberTaken", "PartitionLost", "SpoolDamaged", "SpoolError", "naming"]
+__all__ = ["BEGIN_ANEW", "AttemptSuperseded", "NumberTaken", "SpoolDamaged", "SpoolError", "as_spool_error"]
 
 BEGIN_ANEW = (
     "put back what is sound with `nsq-anyio spool put-back`, and begin with a new checkpointLocation; a sink "
@@ -59,16 +59,16 @@ class SpoolDamaged(SpoolError):
         self.damage: str = damage
 
 
-class PartitionLost(SpoolError):
+class AttemptSuperseded(SpoolError):
     """The partition needs this attempt no more: what it holds goes back to nsqd."""
 
 
-class NumberTaken(PartitionLost):
+class NumberTaken(AttemptSuperseded):
     """Another attempt at the same partition has stored the chunk of this number."""
 
 
 @contextmanager
-def naming(path: str | os.PathLike[str]) -> Generator[None]:
+def as_spool_error(path: str | os.PathLike[str]) -> Generator[None]:
     """Raise a failure of the system as one of the spool at ``path``, with its remedy.
 
     :raises SpoolError: for an `OSError` of the block

@@ -14,13 +14,13 @@ import zlib
 from pathlib import Path
 from typing import Any, cast
 
-from .spool_errors import SpoolDamaged, naming
+from .spool_errors import SpoolDamaged, as_spool_error
 
 __all__ = [
     "LEASE",
     "committed",
     "fsync_directory",
-    "is_empty_of_rows",
+    "holds_no_rows",
     "is_temporary",
     "load_document",
     "mark",
@@ -82,7 +82,7 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".")
 
 
-def is_empty_of_rows(name: str) -> bool:
+def holds_no_rows(name: str) -> bool:
     """Whether a file only helps those who use a spool, so that nothing is lost with it."""
     return is_temporary(name) or name.startswith((_COMMITTED, LEASE))
 
@@ -100,7 +100,7 @@ def put_document(target: Path, fields: dict[str, Any]) -> bool:
 
     :raises SpoolError: if it cannot be written
     """
-    with naming(target):
+    with as_spool_error(target):
         is_new = put(target, _document(fields))
         fsync_directory(target.parent)
     return is_new
@@ -113,7 +113,7 @@ def load_document(path: Path) -> Any:
     :raises SpoolError: if it cannot be read
     """
     try:
-        with naming(path):
+        with as_spool_error(path):
             content = path.read_bytes()
             found = json.loads(content)
     except (ValueError, RecursionError):  # the latter where it is nested deep
@@ -139,7 +139,7 @@ def numbered_directories(path: Path) -> list[int]:
 
     :raises SpoolError: if it cannot be listed
     """
-    with naming(path), os.scandir(path) as entries:
+    with as_spool_error(path), os.scandir(path) as entries:
         return sorted(int(entry.name) for entry in entries if _is_number(entry.name) and entry.is_dir())
 
 

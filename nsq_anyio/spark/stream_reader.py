@@ -27,13 +27,13 @@ from pyspark.sql.streaming.datasource import (
 
 from ..errors import HTTPError, InvalidOption
 from .claim import Claim
-from .depth import Depths
+from .depth import DepthClient
 from .lease import Lease
 from .options import ReadOptions
-from .outcome import Tally
 from .plan import Depth, plan, within_bytes
+from .query_history import QueryHistory
 from .spool import FORMAT, Plan, Spool
-from .spooled import SpooledPartition, read_spooled
+from .spooled_partition import SpooledPartition, read_spooled_partition
 
 __all__ = ["NsqStreamReader"]
 
@@ -90,17 +90,17 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._options = options
         self._spool_dir = options.spool_dir
-        self._new = str(uuid.uuid4())
+        self._new_spool = str(uuid.uuid4())
         self._claim = Claim(options.topic, options.channel)
-        self._asked = Depths(options)
-        self._tally = Tally()
+        self._depth_client = DepthClient(options)
+        self._history = QueryHistory()
         self._lease = Lease()
         self._latest: list[Depth] = []
-        self._nothing_at: float | None = None
+        self._idle_since: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as the next ones
         """Where a new query begins: a spool of its own."""
-        return _Offset(self._new, 0, []).as_dict()
+        return _Offset(self._new_spool, 0, []).as_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """At most ``maxRowsPerBatch``."""
@@ -117,11 +117,11 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         begin = _Offset.of(start)
         if begin.epoch:
-            self._tally.look_back(self._open(begin.spool), begin.epoch)
+            self._history.count_batch(self._open(begin.spool), begin.epoch)
         self._wait_if_idle()
-        self._latest = self._asked.ask()
+        self._latest = self._depth_client.ask()
         self._claim_channel(self._latest)
-        waiting = self._tally.within_the_rest(self._latest)
+        waiting = self._history.cap_to_target(self._latest)
         parts = plan(
             waiting,
             max_rows=self._max_rows(limit, waiting),
@@ -129,14 +129,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_rows_per_partition=self._options.max_rows_per_partition,
         )
         if self._options.max_bytes_per_batch is not None:
-            parts = within_bytes(parts, self._options.max_bytes_per_batch, self._tally.sizes(waiting))
-        self._nothing_at = None if parts else time.monotonic()
+            parts = within_bytes(parts, self._options.max_bytes_per_batch, self._history.sizes(waiting))
+        self._idle_since = None if parts else time.monotonic()
         if not parts:
             return start
         if not begin.epoch:
             Spool.create(self._spool_dir, begin.spool, self._options.topic, self._options.channel)
         self._open(begin.spool).begin(begin.epoch + 1, parts)
-        self._tally.planned(begin.epoch + 1)
+        self._history.planned(begin.epoch + 1)
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -148,8 +148,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._latest:
             return None
         told: dict[str, Any] = {"depth": {depth.nsqd: depth.rows for depth in self._latest}}
-        if self._tally.away:
-            told["away"] = dict(self._tally.away)
+        if self._history.away:
+            told["away"] = dict(self._history.away)
         return told
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -157,7 +157,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
         """
-        self._tally.end_with(self._asked.ask())
+        self._history.set_target(self._depth_client.ask())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch that ends at ``end``.
@@ -172,7 +172,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             spool.begin_format_1(batch.epoch, batch.plan)
         else:
             spool.check(batch.epoch, batch.plan)
-        self._tally.begun(batch.epoch, batch.plan)
+        self._history.begun(batch.epoch, batch.plan)
         max_bytes = self._options.max_bytes_per_batch
         others = self._nsqds(batch.plan)
         return [
@@ -191,10 +191,10 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Fill the partition, or what is missing of it, and return its rows.
 
-        :raises NSQError: as `fill` and `replay`
+        :raises NSQError: as `fill` and `stored_rows`
         """
         assert isinstance(partition, SpooledPartition)  # noqa: S101 - they are made above
-        return read_spooled(self._options, self._spool_dir, partition)
+        return read_spooled_partition(self._options, self._spool_dir, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Delete from the spool what the sink has.
@@ -203,12 +203,12 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         offset = _Offset.of(end)
         spool = Spool.at(self._spool_dir, offset.spool)
-        self._tally.look_back(spool, offset.epoch)
+        self._history.count_batch(spool, offset.epoch)
         spool.commit(offset.epoch)
 
     def stop(self) -> None:
         """Close the connections; nobody uses the spool or reads the channel any more."""
-        self._asked.close()
+        self._depth_client.close()
         self._claim.release()
         self._lease.release()
 
@@ -225,8 +225,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _wait_if_idle(self) -> None:
         """Spark asks an idle query that has no trigger again after some milliseconds."""
-        if self._nothing_at is not None and not self._tally.ends:
-            time.sleep(max(0.0, self._nothing_at + self._options.poll_interval - time.monotonic()))
+        if self._idle_since is not None and not self._history.has_target:
+            time.sleep(max(0.0, self._idle_since + self._options.poll_interval - time.monotonic()))
 
     def _nsqds(self, batch: Plan) -> tuple[str, ...]:
         """All that the query reads, as far as they are known."""
@@ -234,7 +234,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not known and not self._latest:
             # A batch that was planned before the query started again; its nsqds may have moved.
             try:
-                self._latest = self._asked.ask()
+                self._latest = self._depth_client.ask()
             except HTTPError as error:
                 _log.warning("it is not known which nsqds there are: %s", error)
         found = [*(nsqd for nsqd, _ in batch), *known, *(depth.nsqd for depth in self._latest)]
@@ -247,7 +247,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case ReadAllAvailable():
                 return None
             case ReadMinRows(min_rows=rows):
-                enough = self._tally.ends or sum(depth.rows for depth in waiting) >= rows
+                enough = self._history.has_target or sum(depth.rows for depth in waiting) >= rows
                 return self._options.max_rows_per_batch if enough else 0
             case _:
                 raise InvalidOption(f"read limit {limit!r} is not valid: NSQ counts rows, so use ReadMaxRows")

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...checks import check_seconds
 from ...errors import InvalidOption, NSQError
-from ..depth import depths
+from ..depth import channel_depths
 from ..options import read_options
 from ..source import NsqDataSource
 from .failure import spark_errors_explained
@@ -66,7 +66,7 @@ class Source:
     def lag(self) -> int | None:
         """Count the messages that wait in the channel; None while nobody can say."""
         try:
-            return sum(depth.rows for depth in depths(self._options))
+            return sum(depth.rows for depth in channel_depths(self._options))
         except NSQError as error:
             # It is shown and nothing depends on it: the query itself fails where it has to.
             _log.warning("the lag is not known: %s", error)

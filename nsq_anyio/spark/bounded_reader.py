@@ -23,7 +23,7 @@ from ..options import ConnectionOptions
 from .options import ReadOptions
 from .schema import warm_up
 
-__all__ = ["Backlog", "backlog", "fitting", "touch_all"]
+__all__ = ["BoundedReader", "bounded_reader", "fitting", "touch_all"]
 
 _CHUNK_BYTES = 16 * 1024 * 1024
 """Of bodies in a chunk, from which on a larger one is not worth the memory: the disk is at full speed."""
@@ -38,7 +38,7 @@ _CLOSE_TIMEOUT = 10.0
 """For nsqd to confirm the FINs: what it has not handled by then comes again, as duplicates."""
 
 
-class Backlog:
+class BoundedReader:
     """Takes messages in chunks, until there were as many as planned or nothing waits any more.
 
     :raises ConnectionFailed: if there is no connection
@@ -103,7 +103,7 @@ class Backlog:
         self._bound_in_flight()
         finish_all(chunk)
 
-    async def keep_alive(self) -> None:
+    async def touch_held(self) -> None:
         """TOUCH what is in flight while it is held, as long as nsqd allows; until cancelled.
 
         A slow disk holds chunks: the second ages while the first is stored.
@@ -177,9 +177,9 @@ def fitting(sizes: Sequence[int], bound: int) -> int:
 
 
 @asynccontextmanager
-async def backlog(
+async def bounded_reader(
     options: ReadOptions, nsqd: str, rows: int, *, max_bytes: int | None = None
-) -> AsyncGenerator[Backlog]:
+) -> AsyncGenerator[BoundedReader]:
     """Take what waits in one nsqd, for the length of the block.
 
     At its end nsqd has handled each FIN, and gets back what is unanswered.
@@ -205,7 +205,7 @@ async def backlog(
             await consumer.ready()
         if limit.cancelled_caught:
             await _tell_why(nsqd, connection, options.connect_timeout)
-        waiting = Backlog(
+        reader = BoundedReader(
             consumer,
             nsqd,
             max_in_flight=max_in_flight,
@@ -214,8 +214,8 @@ async def backlog(
             max_wait=options.max_wait,
         )
         async with background_tasks() as tasks:
-            tasks.start_soon(waiting.keep_alive)
-            yield waiting
+            tasks.start_soon(reader.touch_held)
+            yield reader
 
 
 async def _tell_why(nsqd: str, options: ConnectionOptions, connect_timeout: float) -> NoReturn:

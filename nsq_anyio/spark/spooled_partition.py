@@ -9,13 +9,13 @@ import anyio
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from .away import fill_unless_away
 from .fill import fill
 from .options import ReadOptions
-from .replay import replay
 from .spool import Spool
+from .stored_rows import stored_rows
+from .unreachable import fill_unless_unreachable
 
-__all__ = ["SpooledPartition", "read_spooled"]
+__all__ = ["SpooledPartition", "read_spooled_partition"]
 
 
 class SpooledPartition(InputPartition):
@@ -50,14 +50,14 @@ class SpooledPartition(InputPartition):
         self.others = others
 
 
-def read_spooled(
+def read_spooled_partition(
     options: ReadOptions, spool_dir: str, partition: SpooledPartition
 ) -> Iterator[pa.RecordBatch]:
     """Fill a partition in the spool, or what is missing of it, and return its rows.
 
-    :raises NSQError: as `fill` and `replay`
+    :raises NSQError: as `fill` and `stored_rows`
     """
     place = Spool.at(spool_dir, partition.spool).partition(partition.epoch, partition.number)
-    filling = fill if partition.others is None else partial(fill_unless_away, others=partition.others)
+    filling = fill if partition.others is None else partial(fill_unless_unreachable, others=partition.others)
     anyio.run(partial(filling, max_bytes=partition.max_bytes), options, partition.nsqd, partition.rows, place)
-    yield from replay(place)
+    yield from stored_rows(place)

@@ -26,14 +26,14 @@ from .chunks import Partition
 from .fill import fill
 from .options import ReadOptions
 
-__all__ = ["fill_unless_away", "why_away"]
+__all__ = ["fill_unless_unreachable", "why_unreachable"]
 
 _SUFFIX = ".away"
 
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-async def fill_unless_away(
+async def fill_unless_unreachable(
     options: ReadOptions,
     nsqd: str,
     rows: int,
@@ -61,7 +61,7 @@ async def fill_unless_away(
         await fill(options, nsqd, 0, partition)
 
 
-def why_away(partition: Partition) -> str | None:
+def why_unreachable(partition: Partition) -> str | None:
     """Why the partition has ended without its nsqd; None if it has not."""
     try:
         return _mark(partition).read_text(encoding="utf-8", errors="replace")

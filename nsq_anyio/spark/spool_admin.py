@@ -16,10 +16,10 @@ from .chunk_file import Chunk, Record
 from .chunks import Partition
 from .lease import VALID, holder
 from .spool import PLAN, QUERY, Spool
-from .spool_errors import SpoolDamaged, SpoolError, naming
-from .spool_files import is_empty_of_rows
+from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
+from .spool_files import holds_no_rows
 
-__all__ = ["SpoolInfo", "clear", "delete", "sound_chunks", "spools"]
+__all__ = ["SpoolInfo", "clear", "delete", "find_spools", "sound_chunks"]
 
 _DELETED = ".deleted-"
 
@@ -59,13 +59,13 @@ class SpoolInfo:
         return "damaged" if self.damage else "in use" if self.user else "sound"
 
 
-def spools(directory: str | os.PathLike[str], now: float | None = None) -> list[SpoolInfo]:
+def find_spools(directory: str | os.PathLike[str], now: float | None = None) -> list[SpoolInfo]:
     """The spools in a ``spoolDir``, the oldest first; those that are damaged as well.
 
     :param now: by the clock of its file system; by this machine's if it is not given
     :raises SpoolError: if it cannot be listed
     """
-    with naming(directory):
+    with as_spool_error(directory):
         paths = [path for path in Path(directory).iterdir() if _is_spool(path)]
     infos = [info for path in paths if (info := _info(path, time.time() if now is None else now)) is not None]
     return sorted(infos, key=lambda info: (info.created or datetime.min.replace(tzinfo=UTC), info.uuid))
@@ -86,7 +86,7 @@ def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
     :raises SpoolError: if something cannot be deleted
     """
     spool = Spool(info.path)
-    with naming(info.path):
+    with as_spool_error(info.path):
         for path, record in chunks:
             path.unlink(missing_ok=True)
             (Partition(path.parent).record / record.name).unlink(missing_ok=True)
@@ -106,11 +106,11 @@ def delete(info: SpoolInfo) -> None:
     :raises SpoolError: if it cannot be deleted, or not whole
     """
     directory = info.path.parent
-    with naming(info.path):
+    with as_spool_error(info.path):
         # In one step first, so that nobody finds half of it.
         info.path.rename(directory / f"{_DELETED}{info.uuid}-{uuid.uuid4().hex}")
     for path in sorted(directory.glob(f"{_DELETED}*")):
-        with naming(path), suppress(FileNotFoundError):  # another process deletes it as well
+        with as_spool_error(path), suppress(FileNotFoundError):  # another process deletes it as well
             shutil.rmtree(path)
 
 
@@ -118,7 +118,7 @@ def _remove(directory: Path, own: tuple[str, ...]) -> None:
     """Remove a directory in which there is nothing but what is named, and what the spool needs no more."""
     with suppress(FileNotFoundError):
         names = os.listdir(directory)  # noqa: PTH208 - names will do
-        if all(name in own or is_empty_of_rows(name) for name in names) and not any(
+        if all(name in own or holds_no_rows(name) for name in names) and not any(
             (directory / name).is_dir() for name in names
         ):
             for name in names:
@@ -160,7 +160,7 @@ def _info(path: Path, now: float) -> SpoolInfo | None:
     unended: set[Path] = set()
     try:
         epochs = spool.epochs()
-        with naming(path):
+        with as_spool_error(path):
             user = holder(path, now)
         for found in _survey(spool):
             if isinstance(found, SpoolError):

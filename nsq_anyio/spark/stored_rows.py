@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from .chunks import Partition
 
-__all__ = ["replay"]
+__all__ = ["stored_rows"]
 
 _ROWS = 10_000
 
 
-def replay(partition: Partition) -> Iterator[pa.RecordBatch]:
+def stored_rows(partition: Partition) -> Iterator[pa.RecordBatch]:
     """The rows of a partition that has ended, the same at each call, in batches of a size that suits Spark.
 
     :raises SpoolError: if one of them is missing or damaged, or cannot be read

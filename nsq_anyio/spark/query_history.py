@@ -10,16 +10,16 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .away import why_away
 from .plan import Depth
 from .spool import Plan, Spool
+from .unreachable import why_unreachable
 
-__all__ = ["Tally"]
+__all__ = ["QueryHistory"]
 
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-class Tally:
+class QueryHistory:
     """Counts over the batches of one run of a query.
 
     :ivar away: how many partitions have ended without their nsqd, by nsqd
@@ -33,11 +33,11 @@ class Tally:
         self._begun: tuple[int, Plan] = (0, [])
 
     @property
-    def ends(self) -> bool:
+    def has_target(self) -> bool:
         """Whether the query ends when it has read what waited at its start."""
         return self._left is not None
 
-    def end_with(self, waiting: Iterable[Depth]) -> None:
+    def set_target(self, waiting: Iterable[Depth]) -> None:
         """Let the query end when so much is read."""
         self._left = {depth.nsqd: depth.rows for depth in waiting}
 
@@ -49,7 +49,7 @@ class Tally:
         """Note that tasks are about to read a batch, which an earlier run may have planned."""
         self._begun = (epoch, plan)
 
-    def look_back(self, spool: Spool, epoch: int) -> None:
+    def count_batch(self, spool: Spool, epoch: int) -> None:
         """Count, once, what was read of a batch that Spark has run.
 
         :raises SpoolError: if that cannot be read
@@ -65,7 +65,7 @@ class Tally:
             stored = partition.stored()
             rows[nsqd] += stored.rows
             size[nsqd] += stored.bytes
-            reason = why_away(partition)
+            reason = why_unreachable(partition)
             if reason is not None:
                 self.away[nsqd] += 1
                 _log.warning("batch %d has ended without what waits at an nsqd: %s", epoch, reason)
@@ -73,7 +73,7 @@ class Tally:
         if self._left is not None and epoch == self._planned:
             self._reduce(self._left, rows)
 
-    def within_the_rest(self, waiting: Sequence[Depth]) -> list[Depth]:
+    def cap_to_target(self, waiting: Sequence[Depth]) -> list[Depth]:
         """What of it was there when a query began that ends."""
         left = self._left
         if left is None:

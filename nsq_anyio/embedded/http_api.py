@@ -18,7 +18,7 @@ __all__ = [
     "Arguments",
     "Refusal",
     "arguments",
-    "arguments_behind_body",
+    "arguments_after_body",
     "error_response",
     "json_response",
     "plain_response",
@@ -74,7 +74,7 @@ def arguments(request: Request) -> Arguments:
     return Arguments(parse_qs(query, keep_blank_values=True))
 
 
-async def arguments_behind_body(request: Request) -> Arguments:
+async def arguments_after_body(request: Request) -> Arguments:
     """The same for an endpoint that reads a body first, though it means nothing to it.
 
     :raises Refusal: 400 ``INVALID_REQUEST`` if either cannot be read
