@@ -240,9 +240,11 @@ async def _publish(parts: InParts, chunk: Chunk, topic: str | None, access: Writ
     from ..producer.bodies import batch_size
     from ..producer.in_parts import batches
 
+    bodies = cast("list[bytes]", chunk.batch.column("body").to_pylist())
+    if not bodies:
+        return  # the end of a partition
     # A spool whose description is damaged still has the topic in each row.
     named = topic or cast("list[str]", chunk.batch.column("topic").to_pylist())[0]
-    bodies = cast("list[bytes]", chunk.batch.column("body").to_pylist())
     for batch in batches(bodies, access.batch_bytes - batch_size(0, 0), access.batch_rows):
         await parts.publish(named, batch)
 
