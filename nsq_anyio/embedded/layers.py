@@ -1,4 +1,4 @@
-"""The layers between a connection and NSQ's bytes."""
+"""The layers of a connection: TLS and compression."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Layers"]
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What runs on one connection.
+    """The layers of one connection.
 
-    :ivar stream: the outermost layer, for NSQ's bytes
-    :ivar tls: None without TLS
+    :ivar stream: the top layer, which carries NSQ's protocol
+    :ivar tls: the TLS connection's parameters; None without TLS
     """
 
     stream: ByteStream

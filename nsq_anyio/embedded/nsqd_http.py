@@ -1,6 +1,6 @@
 """The HTTP side of the embedded nsqd, with the statuses, codes and JSON of nsqd 1.3.0.
 
-``/debug/...``, which shows the insides of a Go program, is answered with 404.
+``/debug/...``, which shows the internals of a Go program, is answered with 404.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MILLISECONDS = 1000
 def nsqd_routes(
     broker: Broker, clients: Collection[NsqdClient], identity: NsqdIdentity, config: NsqdConfig
 ) -> Router:
-    """The handler of all requests."""
+    """Return the handler of all requests."""
     api = _Api(broker, clients, identity, config)
     return Router(
         {
@@ -86,7 +86,7 @@ class _Api:
         return json_response(
             {
                 **identity.registration(),
-                # As nsqd has it: nsqlookupd is told 0.
+                # As in nsqd, although nsqlookupd is told 0.
                 "tcp_port": identity.tcp_port or -1,
                 "http_port": identity.http_port or -1,
                 "start_time": int(identity.started_at),
@@ -97,7 +97,7 @@ class _Api:
             }
         )
 
-    # Publishing. The order of the checks is nsqd's: some make the topic before they refuse the rest.
+    # Publishing. The order of the checks is nsqd's: some requests are refused after the topic was created.
 
     async def pub(self, request: Request) -> Response:
         body = await _read(request, self._broker.options.max_msg_size, "MSG_TOO_BIG")
@@ -123,7 +123,7 @@ class _Api:
             raise Refusal(413, "BODY_TOO_BIG")
         query = arguments(request)
         topic = self._get_or_make_topic(query)
-        # nsqd takes a binary body of any length if it comes in chunks. Here all of it would be in memory.
+        # nsqd accepts a chunked binary body of any length. Here all of it would be in memory.
         body = await _read(request, options.max_body_size, "BODY_TOO_BIG")
         if _BOOLEANS.get(query.optional("binary", "false"), True):
             try:
@@ -265,7 +265,7 @@ class _Api:
 
 
 async def _read(request: Request, limit: int, code: str) -> bytes:
-    """The body; ``code`` says that it is too large."""
+    """Return the body; ``code`` is the error for one that is too large."""
     try:
         return await request.read(limit)
     except BodyTooLarge:

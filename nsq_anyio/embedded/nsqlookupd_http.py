@@ -1,4 +1,4 @@
-"""The HTTP side of nsqlookupd: its routes, with nsqlookupd 1.3.0's statuses, codes and JSON."""
+"""The HTTP side of the embedded nsqlookupd, with the statuses, codes and JSON of nsqlookupd 1.3.0."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NANOSECONDS = 1_000_000_000
 
 
 def nsqlookupd_routes(registry: Registry, clock: Callable[[], float]) -> Router:
-    """The handler of all requests.
+    """Return the handler of all requests.
 
-    :param clock: seconds since the epoch; it gives the registry its ``now``
+    :param clock: returns the Unix time in seconds, for the registry
     """
     api = _Api(registry, clock)
     return Router(

@@ -1,4 +1,4 @@
-"""Puts on a connection the layers that IDENTIFY negotiated."""
+"""Adds to a connection the layers that IDENTIFY negotiated."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ async def upgrade(
     received: bytes,
     write_timeout: float | None,
 ) -> Layers:
-    """Put the layers on that a client was promised, each with an OK inside, as nsqd does.
+    """Add the layers that IDENTIFY promised; as nsqd does, send an OK through each.
 
-    :param received: bytes behind the IDENTIFY, which belong to the first new layer
-    :param write_timeout: seconds that the client may take to read an OK; None is no limit
-    :raises ServerError: if the client does not speak TLS, or not the same
+    :param received: the bytes received after IDENTIFY, which belong to the first new layer
+    :param write_timeout: the seconds that the client may take to read an OK; None is no limit
+    :raises ServerError: if the TLS handshake fails, or layers were added before
     :raises TimeoutError: if the client is too slow
     """
     if layers.tls or layers.snappy or layers.deflate:
-        # nsqd would start anew at the bare connection, of which nothing sensible can come.
+        # nsqd would wrap the bare connection once more, which cannot work.
         raise ServerError("E_IDENTIFY_FAILED", "IDENTIFY failed the connection was upgraded before")
     if wanted.tls:
         if context is None:
