@@ -1,7 +1,7 @@
-"""The operations on files that a spool is made of.
+"""The file operations of a spool.
 
-Nothing is appended to, and nothing is replaced: a file is put whole under a name that was free, its names are
-listed, and it is deleted. That is what an object store can do as well.
+No file is appended to or replaced. A file is stored whole under a free name, listed, read and deleted. An
+object store can do that as well.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = [
 ]
 
 LEASE = "lease-"
-"""How the files begin that show who uses a spool."""
+"""The prefix of lease files."""
 
 _COMMITTED = "committed-"
 _CHECKSUM = "checksum"
 
 
 def put(target: Path, *content: bytes | memoryview, record: Path | None = None) -> bool:
-    """Write a file whole, and give it its name; return whether the name was free.
+    """Write a file atomically; return False, and write nothing, if its name is taken.
 
-    Its content is on disk before it has the name; the name is when the directory is synced.
+    The content is on disk before the file gets its name. The name is on disk after an fsync of the directory.
 
-    :param record: a second name, which it gets after the first one
-    :raises OSError: if it cannot be written; no part of it stays unless it is the record that fails
+    :param record: a second name, which the file gets after the first
+    :raises OSError: if it cannot be written; then no part of it remains, unless only the record failed
     """
     temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
     try:
@@ -54,7 +54,7 @@ def put(target: Path, *content: bytes | memoryview, record: Path | None = None) 
         if not _link(temporary, target):
             return False
         if record is not None:
-            # A name costs a filesystem little, and one more file about as much as all the rest.
+            # Another name costs a filesystem little; another file would cost as much as all the rest.
             temporary.rename(record)
     finally:
         temporary.unlink(missing_ok=True)
@@ -65,30 +65,30 @@ def _link(temporary: Path, target: Path) -> bool:
     try:
         os.link(temporary, target)
     except FileExistsError:
-        # A network filesystem may lose the answer, and find our own link when it asks again.
+        # A network filesystem may lose the reply, retry, and find our own link.
         return target.samefile(temporary)
     return True
 
 
 def _write(file: io.FileIO, content: bytes | memoryview) -> None:
-    """All of it: on a disk that gets full, a write may do a part only, and the next one tells why."""
+    """Write all of it: when the disk gets full, a write may be partial, and the next one raises."""
     left = memoryview(content)
     while left:
         left = left[file.write(left) :]
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file has not got its name yet, or never will because its writer was killed."""
+    """Whether a file is still being written, or was left by a writer that was killed."""
     return name.startswith(".")
 
 
 def holds_no_rows(name: str) -> bool:
-    """Whether a file only helps those who use a spool, so that nothing is lost with it."""
+    """Whether a file has no rows, so that nothing is lost with it."""
     return is_temporary(name) or name.startswith((_COMMITTED, LEASE))
 
 
 def mark(target: Path) -> None:
-    """Make an empty file, whose name says all; one that is there already says the same.
+    """Create an empty file, whose name is the information, unless it exists.
 
     :raises OSError: if it cannot be made
     """
