@@ -60,10 +60,7 @@ class ReadOptions(Access):
     max_bytes_per_batch: Annotated[
         int | None,
         Integer(
-            "the most bytes of bodies in a micro-batch; None for no bound",
-            low=1,
-            special=(None,),
-            unit="bytes",
+            "the most bytes of bodies in a batch; None for no bound", low=1, special=(None,), unit="bytes"
         ),
     ] = None
     min_partitions: Annotated[
