@@ -34,7 +34,7 @@
     ├── ListenFailed                    a server cannot listen at its address [serving]
     ├── SpoolError                      a spool cannot be read or written [spark]
     │   ├── SpoolDamaged                something of it is missing or altered [spark]
-    │   └── PartitionLost               another attempt stores the partition [spark]
+    │   └── AttemptSuperseded           another attempt stores the partition [spark]
     │       └── NumberTaken             ... and has stored this chunk first [spark]
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
     ├── PipelineFailed                  a pipeline's query failed [spark]

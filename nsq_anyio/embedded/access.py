@@ -1,4 +1,4 @@
-"""AUTH of one client: what it may do, until when, and in which words nsqd refuses the rest."""
+"""AUTH: what one client may do and until when, and the errors with which nsqd refuses the rest."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Access", "AuthSource", "AuthorizationExpired", "auth_source"]
 _logger = logging.getLogger(__name__)
 
 AuthSource: TypeAlias = Callable[[AuthRequest], Awaitable[AuthState]]
-"""Says what a client may do, within some bounded time, or raises `NoAuthorization`."""
+"""Returns what a client may do, in bounded time, or raises `NoAuthorization`."""
 
 
 def auth_source(options: NsqdOptions) -> AuthSource | None:
-    """Who is asked what clients may do; None when they need no AUTH.
+    """Return the source that says what clients may do; None if they need no AUTH.
 
     :raises InvalidOption: if a file for TLS cannot be used
     """
@@ -37,20 +37,20 @@ def auth_source(options: NsqdOptions) -> AuthSource | None:
 
 
 class _Function:
-    """A function of the user, in place of an auth server."""
+    """Asks a function of the user instead of an auth server."""
 
     def __init__(self, function: Authorizer, timeout: float) -> None:
         self._function = function
         self._timeout = timeout
 
-    async def __call__(self, asked: AuthRequest) -> AuthState:
+    async def __call__(self, request: AuthRequest) -> AuthState:
         try:
             with anyio.fail_after(self._timeout):
-                answer = self._function(asked)
+                answer = self._function(request)
                 state = await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:  # noqa: BLE001 - whatever it raises refuses the client
-            # It may quote the secret.
-            text = str(error).replace(asked.secret, "***")
+        except Exception as error:  # noqa: BLE001 - any exception refuses the client
+            # Its text may quote the secret.
+            text = str(error).replace(request.secret, "***")
             raise NoAuthorization(f"{type(error).__name__}: {text}") from None
         if not isinstance(state, AuthState):
             raise NoAuthorization(f"auth returned {type(state).__name__} instead of an AuthState")
@@ -58,14 +58,14 @@ class _Function:
 
 
 class AuthorizationExpired(Exception):
-    """`Access.renew` has to be called before the command can be judged."""
+    """The authorization has expired: call `Access.renew`, then check the command again."""
 
 
 class Access:
     """What one client may do.
 
-    :param describe: what to tell of the client, given its secret
-    :ivar state: the last answer; None before AUTH
+    :param describe: returns the request to make for a secret of the client
+    :ivar state: the last answer of the source; None before AUTH
     """
 
     def __init__(self, source: AuthSource, describe: Callable[[str], AuthRequest]) -> None:
@@ -77,9 +77,9 @@ class Access:
         self._is_fresh = False
 
     async def authenticate(self, secret: bytes) -> bytes:
-        """AUTH; returns nsqd's answer.
+        """Execute AUTH and return nsqd's response.
 
-        :raises ServerError: if the client may do nothing
+        :raises ServerError: if the client is refused, or may do nothing
         """
         self._secret = secret.decode("utf-8", "surrogateescape")
         state = await self._ask()
@@ -93,18 +93,18 @@ class Access:
         return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     async def renew(self) -> None:
-        """Ask again; the next `check` takes the answer, however short-lived that is.
+        """Ask again; the next `check` uses the answer, even if it has expired by then.
 
-        :raises ServerError: if there is none
+        :raises ServerError: if the client is refused
         """
         await self._ask()
         self._is_fresh = True
 
     def check(self, command: str, topic: str, channel: str = "") -> None:
-        """Let a command pass, or not.
+        """Check that the client may execute a command.
 
-        :raises AuthorizationExpired: if that has to be asked first
-        :raises ServerError: if the client may not do it
+        :raises AuthorizationExpired: if `renew` has to be called first
+        :raises ServerError: if the client may not
         """
         if self.state is None:
             raise ServerError("E_AUTH_FIRST", f"AUTH required before {command}")
@@ -115,12 +115,14 @@ class Access:
             raise ServerError("E_UNAUTHORIZED", f'AUTH failed for {command} on "{topic}" "{channel}"')
 
     async def _ask(self) -> AuthState:
-        asked = self._describe(self._secret)
+        request = self._describe(self._secret)
         try:
-            self.state = await self._source(asked)
+            self.state = await self._source(request)
         except NoAuthorization as failure:
-            # The log alone says why: an untrusted client shall not learn of the servers behind nsqd.
-            _logger.warning("AUTH of a client at %s failed: %s", asked.remote_ip or "a unix socket", failure)
+            # Only the log says why: an untrusted client must not learn of the servers behind nsqd.
+            _logger.warning(
+                "AUTH of a client at %s failed: %s", request.remote_ip or "a unix socket", failure
+            )
             raise ServerError("E_AUTH_FAILED", "AUTH failed") from None
         self._expires_at = anyio.current_time() + self.state.ttl
         return self.state

@@ -1,6 +1,6 @@
 """Asks auth servers by HTTP, as nsqd 1.3.0 does, except that redirects are not followed.
 
-The secret stands in the query of the URL, so nothing here shows a query, or raises an error that holds one.
+The secret is in the query of the URL, so no log line and no error here contains a query.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _FORBIDDEN = 403
 class AuthServers:
     """The ``auth_http_addresses`` of one nsqd.
 
-    :raises InvalidOption: if ``tls_root_ca_file`` is given, and cannot be used, or google-re2 is not
-        installed, without which no answer of an auth server can be obeyed
+    :raises InvalidOption: if ``tls_root_ca_file`` cannot be used, or google-re2 is not installed: the answers
+        of auth servers cannot be applied without it
     """
 
     def __init__(self, options: NsqdOptions) -> None:
@@ -48,7 +48,7 @@ class AuthServers:
         self._request_timeout = options.http_client_request_timeout
         self._ssl_context = auth_context(options)
 
-    async def __call__(self, asked: AuthRequest) -> AuthState:
+    async def __call__(self, request: AuthRequest) -> AuthState:
         """Ask one server after the other until one answers.
 
         :raises NoAuthorization: if none does
@@ -57,18 +57,18 @@ class AuthServers:
         start = random.randrange(len(self._urls))
         for url, path in self._urls[start:] + self._urls[:start]:
             try:
-                return await self._ask(url, path, asked)
+                return await self._ask(url, path, request)
             except NoAuthorization as failure:
                 failures.append(f"failed to auth against {url.shown}: {failure}")
         raise NoAuthorization("; ".join(failures))
 
-    async def _ask(self, url: ServerURL, path: str, asked: AuthRequest) -> AuthState:
+    async def _ask(self, url: ServerURL, path: str, request: AuthRequest) -> AuthState:
         query = urlencode(
             {
-                "common_name": asked.common_name,
-                "remote_ip": asked.remote_ip,
-                "secret": asked.secret,
-                "tls": "true" if asked.tls else "false",
+                "common_name": request.common_name,
+                "remote_ip": request.remote_ip,
+                "secret": request.secret,
+                "tls": "true" if request.tls else "false",
             },
             errors="surrogateescape",
         )
@@ -80,7 +80,7 @@ class AuthServers:
         with anyio.move_on_after(self._request_timeout):
             status, body = await self._get(target, headers, url.socket)
             if status == _FORBIDDEN and not url.is_https:
-                # What nsqd itself answers in clear text when it requires TLS: where to ask instead.
+                # An nsqd that requires TLS answers a plain request so, with the port to use instead.
                 https = _https_target(urlsplit(target), body)
                 if https is not None:
                     status, body = await self._get(https, headers, None)
@@ -93,7 +93,7 @@ class AuthServers:
         timeouts = {"connect": self._connect_timeout}
         request = httpx.Request("GET", target, headers=headers, extensions={"timeout": timeouts})
         try:
-            # A transport, as httpx's client would log the URL. One for each request, as in nsqd.
+            # A transport, because httpx's client would log the URL. One for each request, as in nsqd.
             async with await make_transport(
                 is_https=target.startswith("https:"), ssl_context=self._ssl_context, socket=socket
             ) as transport:
@@ -126,7 +126,7 @@ def _https_target(target: SplitResult, body: bytes) -> str | None:
 
 
 def _auth_state(body: bytes) -> AuthState:
-    """Read the JSON as Go does: names in any case, null or missing is empty."""
+    """Read the JSON as Go does: names match in any case, and null or missing is empty."""
     try:
         fields = _fields(parse_json(body))
         ttl = _typed(fields, "ttl", int, 0)
@@ -149,7 +149,7 @@ def _authorization(value: object) -> Authorization:
     return Authorization(
         topic=_typed(fields, "topic", str, ""),
         channels=_strings(fields, "channels"),
-        permissions=cast("Any", _strings(fields, "permissions")),  # checked as it is made
+        permissions=cast("Any", _strings(fields, "permissions")),  # `Authorization` checks them
     )
 
 
@@ -161,7 +161,7 @@ def _fields(value: object) -> dict[str, Any]:
 
 def _typed(fields: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any:
     value = fields.get(name, default)
-    if type(value) is not kind:  # an exact match, as a boolean is an int in Python
+    if type(value) is not kind:  # exactly, because bool is a subclass of int
         raise ValueError(f"{name} is not of type {kind.__name__}")
     return value
 

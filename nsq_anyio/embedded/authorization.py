@@ -1,4 +1,4 @@
-"""What an auth server is told of a client, and what it answers.
+"""The request to an auth server, and its answer.
 
 The names are those of nsqd's JSON, the rules those of nsqd 1.3.0 (``internal/auth``).
 """
@@ -19,17 +19,17 @@ Permission = Literal["subscribe", "publish"]
 
 
 class NoAuthorization(Exception):
-    """No answer about a client could be had; the text may be logged."""
+    """No auth server gave a valid answer; the text holds no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthRequest:
-    """What nsqd tells its auth server of a client.
+    """What nsqd tells its auth server about a client.
 
-    :ivar secret: what the client sent with AUTH; bytes that are not UTF-8 are surrogates in it
-    :ivar remote_ip: its address; empty on a unix socket
-    :ivar tls: whether it uses TLS
-    :ivar common_name: of its certificate; empty without one
+    :ivar secret: what the client sent with AUTH; bytes that are not UTF-8 become surrogates
+    :ivar remote_ip: the client's address; empty on a unix socket
+    :ivar tls: whether the client uses TLS
+    :ivar common_name: the common name of the client's certificate; empty without one
     """
 
     secret: str = field(repr=False)
@@ -42,13 +42,13 @@ class AuthRequest:
 class Authorization:
     """A permission. The expressions match anywhere in a name, as in nsqd.
 
-    Their syntax is RE2's, which is Go's, and no name makes them take long. All but ``.*`` need the extra
-    ``re2``.
+    They have RE2's syntax, which is Go's, and take time in proportion to the name. All but ``.*`` need the
+    extra ``re2``.
 
-    :param topic: regular expression for topics; default: all of them
-    :param channels: regular expressions for channels, one of which has to match; a publish counts as on
-        the channel "". Default: all of them
-    :param permissions: of ``subscribe`` and ``publish``; default: both
+    :param topic: a regular expression for topics; default: all topics
+    :param channels: regular expressions for channels, one of which has to match. They are matched against ""
+        for a publish. Default: all channels
+    :param permissions: ``subscribe``, ``publish`` or both; default: both
     :raises InvalidOption: if an expression or a permission is not valid, or google-re2 is not installed
     """
 
@@ -71,7 +71,7 @@ class Authorization:
             pattern(expression)
 
     def allows(self, topic: str, channel: str) -> bool:
-        """Whether it allows to subscribe to a channel, or for channel "" to publish to the topic."""
+        """Whether it allows a subscription to ``channel``; with channel "", a publish to ``topic``."""
         return (
             ("subscribe" if channel else "publish") in self.permissions
             and pattern(self.topic).is_in(topic)
@@ -84,10 +84,10 @@ class AuthState:
     """What an auth server answers.
 
     :param authorizations: what the client may do; without any, AUTH fails
-    :param identity: who it is
-    :param identity_url: where to read about that
-    :param ttl: seconds for which this holds, more than 0; at the first command that needs it after that,
-        the auth server is asked again. Default 3600
+    :param identity: who the client is
+    :param identity_url: a page about that identity
+    :param ttl: the seconds for which this answer holds, more than 0; default 3600. The first publish or SUB
+        after that asks the auth server again
     :raises InvalidOption: if a value is of the wrong type, or ``ttl`` out of range
     """
 
@@ -108,9 +108,9 @@ class AuthState:
             )
 
     def allows(self, topic: str, channel: str) -> bool:
-        """Whether any of the authorizations does; see there."""
+        """Whether one of the authorizations does; see `Authorization.allows`."""
         return any(authorization.allows(topic, channel) for authorization in self.authorizations)
 
 
 Authorizer: TypeAlias = Callable[[AuthRequest], AuthState | Awaitable[AuthState]]
-"""Says what a client may do, or raises any exception: then AUTH fails, and the log says why."""
+"""Returns what a client may do. If it raises any exception, AUTH fails, and the log says why."""

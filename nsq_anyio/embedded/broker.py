@@ -18,7 +18,7 @@ ChangeCallback: TypeAlias = Callable[[str, str | None, bool], None]
 
 
 class Broker:
-    """Makes and deletes topics, and tells who wants to know.
+    """Creates and deletes topics, and reports each change to its subscribers.
 
     :param node: see `MessageIds`
     """
@@ -37,19 +37,19 @@ class Broker:
         return MappingProxyType(self._topics)
 
     def subscribe_changes(self, callback: ChangeCallback) -> None:
-        """Call ``callback`` whenever a topic or channel was made or deleted, until the server ends."""
+        """Call ``callback`` whenever a topic or channel was created or deleted, until the server ends."""
         self._callbacks.append(callback)
 
     def prepare_topics(self, prepare: Callable[[Topic], None]) -> None:
-        """Hand each new topic to ``prepare``, which has to call its ``start``.
+        """Pass each new topic to ``prepare``, which has to call `Topic.start`.
 
-        Until then the topic keeps its messages back: nsqd asks nsqlookupd for the channels of a new topic,
-        so that all of them get its first messages.
+        Until then the topic holds its messages back: nsqd first asks nsqlookupd for the channels of a new
+        topic, so that all of them get its first messages.
         """
         self._prepare = prepare
 
     def get_topic(self, name: str) -> Topic:
-        """The topic ``name``, made if it does not exist."""
+        """Return the topic ``name``; create it if it does not exist."""
         topic = self._topics.get(name)
         if topic is None:
             topic = Topic(

@@ -1,4 +1,4 @@
-"""A channel: its own copy of a topic's messages, shared out to its clients."""
+"""A channel: it has its own copy of a topic's messages, and distributes them to its clients."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MAX_ATTEMPTS = 0xFFFF
 class Message(Timer):
     """One message in one channel.
 
-    :ivar timestamp: of its publication, Unix nanoseconds
-    :ivar subscription: who has it in flight; None while it is queued or deferred
-    :ivar sent_at: when that was, on the clock of the scheduler
+    :ivar timestamp: when it was published, in Unix nanoseconds
+    :ivar subscription: the client that has it in flight; None while it is queued or deferred
+    :ivar sent_at: when it was sent to that client, on the scheduler's clock
     """
 
     __slots__ = ("attempts", "body", "channel", "id", "sent_at", "subscription", "timestamp")
@@ -40,7 +40,7 @@ class Message(Timer):
         self.sent_at: float = 0.0
 
     def fire(self, _now: float, /) -> None:
-        """It was in flight or deferred for long enough."""
+        """Queue the message again: it has timed out, or its delay is over."""
         self.channel.reached_deadline(self)
 
 
@@ -73,7 +73,7 @@ class Channel:
         self._options = options
         self._scheduler = scheduler
         self._on_abandoned = on_abandoned
-        # Ready clients take turns; one that cannot take a message after all is removed when its turn comes.
+        # Ready clients take turns. A client that cannot take a message after all is removed at its turn.
         self._ready: deque[Subscription] = deque()
 
     def __repr__(self) -> str:
@@ -84,18 +84,18 @@ class Channel:
 
     @property
     def depth(self) -> int:
-        """Messages that wait for a client."""
+        """The number of messages that wait for a client."""
         return len(self.queue)
 
     @property
     def backend_depth(self) -> int:
-        """How many of these nsqd would have on disk."""
+        """How many of them nsqd would have on disk."""
         return max(0, self.depth - self._options.mem_queue_size)
 
     # From the topic.
 
     def publish(self, id: bytes, timestamp: int, body: bytes, defer: float, now: float) -> None:
-        """Take a message of the topic; ``defer`` in seconds."""
+        """Take a message from the topic; ``defer`` in seconds."""
         message = Message(self, id, timestamp, body)
         self.message_count += 1
         if defer:
@@ -117,7 +117,7 @@ class Channel:
     # To the clients.
 
     def dispatch(self, now: float) -> None:
-        """Send messages, one to each ready client in turn, until either run out."""
+        """Send one message to each ready client in turn, until no message or no ready client is left."""
         if self.is_paused:
             return
         queue = self.queue
@@ -129,7 +129,7 @@ class Channel:
                 continue
             ready.append(subscription)
             message = queue.popleft()
-            # As in nsqd, where rate 99 keeps all, and what one client discards no other gets.
+            # As in nsqd: rate 99 keeps all messages, and no other client gets what one discards.
             if subscription.sample_rate and random.randrange(100) > subscription.sample_rate:
                 continue
             message.attempts = (message.attempts + 1) & _MAX_ATTEMPTS
@@ -167,7 +167,7 @@ class Channel:
         self.subscriptions[subscription] = None
 
     def leave(self, subscription: Subscription) -> None:
-        """Remove a client. What it has in flight stays so until the timeout, as in nsqd."""
+        """Remove a client. As in nsqd, its messages stay in flight until they time out."""
         subscription.rdy = 0
         if subscription in self.subscriptions:
             del self.subscriptions[subscription]
@@ -182,18 +182,18 @@ class Channel:
         message = self.in_flight.get(message_id)
         if message is None or message.subscription is not subscription:
             raise _failed("FIN", message_id, message)
-        self._land(message, subscription)
+        self._remove_in_flight(message, subscription)
         subscription.finish_count += 1
 
     def requeue(self, subscription: Subscription, message_id: bytes, until: float | None) -> None:
-        """REQ; None queues the message at once.
+        """REQ; without ``until`` the message is queued at once.
 
         :raises ServerError: ``E_REQ_FAILED`` if the message is not in flight to this client
         """
         message = self.in_flight.get(message_id)
         if message is None or message.subscription is not subscription:
             raise _failed("REQ", message_id, message)
-        self._land(message, subscription)
+        self._remove_in_flight(message, subscription)
         subscription.requeue_count += 1
         self.requeue_count += 1
         if until is None:
@@ -202,7 +202,7 @@ class Channel:
             self._defer(message, until)
 
     def touch(self, subscription: Subscription, message_id: bytes, now: float) -> None:
-        """TOUCH: start the timeout anew, up to ``max_msg_timeout`` after the message was sent.
+        """TOUCH: restart the timeout, up to ``max_msg_timeout`` after the message was sent.
 
         :raises ServerError: ``E_TOUCH_FAILED`` if the message is not in flight to this client
         """
@@ -213,15 +213,15 @@ class Channel:
         self._scheduler.set_timer(message, min(now + subscription.msg_timeout, latest))
 
     def reached_deadline(self, message: Message) -> None:
-        """Queue a message that was in flight or deferred for long enough."""
+        """Queue a message that has timed out, or whose delay is over."""
         if message.subscription is None:
             del self.deferred[message.id]
         else:
-            self._land(message, message.subscription)
+            self._remove_in_flight(message, message.subscription)
             self.timeout_count += 1
         self._enqueue(message)
 
-    def _land(self, message: Message, subscription: Subscription) -> None:
+    def _remove_in_flight(self, message: Message, subscription: Subscription) -> None:
         del self.in_flight[message.id]
         message.subscription = None
         self._scheduler.cancel_timer(message)
@@ -240,7 +240,7 @@ class Channel:
         self._scheduler.wake(self)
 
     def empty(self) -> None:
-        """Discard all messages, those in flight and deferred too."""
+        """Discard all messages, including those in flight and deferred."""
         self.queue.clear()
         for message in (*self.in_flight.values(), *self.deferred.values()):
             self._scheduler.cancel_timer(message)

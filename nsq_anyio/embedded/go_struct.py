@@ -19,13 +19,14 @@ _MAX_DIGITS = 20
 def read_struct(
     payload: bytes, zeros: Mapping[str, object], integers: Mapping[str, range] | None = None
 ) -> dict[str, Any]:
-    """The values of the fields that ``payload`` has.
+    """Return the values of the fields that ``payload`` has.
 
-    The case of names does not matter, null changes nothing, and of several values the last counts.
+    Names match in any case, null changes nothing, and the last of several values counts.
 
-    :param zeros: the fields with Go's zero values, which have their types
-    :param integers: the ranges of those that are not 64 bits wide
-    :raises ValueError: if it is no JSON object or null, or a value is of another type or too large
+    :param zeros: Go's zero value of each field, which also tells its type
+    :param integers: the ranges of the integers that are not 64 bits wide
+    :raises ValueError: if ``payload`` is neither a JSON object nor null, or a value has the wrong type or is
+        too large
     """
     # Go, too, replaces bytes that are not UTF-8.
     parsed: object = _DECODER.decode(payload.decode("utf-8", "replace"))
@@ -36,7 +37,7 @@ def read_struct(
         name = key.lower().replace("\u017f", "s")  # Go folds the long s as well
         if name not in zeros or value is None:
             continue
-        if type(value) is not type(zeros[name]):  # an exact match, as a boolean is an int in Python
+        if type(value) is not type(zeros[name]):  # exactly, because bool is a subclass of int
             raise ValueError(f"{name} is of the wrong type")
         if isinstance(value, int) and value not in (integers or {}).get(name, INT64):
             raise ValueError(f"{name} is too large")
@@ -45,7 +46,7 @@ def read_struct(
 
 
 def _integer(digits: str) -> float:
-    # Beyond any of Go's types, and slow to convert: refused in a field that is known, ignored elsewhere.
+    # Too large for Go's integers, and slow to convert. Known fields refuse it, others are ignored.
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 

@@ -1,6 +1,6 @@
-"""The channels that nsqlookupds know for a topic, which an nsqd makes together with the topic.
+"""Creates the channels of a new topic that nsqlookupds know.
 
-Otherwise the first messages would miss the channels whose consumers have not connected to this nsqd yet.
+Without this, channels whose consumers have not yet connected to this nsqd would miss the first messages.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _TIMEOUT = 5.0
 
 
 async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) -> None:
-    """Ask all nsqlookupds (``host:port`` of their HTTP sides), make the channels, and start ``topic``.
+    """Ask all nsqlookupds (``host:port`` of their HTTP sides), create the channels, and start ``topic``.
 
-    One that does not answer is left out. Ephemeral channels are not made: they have no client here.
+    An nsqlookupd that does not answer is left out. Ephemeral channels are not created, as they have no client
+    here.
     """
     from ..http import Nsqlookupd  # noqa: PLC0415 - httpx takes longer to import than all the rest
 

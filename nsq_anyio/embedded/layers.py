@@ -1,4 +1,4 @@
-"""The layers between a connection and NSQ's bytes."""
+"""The layers of a connection: TLS and compression."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from anyio.abc import ByteStream
 
 if TYPE_CHECKING:
-    from .server_tls import TLSFacts
+    from .server_tls import TLSInfo
 
 __all__ = ["Layers"]
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What runs on one connection.
+    """The layers of one connection.
 
-    :ivar stream: the outermost layer, for NSQ's bytes
-    :ivar tls: None without TLS
+    :ivar stream: the top layer, which carries NSQ's protocol
+    :ivar tls: the TLS connection's parameters; None without TLS
     """
 
     stream: ByteStream
-    tls: TLSFacts | None = None
+    tls: TLSInfo | None = None
     snappy: bool = False
     deflate: bool = False

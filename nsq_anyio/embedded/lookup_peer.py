@@ -1,8 +1,8 @@
-"""nsqd's side of nsqlookupd: tell every nsqlookupd which topics and channels there are.
+"""Registers the topics and channels of nsqd with every nsqlookupd.
 
-For each configured nsqlookupd one task keeps a connection: it introduces nsqd, registers all that
-exists, then reports each change as it happens and sends a PING now and then. A lost connection is opened
-again, and everything registered again.
+One task for each nsqlookupd keeps a connection. It sends IDENTIFY, registers all topics and channels, then
+reports each change as it happens and sends PINGs. After a lost connection it connects again, and registers
+everything again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..address import Address, addresses
 from ..errors import FrameTooLarge, ProtocolError
 from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 from ..serving.listener import PEER_GONE
-from .lookup_wire import MAGIC_V1, frame
+from .lookup_protocol import MAGIC_V1, frame
 
 __all__ = ["HasTopics", "LookupPeers", "LookupTimes"]
 
@@ -42,7 +42,7 @@ class _HasChannels(Protocol):
 
 
 class HasTopics(Protocol):
-    """What is registered: nsqd, seen from here."""
+    """An nsqd, as far as registration needs it."""
 
     @property
     def topics(self) -> Mapping[str, _HasChannels]:
@@ -54,9 +54,9 @@ class HasTopics(Protocol):
 class LookupTimes:
     """Durations in seconds.
 
-    :param ping_interval: between PINGs; nsqlookupd forgets an nsqd that is silent for 300 s; default 15
+    :param ping_interval: between PINGs; nsqlookupd stops listing an nsqd that is silent for 300 s. Default 15
     :param reconnect_delay: after a lost connection or a failed attempt; default 1
-    :param timeout: for a connection to open, and for each reply; default 5
+    :param timeout: to connect, and for each reply; default 5
     """
 
     ping_interval: float = 15.0
@@ -67,9 +67,9 @@ class LookupTimes:
 class LookupPeers:
     """The nsqlookupds of one nsqd.
 
-    :param nsqd: whose topics and channels are registered
-    :param identity: what nsqd says about itself: ``broadcast_address``, ``hostname``, ``http_port``,
-        ``tcp_port``, ``version``; asked at each connection
+    :param nsqd: the topics and channels to register
+    :param identity: returns nsqd's description of itself: ``broadcast_address``, ``hostname``, ``http_port``,
+        ``tcp_port``, ``version``; called for each connection
     :param nsqlookupds: their TCP addresses, ``host:port``
     :raises InvalidAddress: if one is not valid
     """
@@ -91,11 +91,11 @@ class LookupPeers:
 
     @property
     def http_addresses(self) -> list[str]:
-        """``host:port`` of the HTTP side of each nsqlookupd that has introduced itself."""
+        """``host:port`` of the HTTP side of each nsqlookupd that has answered IDENTIFY."""
         return [peer.http_address for peer in self._peers.values() if peer.http_address]
 
     def set_addresses(self, nsqlookupds: Sequence[str]) -> None:
-        """Register with these from now on, and with no others; the connections to the others are closed.
+        """Register with these nsqlookupds only; the connections to others are closed.
 
         :raises InvalidAddress: if one is not valid; then nothing changes
         """
@@ -103,12 +103,12 @@ class LookupPeers:
         self._wanted_changed.set()
 
     def notify(self, topic: str, channel: str | None, exists: bool) -> None:
-        """A topic, or a channel of it, was created or is gone."""
+        """Report that a topic, or a channel of it, was created or deleted."""
         for peer in self._peers.values():
             peer.notify((topic, channel, exists))
 
     async def run(self) -> None:
-        """Keep all registrations until cancelled; the connections are closed then."""
+        """Keep everything registered until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
                 self._wanted_changed = anyio.Event()
@@ -138,16 +138,16 @@ class _Peer:
         self._identity = identity
         self._times = times
         self._scope = anyio.CancelScope()
-        self._changes: deque[_Change] | None = None  # None while there is nobody to tell
+        self._changes: deque[_Change] | None = None  # None while not connected
         self._idle: anyio.CancelScope | None = None
         self._outage_reported = False
 
     def stop(self) -> None:
-        """Close the connection, whereupon nsqlookupd forgets this nsqd, and end `run`."""
+        """End `run` and close the connection; nsqlookupd then drops the registrations of this nsqd."""
         self._scope.cancel()
 
     def notify(self, change: _Change) -> None:
-        """Report a change, unless the connection has yet to be opened: then all is registered anyway."""
+        """Report a change. Without a connection there is no need: the next one registers everything."""
         if self._changes is not None:
             self._changes.append(change)
             if self._idle is not None:
@@ -158,7 +158,7 @@ class _Peer:
             while True:
                 try:
                     async with await self._connect() as stream:
-                        await self._keep_registered(_Dialogue(stream, self._times.timeout))
+                        await self._keep_registered(_Connection(stream, self._times.timeout))
                 except _LOST as error:
                     if not self._outage_reported:
                         self._outage_reported = True
@@ -171,13 +171,13 @@ class _Peer:
         with anyio.fail_after(self._times.timeout):
             return await anyio.connect_tcp(self._address.host, self._address.port)
 
-    async def _keep_registered(self, nsqlookupd: _Dialogue) -> None:
+    async def _keep_registered(self, nsqlookupd: _Connection) -> None:
         reply = await nsqlookupd.ask(
             MAGIC_V1 + b"IDENTIFY\n" + frame(json.dumps(dict(self._identity())).encode())
         )
         self.http_address = _http_address(reply)
         self._outage_reported = False
-        # The snapshot and the start of the changes are one step: nothing falls between them.
+        # The snapshot and the queue for later changes are made in one step, so no change is missed.
         self._changes = deque(
             (topic, channel, True)
             for topic in self._nsqd.topics
@@ -193,8 +193,8 @@ class _Peer:
             else:
                 await self._wait(nsqlookupd, until=next_ping)
 
-    async def _wait(self, nsqlookupd: _Dialogue, until: float) -> None:
-        """Wait for a change or the time, and notice at once when the connection ends meanwhile."""
+    async def _wait(self, nsqlookupd: _Connection, until: float) -> None:
+        """Wait for a change or until ``until``, and notice at once if the connection ends."""
         try:
             with anyio.CancelScope(deadline=until) as self._idle:
                 await nsqlookupd.watch()
@@ -202,8 +202,8 @@ class _Peer:
             self._idle = None
 
 
-class _Dialogue:
-    """Commands to nsqlookupd and its replies, one after the other."""
+class _Connection:
+    """Sends one command at a time to nsqlookupd, and receives its reply."""
 
     def __init__(self, stream: ByteStream, timeout: float) -> None:
         self._stream = stream
@@ -222,13 +222,13 @@ class _Dialogue:
             return await self._receive(size)
 
     async def ask_ok(self, command: bytes) -> None:
-        """Send a command that is answered with OK."""
+        """Send a command whose reply has to be OK."""
         reply = await self.ask(command)
         if reply != b"OK":
             raise ProtocolError(f"{command!r} was answered with {reply[:200]!r}")
 
     async def watch(self) -> None:
-        """Return never: raise when the connection ends, or when nsqlookupd speaks unasked."""
+        """Never return; raise when the connection ends, or nsqlookupd sends something unasked."""
         data = bytes(self._buffer) or await self._stream.receive()
         raise ProtocolError(f"unexpected bytes {data[:200]!r}")
 
@@ -257,7 +257,7 @@ def _http_address(reply: bytes) -> str:
     known = cast("dict[str, object]", fields)
     host, port = known.get("broadcast_address"), known.get("http_port")
     if not isinstance(host, str) or not host or not isinstance(port, int):
-        return ""  # as nsqd: registered all the same, but its HTTP side is not known
+        return ""  # as in nsqd, which registers there, but cannot query it
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

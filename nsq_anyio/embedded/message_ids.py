@@ -13,7 +13,7 @@ _EPOCH = 1288834974288
 
 
 class MessageIds:
-    """The ids of one nsqd.
+    """Generates the message ids of one nsqd.
 
     :param node: tells the ids of several nsqds apart; only its lowest 10 bits count
     """
@@ -26,7 +26,7 @@ class MessageIds:
         self._sequence = 0
 
     def next(self, timestamp: int) -> bytes:
-        """An id for a message of this moment, in Unix nanoseconds."""
+        """Return an id for a message published at ``timestamp``, in Unix nanoseconds."""
         moment = (timestamp >> 20) - _EPOCH
         if moment > self._time:
             self._time = moment
@@ -34,7 +34,7 @@ class MessageIds:
         elif self._sequence < _MAX_SEQUENCE:
             self._sequence += 1
         else:
-            # nsqd would wait for the next unit of time; running ahead of the clock is as unique.
+            # nsqd would wait for the next unit of time. Ids that run ahead of the clock are unique as well.
             self._time += 1
             self._sequence = 0
         return b"%016x" % (self._time << _TIME_SHIFT | self._node | self._sequence)

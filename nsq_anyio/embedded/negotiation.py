@@ -1,4 +1,4 @@
-"""nsqd's side of IDENTIFY: what a client says of itself, checked, and the answer."""
+"""nsqd's side of IDENTIFY: checks what a client asks for, and answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MAX_SAMPLE_RATE = 99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """The layers that a client asks for, as far as they are offered.
+    """The layers that a client asks for and the server offers.
 
-    :ivar deflate_level: None for no deflate; never together with snappy
+    :ivar deflate_level: None without deflate; never set together with snappy
     """
 
     tls: bool = False
@@ -36,12 +36,12 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negotiated:
-    """What holds for one connection; durations in seconds.
+    """The settings of one connection; durations in seconds.
 
-    :ivar heartbeat_interval: 0 when the client wants no heartbeats
-    :ivar wants_reply: whether IDENTIFY is answered with JSON instead of ``OK``
-    :ivar upgrade: what follows the answer to the last IDENTIFY
-    :ivar deflate_level: what that answer tells, whether or not there is deflate
+    :ivar heartbeat_interval: 0 if the client wants no heartbeats
+    :ivar wants_reply: whether the response to IDENTIFY is JSON instead of ``OK``
+    :ivar upgrade: the layers that follow the response to the last IDENTIFY
+    :ivar deflate_level: the level in that response, with or without deflate
     """
 
     client_id: str
@@ -58,7 +58,7 @@ class Negotiated:
 
     @classmethod
     def before_identify(cls, host: str, options: NsqdOptions) -> Negotiated:
-        """What holds until the client at ``host`` says otherwise."""
+        """Return the settings of a client at ``host`` before its IDENTIFY."""
         return cls(
             client_id=host,
             hostname=host,
@@ -70,7 +70,7 @@ class Negotiated:
 
 @dataclass(frozen=True, slots=True)
 class _Identify:
-    """The fields that nsqd reads; a missing or null one is Go's zero value."""
+    """The fields that nsqd reads; one that is missing or null has Go's zero value."""
 
     client_id: str = ""
     hostname: str = ""
@@ -91,9 +91,9 @@ _ZEROS = asdict(_Identify())
 
 
 def negotiate(payload: bytes, current: Negotiated, options: NsqdOptions) -> Negotiated:
-    """What holds after an IDENTIFY with this JSON; a setting that it leaves out stays as it is.
+    """Return the settings after an IDENTIFY with this JSON; those that it omits stay as they are.
 
-    :raises ServerError: ``E_BAD_BODY`` if it is no such JSON, or a value is out of range;
+    :raises ServerError: ``E_BAD_BODY`` if the JSON is not valid or a value is out of range;
         ``E_IDENTIFY_FAILED`` if it asks for two compressions
     """
     asked = _parse(payload)
@@ -165,7 +165,7 @@ def _upgrade(asked: _Identify, deflate_level: int, options: NsqdOptions) -> Upgr
 
 
 def identify_reply(negotiated: Negotiated, options: NsqdOptions) -> bytes:
-    """The answer to IDENTIFY."""
+    """Return the response to IDENTIFY."""
     if not negotiated.wants_reply:
         return b"OK"
     reply = {

@@ -1,6 +1,6 @@
-"""The version of NSQ whose behaviour the embedded daemons have, and which they report.
+"""The version of NSQ that the embedded daemons behave like and report.
 
-nsqadmin and other tools parse it and decide by it what a daemon can do.
+nsqadmin and other tools parse it to decide what a daemon can do.
 """
 
 from __future__ import annotations
@@ -11,5 +11,5 @@ NSQ_VERSION = "1.3.0"
 
 
 def version_line(program: str) -> str:
-    """What ``program --version`` prints; tools take it apart."""
+    """Return what ``program --version`` prints; tools parse it."""
     return f"{program} v{NSQ_VERSION} (built w/nsq-anyio)"

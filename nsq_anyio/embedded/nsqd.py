@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 class EmbeddedNsqd:
     """A running nsqd.
 
-    :ivar tcp_address: for clients: ``host:port``, or the path of a unix socket
+    :ivar tcp_address: where clients connect: ``host:port``, or the path of a unix socket
     :ivar http_url: ``http://host:port``, or ``unix:`` and the path of a socket
     :ivar https_url: ``https://host:port``; None without TLS
     """
@@ -63,7 +63,7 @@ class EmbeddedNsqd:
         return self._broker.topics
 
     def subscribe_changes(self, callback: ChangeCallback) -> None:
-        """Call ``callback(topic, channel, exists)`` whenever a channel, or a topic (None), comes or goes."""
+        """Call ``callback(topic, channel, exists)`` after each change; for a topic, ``channel`` is None."""
         self._broker.subscribe_changes(callback)
 
 
@@ -84,26 +84,26 @@ async def nsqd(
     lookupd_tcp_addresses: Sequence[str] = (),
     options: NsqdOptions | None = None,
 ) -> AsyncGenerator[EmbeddedNsqd]:
-    """Run an nsqd for the length of the block; all messages are in memory and lost at the end.
+    """Run an nsqd for the length of the block. Messages are kept in memory only, and lost at the end.
 
-    It behaves like nsqd 1.3.0, speaks to real clients, tools and nsqlookupds, but is meant for development
-    and tests. At the end of the block all connections are cut, as when nsqd is stopped.
+    It behaves like nsqd 1.3.0 and works with real clients, tools and nsqlookupds, but is meant for
+    development and tests. At the end of the block all connections are cut, as when nsqd is stopped.
 
-    :param host: of the network interface to listen on
+    :param host: the name or address of the network interface to listen on
     :param http_host: the same for HTTP; default: ``host``
-    :param https_host: the same for HTTPS, which there is with TLS; default: ``host``
-    :param tcp_port: for clients; 0 takes a free one
-    :param http_port: 0 takes a free one
-    :param https_port: 0 takes a free one
-    :param unix_path: of a unix socket to listen on for clients instead of a port. The file must not exist
-        yet, and is removed at the end. There is no port then to tell nsqlookupds
+    :param https_host: the same for HTTPS, which is on with TLS; default: ``host``
+    :param tcp_port: the port for clients; 0 takes a free one
+    :param http_port: the port for HTTP; 0 takes a free one
+    :param https_port: the port for HTTPS; 0 takes a free one
+    :param unix_path: the unix socket to listen on for clients, instead of a port. The file must not exist,
+        and is removed at the end. nsqlookupds are told no port then
     :param http_unix_path: the same for HTTP
-    :param broadcast_address: under which nsqlookupds tell clients it is reachable; default: ``host``,
-        or the name of this host when that stands for all interfaces
-    :param broadcast_tcp_port: under which port; default: where it listens
+    :param broadcast_address: the host that nsqlookupds tell clients to connect to; default: ``host``, or this
+        host's name if ``host`` means all interfaces
+    :param broadcast_tcp_port: the port that they tell clients; default: the port on which it listens
     :param broadcast_http_port: the same for HTTP
     :param lookupd_tcp_addresses: the nsqlookupds to register with, ``host:port`` of their TCP sides
-    :param options: what nsqd has flags for; default: nsqd's defaults
+    :param options: the settings for which nsqd has flags; default: nsqd's defaults
     :raises ListenFailed: if a port or a unix socket cannot be opened
     :raises InvalidOption: if a port is not 0 to 65535, an address or a path is not valid, or a file that
         ``options`` names for TLS cannot be used
@@ -141,7 +141,7 @@ async def nsqd(
         scheduler = Scheduler()
         node = options.node_id
         if node is None:
-            # The port tells its message ids from those of other nsqds on this host.
+            # The port makes its message ids differ from those of other nsqds on this host.
             node = (tcp.port or zlib.crc32(tcp.address.encode())) & MAX_NODE_ID
         broker = Broker(options, scheduler, node)
 
@@ -164,9 +164,9 @@ async def nsqd(
 
             config = NsqdConfig(
                 options,
-                tcp_address=_asked(host, tcp_port, unix_path),
-                http_address=_asked(http_host or host, http_port, http_unix_path),
-                https_address=_asked(https_host or host, https_port),
+                tcp_address=_requested(host, tcp_port, unix_path),
+                http_address=_requested(http_host or host, http_port, http_unix_path),
+                https_address=_requested(https_host or host, https_port),
                 identity=identity,
                 node=node,
                 lookupd_tcp_addresses=lookupd_tcp_addresses,
@@ -175,7 +175,7 @@ async def nsqd(
             return nsqd_routes(broker, service.clients, identity, config)
 
         def https_only(port: int) -> Handler:
-            from .nsq_answers import tls_required  # noqa: PLC0415
+            from .http_api import tls_required  # noqa: PLC0415
 
             return tls_required(port)
 
@@ -203,5 +203,5 @@ async def nsqd(
         )
 
 
-def _asked(host: str, port: int, path: str | os.PathLike[str] | None = None) -> str:
+def _requested(host: str, port: int, path: str | os.PathLike[str] | None = None) -> str:
     return f"[{host}]:{port}" if path is None and ":" in host else os.fspath(path or f"{host}:{port}")

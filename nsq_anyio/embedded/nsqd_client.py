@@ -35,16 +35,16 @@ from ..serving.listener import Remote
 from .access import Access, AuthorizationExpired
 from .broker import Broker
 from .channel import Channel
+from .heartbeats import Heartbeats
 from .layers import Layers
 from .negotiation import Negotiated, Upgrade, identify_reply, negotiate
 from .output import Output
 from .subscription import Subscription
-from .timers import CallbackTimer
 
 __all__ = ["NsqdClient", "Upgrader"]
 
 Upgrader: TypeAlias = Callable[[Upgrade, bytes], Awaitable[Layers]]
-"""Changes the stream to what was negotiated; the bytes are what came behind the IDENTIFY."""
+"""Changes the stream to what was negotiated; the bytes are those received after the IDENTIFY."""
 
 _OK = encode_frame(FRAME_RESPONSE, b"OK")
 _CLOSE_WAIT = encode_frame(FRAME_RESPONSE, b"CLOSE_WAIT")
@@ -53,14 +53,14 @@ _MILLISECONDS = 1000
 
 
 class NsqdClient:
-    """Executes the commands of one client; its owner moves the bytes.
+    """Executes the commands of one client; its owner reads and writes the bytes.
 
-    The commands of a received chunk are executed in one go. Those that have to wait, which are AUTH and an
-    IDENTIFY that changes the stream, hold up what this client sent behind them, and nobody else.
+    The commands of a received chunk are executed together. AUTH, and an IDENTIFY that changes the stream,
+    have to wait. The later commands of this client wait for them; other clients do not.
 
-    :param access: what the client may do; None when there is no AUTH
+    :param access: what the client may do; None if clients need no AUTH
     :param disconnect: cuts the connection at once
-    :ivar layers: what was negotiated for the stream; None before
+    :ivar layers: the layers of the stream; None before any was negotiated
     """
 
     def __init__(
@@ -85,12 +85,13 @@ class NsqdClient:
         self._upgrade = upgrade
         self._decoder = CommandDecoder(broker.options.limits, tls_required=bool(broker.options.requires_tls))
         self._wait: Callable[[], Awaitable[None]] | None = None
-        self._held_up: list[ClientCommand] = []
-        self._heartbeat = CallbackTimer(self._send_heartbeat)
-        self._read_deadline = CallbackTimer(self._check_read_deadline)
-        self._last_command: float | None = None
+        self._postponed: list[ClientCommand] = []
+        self._heartbeats = Heartbeats(
+            broker.scheduler, send=partial(self.output.add, _HEARTBEAT), disconnect=disconnect
+        )
+        self._started = False
         self._now = 0.0
-        # One lookup by type for each command; Any, as each function takes its own type alone.
+        # One lookup by type for each command. Any, since each function accepts only its own type.
         self._executors: dict[type[Any], Callable[[Any], None]] = {
             Fin: self._fin,
             Rdy: self._rdy,
@@ -110,61 +111,58 @@ class NsqdClient:
 
     @property
     def state(self) -> ServerState:
-        """Where the connection stands."""
+        """The state of the connection in the protocol."""
         return self._decoder.session.state
 
     async def receive(self, data: bytes) -> bool:
-        """Execute what ``data`` completes; False when the connection has to end."""
+        """Execute the commands that ``data`` completes; return False if the connection has to end."""
         commands = self._decoder.feed(data)
         while self._execute(commands):
             if self._wait is not None:
                 try:
-                    await self._pause(self._wait)
+                    await self._await(self._wait)
                 except ServerError as error:
                     self.output.add(encode_error(error))
                     return False
-                commands, self._held_up = self._held_up, []
+                commands, self._postponed = self._postponed, []
             elif not (commands := self._decoder.resume()):
                 return True
         return False
 
-    async def _pause(self, wait: Callable[[], Awaitable[None]]) -> None:
+    async def _await(self, wait: Callable[[], Awaitable[None]]) -> None:
         self._wait = None
-        # Nothing is read meanwhile, so silence says nothing of the client.
-        self._broker.scheduler.cancel_timer(self._read_deadline)
+        self._heartbeats.allow_silence()
         await wait()
-        self._last_command = anyio.current_time()
-        if self.negotiated.heartbeat_interval:
-            self._check_read_deadline(self._last_command)
+        self._heartbeats.expect_commands(anyio.current_time())
 
     def receive_end(self) -> None:
-        """Execute what is left when the client has sent its last byte."""
+        """Execute what is left after the client has sent its last byte."""
         self._execute(self._decoder.end())
 
     def leave(self) -> None:
-        """The connection has ended, or is about to."""
-        self._broker.scheduler.cancel_timer(self._heartbeat)
-        self._broker.scheduler.cancel_timer(self._read_deadline)
+        """Leave the channel: the connection has ended, or is about to."""
+        self._heartbeats.stop()
         if self.channel is not None and self.subscription is not None:
             self.channel.leave(self.subscription)
 
     def sent(self) -> None:
-        """Note that output was sent, which can make room for messages."""
+        """Note that output was sent: the client may have room for messages again."""
         if self.channel is not None and self.subscription is not None:
             self.channel.offer(self.subscription)
 
     @property
     def write_timeout(self) -> float | None:
-        """Seconds that the client may take to read one piece of output; None without heartbeats."""
+        """The seconds in which the client must read one piece of output; None without heartbeats."""
         return self.negotiated.heartbeat_interval or None
 
     def _execute(self, commands: list[ClientCommand]) -> bool:
         now = self._now = anyio.current_time()
-        if self._last_command is None and self._decoder.started:
-            self._last_command = now
-            self._set_timers()
+        if not self._started and self._decoder.started:
+            self._started = True
+            self._heartbeats.last_command = now
+            self._heartbeats.start(self.negotiated.heartbeat_interval, now)
         if commands:
-            self._last_command = now
+            self._heartbeats.last_command = now
         iterator = iter(commands)
         for command in iterator:
             if isinstance(command, LineTooLong):
@@ -172,7 +170,7 @@ class NsqdClient:
             try:
                 self._executors[type(command)](command)
             except AuthorizationExpired:
-                self._held_up = [command, *iterator]
+                self._postponed = [command, *iterator]
                 self._wait = self._renew
             except ServerError as error:
                 self.output.add(encode_error(error))
@@ -180,35 +178,11 @@ class NsqdClient:
                     return False
         return True
 
-    # Heartbeats.
-
-    def _set_timers(self) -> None:
-        scheduler = self._broker.scheduler
-        interval = self.negotiated.heartbeat_interval
-        if interval:
-            scheduler.set_timer(self._heartbeat, self._now + interval)
-            scheduler.set_timer(self._read_deadline, self._now + 2 * interval)
-        else:
-            scheduler.cancel_timer(self._heartbeat)
-            scheduler.cancel_timer(self._read_deadline)
-
-    def _send_heartbeat(self, now: float) -> None:
-        self.output.add(_HEARTBEAT)
-        self._broker.scheduler.set_timer(self._heartbeat, now + self.negotiated.heartbeat_interval)
-
-    def _check_read_deadline(self, now: float) -> None:
-        # Set anew only here: for each command would cost too much.
-        deadline = (self._last_command or 0.0) + 2 * self.negotiated.heartbeat_interval
-        if now >= deadline:
-            self._disconnect()
-        else:
-            self._broker.scheduler.set_timer(self._read_deadline, deadline)
-
     # The connection.
 
     def _identify(self, command: Identify) -> None:
         self.negotiated = negotiate(command.payload, self.negotiated, self._broker.options)
-        self._set_timers()
+        self._heartbeats.start(self.negotiated.heartbeat_interval, self._now)
         self.output.add(encode_frame(FRAME_RESPONSE, identify_reply(self.negotiated, self._broker.options)))
         if self.negotiated.upgrade:
             self._wait = self._change_stream
@@ -248,7 +222,7 @@ class NsqdClient:
     def _mpub_start(self, command: MpubStart) -> None:
         if self.access is not None:
             self.access.check("MPUB", command.topic)
-        # nsqd makes the topic even if it refuses the body.
+        # nsqd creates the topic even if it refuses the body.
         self._broker.get_topic(command.topic)
 
     def _mpub(self, command: Mpub) -> None:

@@ -1,4 +1,4 @@
-"""``/config/:opt`` of the embedded nsqd: every flag of nsqd 1.3.0, two of which can be changed."""
+"""``/config/:opt`` of the embedded nsqd: all flags of nsqd 1.3.0, of which two can be changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 
 from ..address import Address
 from ..errors import InvalidAddress
-from .nsq_answers import Refusal
+from .http_api import Refusal
 from .nsqd_identity import NsqdIdentity
 from .nsqd_options import NsqdOptions
 
@@ -25,12 +25,12 @@ _LOG_LEVELS = {"debug": 1, "info": 2, "warn": 3, "error": 4, "fatal": 5}
 
 
 class NsqdConfig:
-    """The options by the names that nsqd has for them; durations are nanoseconds there.
+    """The options under nsqd's names, with durations in nanoseconds.
 
-    Those about disk, statsd and latency have nsqd's defaults, or say that it is off; none of them has an
-    effect. Neither has ``log_level``: what is logged is the application's business.
+    Options of the disk, statsd and latencies have nsqd's defaults, or report that the feature is off; they
+    have no effect. Nor has ``log_level``: the application decides what is logged.
 
-    :param tcp_address: as it was asked for, like the two after it: port 0 stays 0
+    :param tcp_address: as it was requested: port 0 stays 0. So are ``http_address`` and ``https_address``
     :param set_lookupds: called with the new TCP addresses of nsqlookupds
     """
 
@@ -104,9 +104,9 @@ class NsqdConfig:
             self._values["log_level"] = _LOG_LEVELS[level]
 
     def get(self, name: str) -> object:
-        """The value of an option.
+        """Return the value of an option.
 
-        :raises Refusal: 400 ``INVALID_OPTION`` if nsqd has none of this name
+        :raises Refusal: 400 ``INVALID_OPTION`` if nsqd has no such option
         """
         if name not in self._values:
             raise Refusal(400, "INVALID_OPTION")
@@ -115,8 +115,7 @@ class NsqdConfig:
     def put(self, name: str, body: bytes) -> None:
         """Change an option.
 
-        :raises Refusal: 400 ``INVALID_OPTION`` unless it is one of the two that nsqd can change, or
-            ``INVALID_VALUE``
+        :raises Refusal: 400 ``INVALID_OPTION`` if nsqd cannot change it, or ``INVALID_VALUE``
         """
         if name == "log_level":
             level = _LOG_LEVELS.get(body.decode("utf-8", "replace").lower())
@@ -127,7 +126,7 @@ class NsqdConfig:
             addresses = _addresses(body)
             usable = [address for address in addresses or () if _is_address(address)]
             if len(usable) < len(addresses or ()):
-                # nsqd would try the others as well, again and again.
+                # nsqd would try the others, too, again and again.
                 _logger.warning("nsqlookupd_tcp_addresses: not all are host:port; the others are ignored")
             self._set_lookupds(usable)
             self._values[name] = addresses
@@ -136,7 +135,7 @@ class NsqdConfig:
 
 
 def _addresses(body: bytes) -> list[str] | None:
-    """What Go reads into a list of strings, whose elements nsqd does not look at."""
+    """Parse the list of strings as Go does; like nsqd, accept any string."""
     try:
         value: object = json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

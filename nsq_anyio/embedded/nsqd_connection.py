@@ -1,4 +1,4 @@
-"""Moves the bytes of one client of the embedded nsqd: one task reads, and one alone writes."""
+"""Reads and writes the connection of one client of the embedded nsqd, with a task for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from ..errors import ProtocolError
-from ..serving.listener import PEER_GONE, Remote, linger, remote_address
+from ..serving.listener import PEER_GONE, Remote, lingering_close, remote_address
 from .access import Access, AuthSource
 from .authorization import AuthRequest
 from .broker import Broker
@@ -28,9 +28,9 @@ _LAST_FLUSH = 5.0
 class ClientService:
     """Serves the clients of one nsqd.
 
-    :param context: for TLS; None without
-    :param auth: who says what clients may do; None when they may do everything
-    :ivar clients: those that are connected
+    :param context: for TLS; None without TLS
+    :param auth: says what clients may do; None if they may do everything
+    :ivar clients: the connected clients
     """
 
     def __init__(self, broker: Broker, context: ssl.SSLContext | None, auth: AuthSource | None) -> None:
@@ -40,7 +40,7 @@ class ClientService:
         self.auth = auth
 
     async def serve(self, stream: SocketStream) -> None:
-        """Serve one client until it leaves, breaks the rules, or is cut off."""
+        """Serve one client until it leaves, violates the protocol, or is disconnected."""
         async with stream:
             remote = remote_address(stream)
             if remote is not None:
@@ -68,8 +68,8 @@ class _Connection:
             finally:
                 del self._service.clients[client]
                 client.leave()
-            # The last words tell the client what it did wrong; it should get to read them.
-            await linger(self._layers.stream, self._socket)
+            # The last frame may be an error: let the client read it.
+            await lingering_close(self._layers.stream, self._socket)
 
     async def _converse(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -83,7 +83,7 @@ class _Connection:
         client = self._client
         try:
             while await client.receive(await self._layers.stream.receive(_RECEIVE_SIZE)):
-                # A client that does not read the answers has to stop asking.
+                # A client that does not read responses may send no more commands.
                 await client.output.wait_not_full()
         except anyio.EndOfStream:
             client.receive_end()
@@ -111,10 +111,10 @@ class _Connection:
             self._scope.cancel()
 
     async def _upgrade(self, wanted: Upgrade, received: bytes) -> Layers:
-        from .upgrade import upgrade  # noqa: PLC0415 - TLS and the codecs take long to import, and few need them
+        from .upgrade import upgrade  # noqa: PLC0415 - few need TLS and the codecs, which take long to import
 
         output = self._client.output
-        # The answer to IDENTIFY has to be out: it belongs to the old layer, and all later bytes to the new.
+        # The response to IDENTIFY goes through the old layer, all later bytes through the new one.
         await output.hold()
         try:
             self._layers = await upgrade(

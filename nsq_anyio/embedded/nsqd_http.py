@@ -1,6 +1,6 @@
 """The HTTP side of the embedded nsqd, with the statuses, codes and JSON of nsqd 1.3.0.
 
-``/debug/...``, which shows the insides of a Go program, is answered with 404.
+``/debug/...``, which shows the internals of a Go program, is answered with 404.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ..protocol.mpub_bodies import decode_bodies
 from ..serving.http_messages import BodyError, BodyTooLarge, Request, Response
 from .broker import Broker
 from .channel import Channel
-from .nsq_answers import (
+from .http_api import (
     Arguments,
     Refusal,
     arguments,
-    arguments_behind_body,
+    arguments_after_body,
     json_response,
     plain_response,
     text_response,
@@ -43,7 +43,7 @@ _MILLISECONDS = 1000
 def nsqd_routes(
     broker: Broker, clients: Collection[NsqdClient], identity: NsqdIdentity, config: NsqdConfig
 ) -> Router:
-    """The handler of all requests."""
+    """Return the handler of all requests."""
     api = _Api(broker, clients, identity, config)
     return Router(
         {
@@ -86,7 +86,7 @@ class _Api:
         return json_response(
             {
                 **identity.registration(),
-                # As nsqd has it: nsqlookupd is told 0.
+                # As in nsqd, although nsqlookupd is told 0.
                 "tcp_port": identity.tcp_port or -1,
                 "http_port": identity.http_port or -1,
                 "start_time": int(identity.started_at),
@@ -97,7 +97,7 @@ class _Api:
             }
         )
 
-    # Publishing. The order of the checks is nsqd's: some make the topic before they refuse the rest.
+    # Publishing. The order of the checks is nsqd's: some requests are refused after the topic was created.
 
     async def pub(self, request: Request) -> Response:
         body = await _read(request, self._broker.options.max_msg_size, "MSG_TOO_BIG")
@@ -123,7 +123,7 @@ class _Api:
             raise Refusal(413, "BODY_TOO_BIG")
         query = arguments(request)
         topic = self._get_or_make_topic(query)
-        # nsqd takes a binary body of any length if it comes in chunks. Here all of it would be in memory.
+        # nsqd accepts a chunked binary body of any length. Here all of it would be in memory.
         body = await _read(request, options.max_body_size, "BODY_TOO_BIG")
         if _BOOLEANS.get(query.optional("binary", "false"), True):
             try:
@@ -142,7 +142,7 @@ class _Api:
     # Statistics.
 
     async def stats(self, request: Request) -> Response:
-        query = await arguments_behind_body(request)
+        query = await arguments_after_body(request)
         include_memory = _BOOLEANS.get(query.optional("include_mem"), True)
         wanted = StatsQuery(
             topic=query.optional("topic"),
@@ -175,7 +175,7 @@ class _Api:
         return text_response()
 
     async def empty_topic(self, request: Request) -> Response:
-        name = (await arguments_behind_body(request)).get("topic")
+        name = (await arguments_after_body(request)).get("topic")
         if not is_valid_name(name):
             raise Refusal(400, "INVALID_TOPIC")
         self._topic(name).empty()
@@ -244,10 +244,10 @@ class _Api:
         return topic
 
     async def _existing_topic(self, request: Request) -> Topic:
-        return self._topic((await arguments_behind_body(request)).get("topic"))
+        return self._topic((await arguments_after_body(request)).get("topic"))
 
     async def _topic_and_channel_name(self, request: Request) -> tuple[Topic, str]:
-        query = await arguments_behind_body(request)
+        query = await arguments_after_body(request)
         topic_name = query.get("topic")
         if not is_valid_name(topic_name):
             raise Refusal(400, "INVALID_ARG_TOPIC")
@@ -265,7 +265,7 @@ class _Api:
 
 
 async def _read(request: Request, limit: int, code: str) -> bytes:
-    """The body; ``code`` says that it is too large."""
+    """Return the body; ``code`` is the error for one that is too large."""
     try:
         return await request.read(limit)
     except BodyTooLarge:

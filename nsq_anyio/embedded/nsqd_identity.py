@@ -1,4 +1,4 @@
-"""What an nsqd says of itself, by HTTP and to nsqlookupds."""
+"""How an nsqd describes itself, by HTTP and to nsqlookupds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["NsqdIdentity"]
 
 @dataclass(frozen=True, slots=True)
 class NsqdIdentity:
-    """What an nsqd says of itself.
+    """How an nsqd describes itself.
 
-    :ivar tcp_port: where it listens; 0 on a unix socket, as ``http_port``
-    :ivar broadcast_tcp_port: what nsqlookupds are told, like the next one
-    :ivar started_at: in Unix seconds
+    :ivar tcp_port: the port on which it listens; 0 on a unix socket, as is ``http_port``
+    :ivar broadcast_tcp_port: the port that nsqlookupds are told, as is ``broadcast_http_port``
+    :ivar started_at: the start in Unix seconds
     """
 
     broadcast_address: str
@@ -28,7 +28,7 @@ class NsqdIdentity:
     hostname: str = field(default_factory=socket.gethostname)
 
     def registration(self) -> dict[str, object]:
-        """What it tells nsqlookupd."""
+        """Return the description that it sends to nsqlookupd."""
         return {
             "version": NSQ_VERSION,
             "hostname": self.hostname,

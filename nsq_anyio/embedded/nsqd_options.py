@@ -22,7 +22,7 @@ REPORTED = (
     *("data_path", "max_bytes_per_file", "sync_every", "sync_timeout", "log_level", "log_prefix"),
     *("queue_scan_selection_count", "queue_scan_worker_pool_max"),
 )
-"""Options of nsqd that have no effect here."""
+"""The options of nsqd that have no effect here, but are reported by ``/config/:opt``."""
 
 _DAY = 86_400.0
 
@@ -60,12 +60,12 @@ def _pem(help: str) -> Text:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NsqdOptions:
-    """What a flag of nsqd would set. All durations are seconds, all sizes bytes.
+    """The settings for which nsqd has flags. All durations are in seconds, all sizes in bytes.
 
     TLS needs ``tls_cert`` and ``tls_key``; the files are read once at the start. Clients need AUTH before
     they publish or subscribe when ``auth`` or ``auth_http_addresses`` is given.
 
-    :raises InvalidOption: if a value is out of range, or does not go with another
+    :raises InvalidOption: if a value is out of range, or conflicts with another
     """
 
     msg_timeout: Annotated[
@@ -75,7 +75,7 @@ class NsqdOptions:
     max_msg_timeout: Annotated[
         float,
         Seconds(
-            "the most that a client may ask for as its message timeout, and that TOUCH extends to",
+            "the longest message timeout that a client may ask for; TOUCH extends no message beyond it",
             low=0.001,
             high=_DAY,
         ),
@@ -92,9 +92,9 @@ class NsqdOptions:
     mem_queue_size: Annotated[
         int,
         Integer(
-            "the messages that an ephemeral topic or channel holds: like nsqd it drops what comes above. "
-            "Others are not bounded: where nsqd goes on on disk, this one goes on in memory, and reports "
-            "the excess as ``backend_depth`` as nsqd does",
+            "the messages that an ephemeral topic or channel holds; like nsqd, it drops any more. Others are "
+            "not bounded: what nsqd would keep on disk stays in memory here, and is reported as "
+            "``backend_depth`` all the same",
             low=1,
             high=2**63 - 1,
             unit="messages",
@@ -111,33 +111,31 @@ class NsqdOptions:
     ] = 60.0
     max_heartbeat_interval: Annotated[
         float,
-        Seconds("the most that a client may ask for as the time between heartbeats", low=0.001, high=_DAY),
+        Seconds("the longest heartbeat interval that a client may ask for", low=0.001, high=_DAY),
     ] = 60.0
     output_buffer_timeout: Annotated[
         float,
         Seconds(
-            "what IDENTIFY reports to a client that asks for none; it is negotiated like the sizes and "
-            "bounds of output buffers, and like these it has no other effect, as output is sent at once",
+            "the value that IDENTIFY reports to a client that asks for none. This and the other options of "
+            "output buffers are negotiated and have no other effect, because output is sent at once",
             low=0,
             high=_DAY,
         ),
     ] = 0.25
     min_output_buffer_timeout: Annotated[
         float,
-        Seconds("the least that a client may ask for as its output buffer's timeout", low=0, high=_DAY),
+        Seconds("the shortest output buffer timeout that a client may ask for", low=0, high=_DAY),
     ] = 0.025
     max_output_buffer_timeout: Annotated[
         float,
-        Seconds("the most that a client may ask for as its output buffer's timeout", low=0, high=_DAY),
+        Seconds("the longest output buffer timeout that a client may ask for", low=0, high=_DAY),
     ] = 30.0
     max_output_buffer_size: Annotated[
         int,
-        Integer(
-            "the most that a client may ask for as its output buffer", low=64, high=2**31 - 1, unit="bytes"
-        ),
+        Integer("the largest output buffer that a client may ask for", low=64, high=2**31 - 1, unit="bytes"),
     ] = 64 * 1024
     max_deflate_level: Annotated[
-        int, Integer("the highest level of deflate that a client may ask for", low=1, high=9)
+        int, Integer("the highest deflate level that a client may ask for", low=1, high=9)
     ] = 6
     http_client_connect_timeout: Annotated[
         float, Seconds("the time to connect to an auth server", low=0.001, high=_DAY)
@@ -151,7 +149,7 @@ class NsqdOptions:
     node_id: Annotated[
         int | None,
         Integer(
-            "a part of message ids; None makes it of the address, to tell several servers of one host apart",
+            "a part of the message ids; None derives it from the address, so that servers on one host differ",
             low=0,
             high=MAX_NODE_ID,
             special=(None,),
@@ -160,8 +158,8 @@ class NsqdOptions:
     reported: Annotated[
         Mapping[str, object],
         Value(
-            "what ``/config/:opt`` answers for options of nsqd that have no effect here, by their names "
-            'there, such as ``{"data_path": "/data"}``',
+            "what ``/config/:opt`` answers for options of nsqd that have no effect here, such as "
+            '``{"data_path": "/data"}``',
             valid=_is_mapping,
             use="a mapping of nsqd's options",
             default="what nsqd answers when they are not set",
@@ -173,12 +171,12 @@ class NsqdOptions:
         str | os.PathLike[str] | None, _pem("the certificate with its chain; None for no TLS")
     ] = None
     tls_key: Annotated[
-        str | os.PathLike[str] | None, _pem("the private key of the certificate, not encrypted")
+        str | os.PathLike[str] | None, _pem("the private key of the certificate, unencrypted")
     ] = None
     tls_root_ca_file: Annotated[
         str | os.PathLike[str] | None,
         _pem(
-            "the authorities that sign the certificates of clients, and those of https servers in "
+            "the authorities to trust for client certificates, and for https servers in "
             "``auth_http_addresses``; None for the system's"
         ),
     ] = None
@@ -186,8 +184,8 @@ class NsqdOptions:
         ClientAuthPolicy | None,
         Value(
             "``require-verify`` refuses clients without a certificate of those authorities. ``require`` does "
-            "the same here, and needs ``tls_root_ca_file``: nsqd would take any certificate, but Python "
-            "verifies each that it asks for. Either makes ``tls_required`` True, unless that is "
+            "the same here, and needs ``tls_root_ca_file``: nsqd would accept any certificate, but Python "
+            "verifies every certificate that it asks for. Either makes ``tls_required`` True, unless that is "
             "``tcp-https``. None asks clients for no certificate",
             valid=_is_policy,
             use=f"one of {', '.join(map(repr, (None, *get_args(ClientAuthPolicy))))}",
@@ -196,7 +194,7 @@ class NsqdOptions:
     tls_required: Annotated[
         bool | Literal["tcp-https"],
         Value(
-            "True to serve nobody without TLS, ``tcp-https`` to except plain HTTP from that",
+            "True to refuse clients without TLS; ``tcp-https`` to refuse them except for plain HTTP",
             valid=_is_requirement,
             use="True, False or 'tcp-https'",
         ),
@@ -204,15 +202,15 @@ class NsqdOptions:
     tls_min_version: Annotated[
         TLSMinVersion,
         Choice(
-            "the oldest version to speak, as nsqd names them; TLS 1.2 is the oldest in any case",
+            "the oldest TLS version to accept, by nsqd's names; versions before TLS 1.2 are never accepted",
             choices=get_args(TLSMinVersion),
         ),
     ] = "tls1.0"
     auth: Annotated[
         Authorizer | None,
         Value(
-            "a plain or async function from `AuthRequest` to `AuthState` that stands in for an auth server; "
-            "an exception of it refuses the client. It has ``http_client_request_timeout`` to answer",
+            "a plain or async function from `AuthRequest` to `AuthState` that replaces an auth server. An "
+            "exception refuses the client. It has ``http_client_request_timeout`` to answer",
             valid=_is_authorizer,
             use="a function",
         ),
@@ -220,7 +218,7 @@ class NsqdOptions:
     auth_http_addresses: Annotated[
         Sequence[str],
         Value(
-            "auth servers, ``host:port`` or URLs, tried in turn from a random one on",
+            "auth servers, as ``host:port`` or URLs; they are tried in turn, starting at random",
             valid=_is_iterable,
             use="a sequence of addresses",
             default="none",
@@ -269,17 +267,17 @@ class NsqdOptions:
 
     @property
     def requires_auth(self) -> bool:
-        """Whether clients need AUTH."""
+        """Whether clients have to send AUTH."""
         return self.auth is not None or bool(self.auth_http_addresses)
 
     @property
     def requires_tls(self) -> bool | Literal["tcp-https"]:
-        """``tls_required``, or True where a policy for client certificates implies it."""
+        """``tls_required``, or True if ``tls_client_auth_policy`` implies it."""
         return self.tls_required or self.tls_client_auth_policy is not None
 
     @property
     def limits(self) -> Limits:
-        """What the command decoder has to check."""
+        """The limits that the command decoder checks."""
         return Limits(
             max_msg_size=self.max_msg_size,
             max_body_size=self.max_body_size,

@@ -1,4 +1,4 @@
-"""The statistics of the embedded nsqd, field by field those of nsqd 1.3.0."""
+"""The statistics of the embedded nsqd, with the fields of nsqd 1.3.0."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MEMORY_FIELDS = (
     "next_gc_bytes",
     "gc_total_runs",
 )
-"""What nsqd tells of Go's memory. There is none here: all are 0."""
+"""nsqd's statistics of Go's memory; here all are 0."""
 
 _Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsQuery:
-    """What to tell; an empty ``topic`` or ``channel`` is all of them."""
+    """What to report; an empty ``topic`` or ``channel`` means all."""
 
     topic: str = ""
     channel: str = ""
@@ -39,9 +39,9 @@ class StatsQuery:
 
 
 def collect_stats(broker: Broker, clients: Iterable[NsqdClient], query: StatsQuery) -> _Json:
-    """The ``topics`` and ``producers`` of ``/stats?format=json``.
+    """Return the ``topics`` and ``producers`` of ``/stats?format=json``.
 
-    A list is None, JSON's null, exactly where nsqd leaves it nil.
+    A list is None, JSON's null, exactly where it is nil in nsqd.
     """
     if query.topic and query.topic not in broker.topics:
         return {"topics": None, "producers": None}
@@ -99,7 +99,7 @@ def _channel_stats(channel: Channel, clients: Sequence[NsqdClient], query: Stats
 
 
 def _no_latency() -> _Json:
-    # As of an nsqd without --e2e-processing-latency-percentile.
+    # As in an nsqd without --e2e-processing-latency-percentile.
     return {"count": 0, "percentiles": None}
 
 
@@ -130,7 +130,7 @@ def _client_stats(client: NsqdClient, topic: str) -> _Json:
         "tls_negotiated_protocol": "",
         "tls_negotiated_protocol_is_mutual": tls is not None,  # always true in Go
     }
-    # nsqd tells of one topic alone, even of a client that published to several, and omits an empty list.
+    # nsqd reports only one topic, even if the client published to several, and omits an empty list.
     counts = [
         {"topic": name, "count": count}
         for name, count in client.publish_counts.items()
@@ -142,7 +142,7 @@ def _client_stats(client: NsqdClient, topic: str) -> _Json:
 
 
 def _auth_stats(client: NsqdClient) -> _Json:
-    """Like nsqd, without those that are empty."""
+    """Return the fields of AUTH; like nsqd, without empty ones."""
     state = client.access.state if client.access is not None else None
     if state is None:
         return {}

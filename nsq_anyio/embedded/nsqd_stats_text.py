@@ -1,4 +1,4 @@
-"""The statistics of the embedded nsqd as text, laid out as by nsqd 1.3.0."""
+"""The statistics of the embedded nsqd as text, in the layout of nsqd 1.3.0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Json = dict[str, Any]
 
 
 def stats_text(stats: _Json, *, started_at: float, include_memory: bool) -> str:
-    """``/stats`` without ``format=json``.
+    """Return the body of ``/stats`` without ``format=json``.
 
     :param stats: from `collect_stats`
     :param started_at: Unix seconds
@@ -68,7 +68,7 @@ def _topic_lines(topic: _Json) -> Iterator[str]:
 
 def _client_line(client: _Json) -> str:
     _, colon, port = client["remote_address"].rpartition(":")
-    port = port if colon else ""  # of a unix socket
+    port = port if colon else ""  # a unix socket has none
     name = f"{client['hostname']}:{port} {client['user_agent']}"
     connected = _duration(max(0.0, time.time() - client["connect_ts"]), digits=0)
     if "pub_counts" in client:
@@ -83,7 +83,7 @@ def _client_line(client: _Json) -> str:
 
 
 def _duration(seconds: float, *, digits: int) -> str:
-    """As Go writes one of a second or more: ``1h2m3.5s``; without fraction when ``digits`` is 0."""
+    """Format as Go formats a second or more: ``1h2m3.5s``; no fraction if ``digits`` is 0."""
     minutes, rest = divmod(seconds if digits else int(seconds), 60)
     hours, minutes = divmod(int(minutes), 60)
     text = f"{rest:.{digits}f}"

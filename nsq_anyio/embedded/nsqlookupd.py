@@ -20,7 +20,7 @@ from ..connection.background import user_block_tasks
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import (
     PEER_GONE,
-    linger,
+    lingering_close,
     local_port,
     open_listener,
     reachable_host,
@@ -48,7 +48,7 @@ class EmbeddedNsqlookupd:
 
     :ivar tcp_address: where nsqds register, ``host:port``
     :ivar http_url: where clients look topics up, ``http://host:port``
-    :ivar registry: what it knows
+    :ivar registry: the topics, channels and nsqds that it knows
     """
 
     tcp_address: str
@@ -66,16 +66,16 @@ async def nsqlookupd(
     broadcast_address: str | None = None,
     options: NsqlookupdOptions | None = None,
 ) -> AsyncGenerator[EmbeddedNsqlookupd]:
-    """Run an nsqlookupd for the length of the block; all it knows is lost at the end.
+    """Run an nsqlookupd for the length of the block; what it knows is lost at the end.
 
-    It speaks to real nsqds and tools, but is meant for development and tests.
+    It works with real nsqds and tools, but is meant for development and tests.
 
-    :param host: of the network interface to listen on
+    :param host: the name or address of the network interface to listen on
     :param http_host: the same for HTTP; default: ``host``
-    :param tcp_port: for nsqds; 0 takes a free one
-    :param http_port: for clients; 0 takes a free one
-    :param broadcast_address: under which it tells nsqds it is reachable; default: ``host``, or the name of
-        this host when that stands for all interfaces
+    :param tcp_port: the port for nsqds; 0 takes a free one
+    :param http_port: the port for HTTP; 0 takes a free one
+    :param broadcast_address: the host that it tells nsqds as its own; default: ``host``, or this host's name
+        if ``host`` means all interfaces
     :raises ListenFailed: if a port cannot be opened
     :raises InvalidOption: if a port is not 0 to 65535
     """
@@ -121,13 +121,13 @@ async def _serve_peer(stream: SocketStream, registry: Registry, identity: bytes)
         async with stream:
             remote = remote_address(stream)
             if remote is None:
-                return  # it vanished before it said anything
+                return  # it left before it was accepted
             session = LookupSession(registry, str(remote), identity)
             try:
                 await _converse(stream, session)
             finally:
                 session.close()
-            await linger(stream)
+            await lingering_close(stream)
     except TimeoutError:
         _logger.debug("an nsqd did not take nsqlookupd's reply in %s s", _WRITE_TIMEOUT)
     except PEER_GONE as error:

@@ -1,4 +1,4 @@
-"""The HTTP side of nsqlookupd: its routes, with nsqlookupd 1.3.0's statuses, codes and JSON."""
+"""The HTTP side of the embedded nsqlookupd, with the statuses, codes and JSON of nsqlookupd 1.3.0."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ..names import is_valid_name
 from ..serving.http_messages import Request, Response
-from .nsq_answers import (
+from .http_api import (
     Arguments,
     Refusal,
-    arguments_behind_body,
+    arguments_after_body,
     json_response,
     plain_response,
     text_response,
@@ -24,9 +24,9 @@ _NANOSECONDS = 1_000_000_000
 
 
 def nsqlookupd_routes(registry: Registry, clock: Callable[[], float]) -> Router:
-    """The handler of all requests.
+    """Return the handler of all requests.
 
-    :param clock: seconds since the epoch; it gives the registry its ``now``
+    :param clock: returns the Unix time in seconds, for the registry
     """
     api = _Api(registry, clock)
     return Router(
@@ -59,7 +59,7 @@ class _Api:
         return json_response({"version": NSQ_VERSION})
 
     async def lookup(self, request: Request) -> Response:
-        topic = (await arguments_behind_body(request)).get("topic")
+        topic = (await arguments_after_body(request)).get("topic")
         if not self._registry.has_topic(topic):
             raise Refusal(404, "TOPIC_NOT_FOUND")
         producers = self._registry.producers(topic, self._clock())
@@ -74,7 +74,7 @@ class _Api:
         return json_response({"topics": self._registry.topics()})
 
     async def channels(self, request: Request) -> Response:
-        topic = (await arguments_behind_body(request)).get("topic")
+        topic = (await arguments_after_body(request)).get("topic")
         return json_response({"channels": self._registry.channels(topic)})
 
     async def nodes(self, _: Request) -> Response:
@@ -96,25 +96,25 @@ class _Api:
         )
 
     async def create_topic(self, request: Request) -> Response:
-        self._registry.create_topic(_topic(await arguments_behind_body(request)))
+        self._registry.create_topic(_topic(await arguments_after_body(request)))
         return text_response()
 
     async def delete_topic(self, request: Request) -> Response:
-        self._registry.delete_topic((await arguments_behind_body(request)).get("topic"))
+        self._registry.delete_topic((await arguments_after_body(request)).get("topic"))
         return text_response()
 
     async def tombstone(self, request: Request) -> Response:
-        query = await arguments_behind_body(request)
+        query = await arguments_after_body(request)
         self._registry.tombstone(query.get("topic"), query.get("node"), self._clock())
         return text_response()
 
     async def create_channel(self, request: Request) -> Response:
-        query = await arguments_behind_body(request)
+        query = await arguments_after_body(request)
         self._registry.create_channel(_topic(query), _channel(query))
         return text_response()
 
     async def delete_channel(self, request: Request) -> Response:
-        query = await arguments_behind_body(request)
+        query = await arguments_after_body(request)
         if not self._registry.delete_channel(_topic(query), _channel(query)):
             raise Refusal(404, "CHANNEL_NOT_FOUND")
         return text_response()

@@ -12,7 +12,7 @@ __all__ = ["NsqlookupdOptions"]
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NsqlookupdOptions:
-    """How long nsqlookupd believes what it was told.
+    """How long nsqlookupd lists an nsqd that is silent, and hides one that is tombstoned.
 
     :raises InvalidOption: for a value outside its range
     """

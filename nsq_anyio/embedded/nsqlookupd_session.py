@@ -1,8 +1,8 @@
-"""One connection of an nsqd to nsqlookupd, protocol V1: bytes in, bytes out, no I/O.
+"""nsqlookupd's side of protocol V1, for one connection of an nsqd: bytes in, bytes out, no I/O.
 
 The peer sends ``"  V1"`` and then lines: ``IDENTIFY`` (followed by a size and JSON), ``REGISTER topic
-[channel]``, ``UNREGISTER topic [channel]``, ``PING``. Each is answered with a size and a text, without
-the frame type of protocol V2. Every error is fatal. The texts are nsqlookupd 1.3.0's.
+[channel]``, ``UNREGISTER topic [channel]``, ``PING``. Each reply is a size and a text, without the frame type
+of protocol V2. Every error ends the connection. The texts are those of nsqlookupd 1.3.0.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from ..names import is_valid_name
 from .go_struct import read_struct
-from .lookup_wire import MAGIC_V1, frame
+from .lookup_protocol import MAGIC_V1, frame
 from .registry import Peer, Registry
 
 __all__ = ["LookupSession"]
 
-# nsqlookupd sets no bounds; nsqd's longest line has 141 bytes and its IDENTIFY a few hundred.
+# nsqlookupd has no limits. nsqd's longest line has 141 bytes, its IDENTIFY a few hundred.
 _MAX_LINE = 1024 * 1024
 _MAX_BODY = 1024 * 1024
 
@@ -33,14 +33,14 @@ _ZEROS: dict[str, Any] = {
 
 
 class _Fatal(Exception):
-    """The reply after which the connection ends."""
+    """Ends the connection after a last reply."""
 
 
 class LookupSession:
-    """What one connection means for the registry.
+    """Applies the commands of one connection to the registry.
 
-    :param remote_address: of the peer, ``host:port``; it identifies its registrations
-    :param identity: the JSON that answers IDENTIFY
+    :param remote_address: the peer's ``host:port``, which identifies its registrations
+    :param identity: the JSON with which IDENTIFY is answered
     """
 
     def __init__(self, registry: Registry, remote_address: str, identity: bytes) -> None:
@@ -48,14 +48,14 @@ class LookupSession:
         self._remote_address = remote_address
         self._identity = identity
         self._buffer = bytearray()
-        self._searched = 0  # bytes of it that hold no line end
+        self._searched = 0  # bytes of the buffer without a line end
         self._magic_seen = False
         self._identifying = False
         self._peer: Peer | None = None
         self.is_over: bool = False
 
     def receive(self, data: bytes, now: float) -> bytes:
-        """Take bytes of the peer and return the replies; sets ``is_over`` when the connection has to end."""
+        """Take bytes of the peer and return the replies; set ``is_over`` if the connection has to end."""
         self._buffer += data
         replies = bytearray()
         try:
@@ -67,7 +67,7 @@ class LookupSession:
         return bytes(replies)
 
     def receive_end(self) -> bytes:
-        """The peer ended its side: return the last reply, if any."""
+        """Note that the peer has sent its last byte, and return the last reply, if any."""
         self.is_over = True
         if not self._identifying:
             return b""
@@ -75,12 +75,12 @@ class LookupSession:
         return frame(b"E_BAD_BODY IDENTIFY failed to read " + part)
 
     def close(self) -> None:
-        """The connection ended: drop the peer's registrations."""
+        """Drop the peer's registrations: its connection has ended."""
         if self._peer is not None:
             self._registry.disconnect(self._peer)
 
     def _step(self, now: float) -> bytes | None:
-        """Execute what is complete; None when more bytes are needed."""
+        """Execute the next complete command; return None if more bytes are needed."""
         if not self._magic_seen:
             return self._read_magic()
         if self._identifying:

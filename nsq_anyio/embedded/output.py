@@ -1,4 +1,4 @@
-"""What goes out to one client."""
+"""The output to one client."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import anyio
 __all__ = ["MAX_UNSENT", "Output"]
 
 MAX_UNSENT = 1024 * 1024
-"""Bytes that may wait for a client; with more, it gets no messages and none of its commands are read."""
+"""The bytes at which the output is full: the client gets no messages, and its commands are not read."""
 
 
 class Output:
-    """The bytes that wait for one client; one task takes and sends them.
+    """Collects the bytes for one client; one task takes and sends them.
 
-    :ivar unsent: bytes that the system has not taken yet
+    :ivar unsent: the number of bytes that the system has not accepted yet
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Output:
         self._sent = anyio.Event()
 
     def add(self, data: bytes) -> None:
-        """Send ``data`` soon; what is added in one scheduling turn goes out together."""
+        """Queue ``data``; what is queued in one turn of the event loop is sent together."""
         if not self._parts:
             self._added.set()
         self._parts.append(data)
@@ -33,11 +33,11 @@ class Output:
 
     @property
     def is_full(self) -> bool:
-        """Whether the client is behind with reading."""
+        """Whether the client reads too slowly."""
         return self.unsent >= MAX_UNSENT
 
     def end(self) -> None:
-        """Let `wait_for_data` return nothing once everything has been taken."""
+        """Let `wait_for_data` return no bytes once everything was taken."""
         self._ended = True
         self._added.set()
 
@@ -47,9 +47,9 @@ class Output:
             await self._sent.wait()
 
     async def hold(self) -> None:
-        """Wait until everything is sent, and keep back what is added from then on, until `release`.
+        """Wait until everything is sent, and hold back later bytes until `release`.
 
-        Meanwhile the stream belongs to the caller alone.
+        Until then nobody but the caller may write to the stream.
         """
         while self.unsent:
             await self._sent.wait()
@@ -61,7 +61,7 @@ class Output:
         self._added.set()
 
     async def wait_for_data(self) -> bytes:
-        """Wait for bytes, and take them all; none after `end`."""
+        """Wait for bytes and take all of them; return no bytes after `end`."""
         while self._held or not self._parts:
             if self._ended and not self._held:
                 return b""
@@ -72,7 +72,7 @@ class Output:
         return data
 
     def note_sent(self, count: int) -> None:
-        """Note that the system took ``count`` bytes."""
+        """Note that the system accepted ``count`` bytes."""
         self.unsent -= count
         self._sent.set()
         self._sent = anyio.Event()

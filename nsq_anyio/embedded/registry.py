@@ -1,8 +1,8 @@
-"""What nsqlookupd knows: which nsqd produces which topics and channels. No I/O and no clock.
+"""The registry of nsqlookupd: which nsqd has which topics and channels. It has no I/O and no clock.
 
-The rules are those of nsqlookupd 1.3.0 (``registration_db.go``): a registration outlives its
-producers, a producer is hidden when it was not heard of for a while or while it is tombstoned, and
-only an UNREGISTER (not a lost connection) drops an ephemeral name with its last producer.
+The rules are those of nsqlookupd 1.3.0 (``registration_db.go``). A registration outlives its producers. A
+producer is hidden while it is inactive or tombstoned. An ephemeral topic or channel is removed with its last
+producer if that sends UNREGISTER, but not if its connection is lost.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ _ANY = "*"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Registration:
-    """What can have producers: ``client`` without a key, ``topic`` with its name as key, and ``channel`` with
-    the topic as key and its own name as subkey."""
+    """The key under which producers are listed.
+
+    :ivar category: ``client``, ``topic`` or ``channel``
+    :ivar key: the topic; empty for ``client``
+    :ivar subkey: the channel; empty for the others
+    """
 
     category: str
     key: str = ""
@@ -34,8 +38,8 @@ _CLIENT = Registration("client")
 class Peer:
     """An nsqd with a connection to nsqlookupd, as it described itself in IDENTIFY.
 
-    :ivar id: tells one connection from another: its remote address
-    :ivar last_update: when it sent IDENTIFY or PING, in seconds of the clock that gives ``now``
+    :ivar id: the remote address, which identifies the connection
+    :ivar last_update: when it last sent IDENTIFY or PING, on the clock of ``now``
     """
 
     id: str
@@ -52,14 +56,14 @@ class Peer:
 class Producer:
     """A peer under one registration.
 
-    :ivar tombstoned_at: when it was tombstoned there; None when it never was
+    :ivar tombstoned_at: when it was tombstoned there; None if it never was
     """
 
     peer: Peer
     tombstoned_at: float | None = None
 
     def is_tombstoned(self, now: float, lifetime: float) -> bool:
-        """Whether it is to be hidden for having been tombstoned less than ``lifetime`` seconds ago."""
+        """Whether it was tombstoned less than ``lifetime`` seconds ago, and so is hidden."""
         return self.tombstoned_at is not None and now - self.tombstoned_at < lifetime
 
 
@@ -87,24 +91,24 @@ class Registry:
         self._tombstone_lifetime = tombstone_lifetime
         self._producers: dict[Registration, dict[str, Producer]] = {}
 
-    # What the peers say
+    # Commands of peers
 
     def identify(self, peer: Peer) -> None:
-        """A peer introduced itself; it is listed as a node from now on."""
+        """List a peer as a node, after its IDENTIFY."""
         self._add(_CLIENT, peer)
 
     def ping(self, peer: Peer, now: float) -> None:
-        """A peer is alive."""
+        """Note that a peer is alive."""
         peer.last_update = now
 
     def register(self, peer: Peer, topic: str, channel: str = "") -> None:
-        """A peer has a topic, or a channel and thereby its topic. A tombstone stays in force."""
+        """Add a peer to a topic, or to a channel and its topic. A tombstone stays in force."""
         if channel:
             self._add(Registration("channel", topic, channel), peer)
         self._add(Registration("topic", topic), peer)
 
     def unregister(self, peer: Peer, topic: str, channel: str = "") -> None:
-        """A peer has a channel, or a topic and thereby all its channels, no more."""
+        """Remove a peer from a channel, or from a topic and all its channels."""
         if channel:
             self._remove_producer(Registration("channel", topic, channel), peer)
             return
@@ -113,11 +117,11 @@ class Registry:
         self._remove_producer(Registration("topic", topic), peer)
 
     def disconnect(self, peer: Peer) -> None:
-        """The connection of a peer ended: it produces nothing any more."""
+        """Remove a peer everywhere, as its connection has ended."""
         for producers in self._producers.values():
             producers.pop(peer.id, None)
 
-    # What the operators say
+    # Commands of operators
 
     def create_topic(self, topic: str) -> None:
         """Register a topic without producers."""
@@ -134,7 +138,7 @@ class Registry:
             del self._producers[registration]
 
     def delete_channel(self, topic: str, channel: str) -> bool:
-        """Forget a channel with its producers; False when it was not known."""
+        """Forget a channel with its producers; return False if it was not known."""
         return self._producers.pop(Registration("channel", topic, channel), None) is not None
 
     def tombstone(self, topic: str, node: str, now: float) -> None:
@@ -144,22 +148,22 @@ class Registry:
                 if f"{producer.peer.broadcast_address}:{producer.peer.http_port}" == node:
                     producer.tombstoned_at = now
 
-    # What anyone asks
+    # Queries
 
     def has_topic(self, topic: str) -> bool:
         """Whether a topic is registered, with or without producers."""
         return bool(self._find("topic", topic))
 
     def topics(self) -> list[str]:
-        """All topics."""
+        """Return all topics."""
         return [registration.key for registration in self._find("topic", _ANY)]
 
     def channels(self, topic: str) -> list[str]:
-        """The channels of a topic."""
+        """Return the channels of a topic."""
         return [registration.subkey for registration in self._find("channel", topic, _ANY)]
 
     def producers(self, topic: str, now: float) -> list[Peer]:
-        """The peers that produce a topic and are neither inactive nor tombstoned there."""
+        """Return the active peers that have a topic and are not tombstoned there."""
         return [
             producer.peer
             for registration in self._find("topic", topic)
@@ -169,7 +173,7 @@ class Registry:
         ]
 
     def nodes(self, now: float) -> list[Node]:
-        """All active peers, tombstoned or not."""
+        """Return all active peers, tombstoned or not."""
         return [
             self._node(producer.peer, now)
             for producer in self._producers.get(_CLIENT, {}).values()
@@ -177,7 +181,7 @@ class Registry:
         ]
 
     def items(self) -> Iterator[tuple[Registration, list[Producer]]]:
-        """Everything, for debugging."""
+        """Yield all registrations with their producers, for debugging."""
         for registration, producers in sorted(self._producers.items(), key=lambda item: item[0]):
             yield registration, list(producers.values())
 

@@ -1,8 +1,8 @@
 """Picks the handler of an HTTP request, as the router of nsqd and nsqlookupd does.
 
-That is httprouter 1.3.0: unknown paths are answered with 404 ``NOT_FOUND``, known ones with another method
-with 405 ``METHOD_NOT_ALLOWED``, OPTIONS tells the methods, and GET does not imply HEAD. A path that is wrong
-by its slashes, dots or case alone is redirected.
+That is httprouter 1.3.0. An unknown path is answered with 404 ``NOT_FOUND``, a known path with the wrong
+method with 405 ``METHOD_NOT_ALLOWED``. OPTIONS lists the methods, and GET does not imply HEAD. A path that is
+wrong only in its slashes, dots or case is redirected.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from ..serving.http_messages import Handler, Request, Response
-from .nsq_answers import Refusal, error_response
+from .http_api import Refusal, error_response
 
 __all__ = ["Router"]
 
@@ -22,10 +22,10 @@ _SAFE_IN_PATH = "$&+,/:;=@"
 
 
 class Router:
-    """A handler that picks another by path and method.
+    """A handler that calls another one, chosen by path and method.
 
-    A path may end in ``/:name``, which stands for any last segment, as in ``/config/:opt``; the handler finds
-    it in ``request.target.path``. Paths are in lower case.
+    A path may end in ``/:name``, which matches any last segment, as in ``/config/:opt``; the handler finds
+    the segment in ``request.target.path``. Paths are in lower case.
     """
 
     def __init__(self, routes: Mapping[tuple[str, str], Handler]) -> None:
@@ -48,7 +48,7 @@ class Router:
             return _redirect(request, other)
         if path == "*":
             if request.method == "OPTIONS":
-                return Response(HTTPStatus.OK)  # not the router, but Go's server
+                return Response(HTTPStatus.OK)  # as Go's server does, before its router
             methods = set(self._methods)
         else:
             methods = {method for method in self._methods if self._find(method, path)}
@@ -68,7 +68,7 @@ class Router:
         return handlers.get(f"{parent}/:") if last else None
 
     def _similar(self, method: str, path: str) -> str | None:
-        """The path of this method that was probably meant."""
+        """Return the path of this method that was probably meant."""
         if path.endswith("/") and self._find(method, path[:-1]):
             return path[:-1]
         cleaned = _clean(path)
@@ -82,7 +82,7 @@ class Router:
 
 
 def _clean(path: str) -> str:
-    """Without empty segments and dots."""
+    """Remove empty segments and dots."""
     segments: list[str] = []
     for segment in path.split("/"):
         if segment == "..":

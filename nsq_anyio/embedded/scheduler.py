@@ -1,4 +1,4 @@
-"""The one task of an nsqd that hands out messages and fires timers."""
+"""The single task of an nsqd that distributes messages and fires timers."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import anyio
 
 from .timers import Timer, Timers
 
-__all__ = ["Dispatcher", "Scheduler"]
+__all__ = ["Dispatchable", "Scheduler"]
 
 
-class Dispatcher(Protocol):
+class Dispatchable(Protocol):
     """A channel, as the scheduler sees it."""
 
     def dispatch(self, now: float) -> None:
-        """Send as many messages as there are, and as the clients are ready for."""
+        """Send messages until none is left, or no client is ready."""
         ...
 
 
 class Scheduler:
-    """Collects the channels that have something to do and runs each once a turn, however often it was woken.
+    """Dispatches each channel once in a turn of the event loop, however often it was woken.
 
     So a chunk of a thousand FINs, or a publish of a thousand messages, costs one dispatch.
     """
 
     def __init__(self) -> None:
         self._timers = Timers()
-        self._woken: dict[Dispatcher, None] = {}
+        self._woken: dict[Dispatchable, None] = {}
         self._event = anyio.Event()
         self._sleeping_until = -math.inf
 
-    def wake(self, channel: Dispatcher) -> None:
+    def wake(self, channel: Dispatchable) -> None:
         """Dispatch ``channel`` in the next turn."""
         if not self._woken:
             self._event.set()
@@ -45,7 +45,7 @@ class Scheduler:
             self._event.set()
 
     def cancel_timer(self, timer: Timer) -> None:
-        """Let ``timer`` not fire."""
+        """Stop ``timer`` from firing."""
         self._timers.cancel(timer)
 
     async def run(self) -> None:

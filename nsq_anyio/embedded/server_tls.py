@@ -1,4 +1,4 @@
-"""The embedded nsqd's side of TLS: its contexts, and what its statistics tell of a connection."""
+"""The embedded nsqd's side of TLS: its contexts, and the parameters of a connection for its statistics."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from anyio.streams.tls import TLSAttribute
 from ..errors import InvalidOption
 from .nsqd_options import NsqdOptions
 
-__all__ = ["HANDSHAKE_TIMEOUT", "TLSFacts", "auth_context", "server_context"]
+__all__ = ["HANDSHAKE_TIMEOUT", "TLSInfo", "auth_context", "server_context"]
 
 HANDSHAKE_TIMEOUT = 5.0
-"""Seconds that a client has for the handshake; nsqd's limit."""
+"""The seconds that a client has for the handshake, as in nsqd."""
 
-# By the names of nsqd. What is older than 1.2 Python has deprecated, and OpenSSL by its defaults refuses.
+# By nsqd's names. Python has deprecated versions before 1.2, and OpenSSL refuses them by default.
 _MIN_VERSIONS = {
     "tls1.0": ssl.TLSVersion.TLSv1_2,
     "tls1.1": ssl.TLSVersion.TLSv1_2,
@@ -26,7 +26,7 @@ _MIN_VERSIONS = {
     "tls1.3": ssl.TLSVersion.TLSv1_3,
 }
 
-# nsqd knows these names alone, and calls all others by their numbers.
+# nsqd knows only these names, and shows all others as numbers.
 _CIPHERS = {
     "AES128-SHA": "TLS_RSA_WITH_AES_128_CBC_SHA",
     "AES256-SHA": "TLS_RSA_WITH_AES_256_CBC_SHA",
@@ -41,12 +41,12 @@ _CIPHER_NUMBER = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class TLSFacts:
-    """What is known of one TLS connection.
+class TLSInfo:
+    """The parameters of one TLS connection.
 
-    :ivar version: such as ``TLS1.3``
-    :ivar cipher_suite: in nsqd's words
-    :ivar common_name: of the client's certificate; empty without one
+    :ivar version: the version, such as ``TLS1.3``
+    :ivar cipher_suite: the name that nsqd shows for it
+    :ivar common_name: the common name of the client's certificate; empty without one
     """
 
     version: str
@@ -54,8 +54,8 @@ class TLSFacts:
     common_name: str
 
     @classmethod
-    def of(cls, stream: ByteStream) -> TLSFacts:
-        """Those of a stream of `start_tls`."""
+    def of(cls, stream: ByteStream) -> TLSInfo:
+        """Return the parameters of a stream made by `start_tls`."""
         tls: ssl.SSLObject = stream.extra(TLSAttribute.ssl_object)  # noqa: S610 - AnyIO's
         version = (tls.version() or "").replace("TLSv", "TLS")
         cipher = tls.cipher()
@@ -77,7 +77,7 @@ def _common_name(tls: ssl.SSLObject) -> str:
 
 
 def server_context(options: NsqdOptions) -> ssl.SSLContext | None:
-    """The context for all clients; None without TLS.
+    """Return the context for all clients; None without TLS.
 
     :raises InvalidOption: if a file cannot be read or used
     """
@@ -85,7 +85,7 @@ def server_context(options: NsqdOptions) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _MIN_VERSIONS[options.tls_min_version]
-    # A renegotiation would need sends while reading; Go's server refuses it as well.
+    # A renegotiation would have to send while reading. Go's server refuses it as well.
     context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         context.load_cert_chain(options.tls_cert, options.tls_key, _no_password)
@@ -98,12 +98,14 @@ def server_context(options: NsqdOptions) -> ssl.SSLContext | None:
         context.verify_mode = ssl.CERT_REQUIRED
         _load_authorities(context, options.tls_root_ca_file)
     elif options.tls_root_ca_file is not None:
-        _load_authorities(context, options.tls_root_ca_file)  # unused, but nsqd refuses a bad one as well
+        _load_authorities(
+            context, options.tls_root_ca_file
+        )  # unused, but nsqd refuses a bad file here as well
     return context
 
 
 def auth_context(options: NsqdOptions) -> ssl.SSLContext | None:
-    """The context to ask https auth servers with; None for the system's authorities.
+    """Return the context for https auth servers; None to trust the system's authorities.
 
     :raises InvalidOption: if a file cannot be read or used
     """
@@ -128,5 +130,5 @@ def _load_authorities(context: ssl.SSLContext, path: str | os.PathLike[str] | No
 
 
 def _no_password() -> str:
-    # Without a function OpenSSL would ask on the terminal, and wait there.
+    # Without this function, OpenSSL would ask on the terminal and wait.
     raise ValueError("the key is encrypted")

@@ -1,4 +1,4 @@
-"""What a channel knows of one of its clients."""
+"""A channel's view of one of its clients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Subscription"]
 
 
 class Subscription:
-    """One client of a channel: what it is ready for, and what it did.
+    """One client of a channel: its RDY count, its messages in flight, and its counters.
 
-    :param output: where its messages go
-    :param disconnect: called when the channel is deleted
-    :param msg_timeout: seconds
-    :param sample_rate: percentage of the messages it gets, the others are discarded; 0 is all
-    :ivar rdy: how many messages it may have unanswered
-    :ivar in_flight: how many it has
+    :param output: where its messages are queued
+    :param disconnect: disconnects the client; called when the channel is deleted
+    :param msg_timeout: its message timeout in seconds
+    :param sample_rate: the percentage of messages that it gets; the others are discarded. 0 is all
+    :ivar rdy: how many messages it may have in flight
+    :ivar in_flight: how many it has in flight
     :ivar is_queued: whether it is in the channel's queue of ready clients
     """
 

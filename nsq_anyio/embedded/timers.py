@@ -19,11 +19,11 @@ class Timer(ABC):
 
     def __init__(self) -> None:
         self.timer_entry: int = 0
-        """Belongs to `Timers`: which entry of its heap counts; 0 when none does."""
+        """For `Timers` only: the number of its valid heap entry; 0 if it has none."""
 
     @abstractmethod
     def fire(self, now: float, /) -> None:
-        """The deadline has been reached."""
+        """Called when the deadline is reached."""
 
 
 class CallbackTimer(Timer):
@@ -42,8 +42,8 @@ class CallbackTimer(Timer):
 class Timers:
     """A heap of timers.
 
-    To cancel one leaves its entry in the heap, which a FIN can afford for each message; when such entries
-    outnumber the others they are removed, so the heap stays in proportion to what is running.
+    A cancelled timer leaves its entry in the heap, so cancelling is cheap enough for each FIN. When stale
+    entries outnumber the others they are removed, so the heap stays in proportion to the running timers.
     """
 
     __slots__ = ("_entries", "_last", "_stale")
@@ -58,7 +58,7 @@ class Timers:
 
     @property
     def next_deadline(self) -> float:
-        """When the next timer is due, or infinity."""
+        """When the next timer is due; infinity if there is none."""
         entries = self._entries
         while entries and entries[0][1] != entries[0][2].timer_entry:
             heapq.heappop(entries)
@@ -66,14 +66,14 @@ class Timers:
         return entries[0][0] if entries else math.inf
 
     def set(self, timer: Timer, deadline: float) -> None:
-        """Let ``timer`` fire at ``deadline``, and at no other time that was set before."""
+        """Let ``timer`` fire at ``deadline``; an earlier setting is dropped."""
         self.cancel(timer)
         self._last += 1
         timer.timer_entry = self._last
         heapq.heappush(self._entries, (deadline, self._last, timer))
 
     def cancel(self, timer: Timer) -> None:
-        """Let ``timer`` not fire."""
+        """Stop ``timer`` from firing."""
         if not timer.timer_entry:
             return
         timer.timer_entry = 0
@@ -84,7 +84,7 @@ class Timers:
             self._stale = 0
 
     def fire_due(self, now: float) -> None:
-        """Fire the timers whose deadline has been reached; one may set or cancel others."""
+        """Fire the timers whose deadlines are reached; each may set or cancel others."""
         while self.next_deadline <= now:
             timer = heapq.heappop(self._entries)[2]
             timer.timer_entry = 0

@@ -1,4 +1,4 @@
-"""A topic: copies each message into every channel it has."""
+"""A topic: it copies each message to all of its channels."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Topic"]
 
 
 class Topic:
-    """The channels of a topic, and the messages that wait for one.
+    """The channels of a topic, and the messages that wait for a channel.
 
-    :param started: False keeps messages back until `start`
-    :param on_change: called with a channel's name and whether it exists now
+    :param started: False holds messages back until `start`
+    :param on_change: called with the topic's name, a channel's name, and whether that exists now
     :param on_abandoned: called when an ephemeral topic has lost its last channel
     """
 
@@ -62,34 +62,34 @@ class Topic:
 
     @property
     def depth(self) -> int:
-        """Messages that wait because there is no channel, or the topic is paused."""
+        """The number of messages that wait because there is no channel, or the topic is paused."""
         return len(self._waiting)
 
     @property
     def backend_depth(self) -> int:
-        """How many of these nsqd would have on disk."""
+        """How many of them nsqd would have on disk."""
         return max(0, self.depth - self._options.mem_queue_size)
 
     def start(self) -> None:
-        """Hand on messages from now on."""
+        """Copy messages to the channels from now on."""
         self._started = True
-        self._hand_on()
+        self._copy_to_channels()
 
     def publish(self, bodies: Sequence[bytes], defer: float = 0.0) -> None:
-        """Take messages; ``defer`` in seconds, counted from when they reach a channel."""
+        """Take messages; ``defer`` is in seconds, counted from their arrival in a channel."""
         waiting = self._waiting
         for body in bodies:
             self.message_count += 1
             self.message_bytes += len(body)
             if self.is_ephemeral and len(waiting) >= self._options.mem_queue_size:
-                self._hand_on()
+                self._copy_to_channels()
                 if waiting:
                     continue  # dropped, as nsqd does
             timestamp = time.time_ns()
             waiting.append((self._ids.next(timestamp), timestamp, body, defer))
-        self._hand_on()
+        self._copy_to_channels()
 
-    def _hand_on(self) -> None:
+    def _copy_to_channels(self) -> None:
         if not self._started or self.is_paused or not self._channels or not self._waiting:
             return
         now = anyio.current_time()
@@ -100,7 +100,7 @@ class Topic:
         self._waiting.clear()
 
     def get_channel(self, name: str) -> Channel:
-        """The channel ``name``, made if it does not exist; messages that waited for one go to it."""
+        """Return the channel ``name``; create it, with the messages that wait, if it does not exist."""
         channel = self._channels.get(name)
         if channel is None:
             channel = Channel(
@@ -112,7 +112,7 @@ class Topic:
             )
             self._channels[name] = channel
             self._on_change(self.name, name, True)
-            self._hand_on()
+            self._copy_to_channels()
         return channel
 
     def delete_channel(self, name: str) -> None:
@@ -127,13 +127,13 @@ class Topic:
             self._on_abandoned(self)
 
     def pause(self) -> None:
-        """Keep messages back until `unpause`."""
+        """Hold messages back until `unpause`."""
         self.is_paused = True
 
     def unpause(self) -> None:
-        """Hand on messages again."""
+        """Copy messages to the channels again."""
         self.is_paused = False
-        self._hand_on()
+        self._copy_to_channels()
 
     def empty(self) -> None:
         """Discard the messages that wait; those in channels stay."""

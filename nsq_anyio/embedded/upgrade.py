@@ -1,4 +1,4 @@
-"""Puts on a connection the layers that IDENTIFY negotiated."""
+"""Adds to a connection the layers that IDENTIFY negotiated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..transport.compressed import CompressedStream
 from ..transport.tls import start_tls
 from .layers import Layers
 from .negotiation import Upgrade
-from .server_tls import HANDSHAKE_TIMEOUT, TLSFacts
+from .server_tls import HANDSHAKE_TIMEOUT, TLSInfo
 
 __all__ = ["upgrade"]
 
@@ -30,15 +30,15 @@ async def upgrade(
     received: bytes,
     write_timeout: float | None,
 ) -> Layers:
-    """Put the layers on that a client was promised, each with an OK inside, as nsqd does.
+    """Add the layers that IDENTIFY promised; as nsqd does, send an OK through each.
 
-    :param received: bytes behind the IDENTIFY, which belong to the first new layer
-    :param write_timeout: seconds that the client may take to read an OK; None is no limit
-    :raises ServerError: if the client does not speak TLS, or not the same
+    :param received: the bytes received after IDENTIFY, which belong to the first new layer
+    :param write_timeout: the seconds that the client may take to read an OK; None is no limit
+    :raises ServerError: if the TLS handshake fails, or layers were added before
     :raises TimeoutError: if the client is too slow
     """
     if layers.tls or layers.snappy or layers.deflate:
-        # nsqd would start anew at the bare connection, of which nothing sensible can come.
+        # nsqd would wrap the bare connection once more, which cannot work.
         raise ServerError("E_IDENTIFY_FAILED", "IDENTIFY failed the connection was upgraded before")
     if wanted.tls:
         if context is None:
@@ -48,7 +48,7 @@ async def upgrade(
                 stream = await start_tls(layers.stream, context, server_side=True, received=received)
         except ssl.SSLError as error:
             raise ServerError("E_IDENTIFY_FAILED", f"IDENTIFY failed tls: {error.reason or error}") from error
-        layers = replace(layers, stream=stream, tls=TLSFacts.of(stream))
+        layers = replace(layers, stream=stream, tls=TLSInfo.of(stream))
         received = b""
         await _send_ok(layers.stream, write_timeout)
     codec: Codec | None = None

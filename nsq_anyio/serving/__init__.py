@@ -1,1 +1,1 @@
-"""Listening for connections, and a small HTTP server; both know nothing of NSQ."""
+"""Listeners, and a small HTTP server. Neither knows anything of NSQ."""

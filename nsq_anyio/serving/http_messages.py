@@ -1,4 +1,4 @@
-"""What the HTTP server hands to its handlers, and takes from them."""
+"""The requests that the HTTP server passes to its handlers, and the responses that they return."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
 class RequestError(Exception):
-    """Ends the connection; the peer is told ``status`` first, unless it has an answer already."""
+    """Ends the connection. The peer is sent ``status`` first, unless it already has its response."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(f"{status.value} {status.phrase}")
@@ -47,17 +47,17 @@ class BodyTooLarge(RequestError):
 
 
 class PeerVanished(Exception):
-    """There is nobody left to answer to; handlers let it pass."""
+    """The peer is gone, so no response can reach it. Handlers must not catch this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request asks for.
+    """The target of a request line.
 
-    :ivar origin: scheme and host of the absolute form, as proxies send it; else empty
-    :ivar path: with its escapes decoded, bytes that are not UTF-8 as surrogates; ``*`` where that is all, and
-        empty for the ``host:port`` of CONNECT
-    :ivar query: as it was sent
+    :ivar origin: ``scheme://host`` of a target in absolute form, as proxies get it; otherwise empty
+    :ivar path: the path with its escapes decoded; bytes that are not UTF-8 become surrogates. It is ``*`` for
+        the target ``*``, and empty for CONNECT
+    :ivar query: the query as it was sent
     """
 
     path: str
@@ -66,9 +66,9 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Take a request target apart.
+        """Parse a request target.
 
-        :raises RequestError: 400 if it is none
+        :raises RequestError: 400 if it is not valid
         """
         path, _, query = text.partition("?")
         origin = ""
@@ -95,9 +95,9 @@ class Request:
     """One request. Its body is read only if the handler asks for it.
 
     :param next_piece: reads the next piece of the body; empty at its end
-    :ivar method: as it was sent
-    :ivar headers: by lower-case name
-    :ivar content_length: of the body, as the peer announced it; None when it comes in chunks
+    :ivar method: the method as it was sent
+    :ivar headers: the values by lower-case name
+    :ivar content_length: the length of the body as announced; None for a chunked body
     """
 
     __slots__ = ("_next_piece", "content_length", "headers", "method", "target")
@@ -118,9 +118,9 @@ class Request:
         self._next_piece = next_piece
 
     async def read(self, limit: int) -> bytes:
-        """The whole body.
+        """Return the whole body.
 
-        :raises BodyTooLarge: if it has more than ``limit`` bytes; one that says so is not read at all
+        :raises BodyTooLarge: if it exceeds ``limit`` bytes; if its announced length does, nothing is read
         :raises BodyError: if it cannot be read
         """
         if (self.content_length or 0) > limit:
@@ -133,7 +133,7 @@ class Request:
         return bytes(body)
 
     async def discard(self) -> None:
-        """Read the body to its end, and keep nothing.
+        """Read the body to its end and drop it.
 
         :raises BodyError: if it cannot be read
         """
@@ -143,7 +143,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer; the server adds ``Date``, ``Content-Length`` and ``Connection``."""
+    """One response; the server adds ``Date``, ``Content-Length`` and ``Connection``."""
 
     status: int
     body: bytes = b""

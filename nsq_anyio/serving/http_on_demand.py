@@ -1,6 +1,6 @@
-"""The HTTP side of a server, whose modules are imported for its first connection.
+"""Serves HTTP, and imports the HTTP server only when the first client connects.
 
-They take as long to import as the rest of the server, and many who start one for a test never ask by HTTP.
+That import takes as long as the rest of an embedded server, and many tests never use HTTP.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["serve_http_on_demand"]
 async def serve_http_on_demand(
     listener: Listener[ByteStream], make_handler: Callable[[], Handler], *, tls: ssl.SSLContext | None = None
 ) -> None:
-    """As `serve_http`, with the handler that ``make_handler`` makes for the first connection.
+    """Like `serve_http`, with the handler that ``make_handler`` returns at the first connection.
 
-    :param make_handler: imports what it needs
+    :param make_handler: imports the handler's modules and makes the handler
     """
     serve: Callable[[ByteStream], Awaitable[None]] | None = None
 

@@ -1,6 +1,6 @@
 """Reads one HTTP request from a stream: first its head, then as much of its body as the handler wants.
 
-h11 knows the bytes. Each request has an h11 connection of its own, as h11 lets none of HTTP/1.0 go on.
+h11 parses the bytes. Each request has its own h11 connection, because h11 keeps no HTTP/1.0 connection open.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .listener import PEER_GONE
 __all__ = ["MAX_HEADER_SIZE", "RECEIVE_SIZE", "RequestReader"]
 
 MAX_HEADER_SIZE = 1024 * 1024 + 4096
-"""Bytes of the request line and all headers, as in Go's server; longer ones are refused with 431."""
+"""The most bytes of a request line with all headers, as in Go's server; more are refused with 431."""
 
 RECEIVE_SIZE = 64 * 1024
 
 _MAX_DISCARDED = 256 * 1024
-"""Bytes of a body that nobody asked for, that are read for the connection to go on; as in Go's server."""
+"""The most bytes of an unread body to skip so that the connection can stay open; as in Go's server."""
 
 _HIGH = re.compile(rb"[\x80-\xff]")
 
@@ -31,10 +31,10 @@ _HIGH = re.compile(rb"[\x80-\xff]")
 class RequestReader:
     """Reads one request.
 
-    :param unread: what was received before
-    :param deadline: on the clock of `anyio.current_time`, when all of the request has to be there
+    :param unread: bytes that were received before
+    :param deadline: when the whole request must have arrived, on the clock of `anyio.current_time`
     :ivar is_http_1_0: whether the peer speaks HTTP/1.0
-    :ivar keep_alive: whether the peer wants the connection to go on
+    :ivar keep_alive: whether the peer wants the connection to stay open
     """
 
     def __init__(self, stream: ByteStream, unread: bytes, deadline: float) -> None:
@@ -51,13 +51,13 @@ class RequestReader:
 
     @property
     def unread(self) -> bytes:
-        """What was received behind this request, once all of it is read."""
+        """The bytes received after this request, once all of it was read."""
         return self._http.trailing_data[0]
 
     async def read_head(self) -> Request:
-        """Read until the body begins.
+        """Read up to the body.
 
-        :raises RequestError: if it is no request, or not there in time
+        :raises RequestError: if the request is not valid, or does not arrive in time
         """
         await self._feed_request_line()
         head = await self._next_event()
@@ -76,12 +76,12 @@ class RequestReader:
         if expected and "100-continue" not in _tokens(expected):
             raise RequestError(HTTPStatus.EXPECTATION_FAILED)
         method, text = head.method.decode("ascii"), head.target.decode("ascii")
-        # CONNECT names a host, which no handler knows.
+        # CONNECT names a host, and no handler serves one.
         target = Target("") if method == "CONNECT" and not text.startswith("/") else Target.parse(text)
         return Request(method, target, headers, content_length=length, next_piece=self._next_piece)
 
     async def finish(self) -> bool:
-        """Read what is left of a body that nobody asked for; False when the connection has to end instead."""
+        """Skip the unread rest of the body; return False if the connection has to end instead."""
         if self._failed or not self.keep_alive or (self._expects_continue and not self._ended):
             return False
         if self._left is not None and self._left >= _MAX_DISCARDED:
@@ -97,7 +97,7 @@ class RequestReader:
         return True
 
     async def _feed_request_line(self) -> None:
-        """Give h11 the first line: a target may have any byte for Go, but only ASCII for h11."""
+        """Pass the request line to h11, with escapes: Go takes any byte in a target, h11 only ASCII."""
         line = bytearray(self._unread)
         is_complete = b"\n" in line
         while not is_complete and len(line) <= MAX_HEADER_SIZE:
@@ -140,7 +140,7 @@ class RequestReader:
         return event
 
     async def _receive(self) -> bytes:
-        """Bytes of the peer; none when it has sent its last."""
+        """Receive bytes; return none after the peer's last."""
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             try:
                 return await self._stream.receive(RECEIVE_SIZE)

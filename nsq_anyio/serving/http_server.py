@@ -1,7 +1,7 @@
 """A small HTTP/1 server over AnyIO streams.
 
-It moves bytes, bounds them, and survives every peer. No input and no vanishing peer ends it; only
-cancellation or closing the listener does. Where HTTP leaves a choice, it does what Go's server does.
+It bounds all that a peer can send. No input and no vanishing peer ends it; only cancellation or closing the
+listener does. Where HTTP leaves a choice, it behaves like Go's server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyio.abc import ByteStream, Listener
 from ..transport.tls import start_tls
 from .http_messages import Handler, PeerVanished, Request, RequestError, Response
 from .http_reader import RECEIVE_SIZE, RequestReader
-from .listener import PEER_GONE, linger, serve_connections
+from .listener import PEER_GONE, lingering_close, serve_connections
 
 __all__ = ["http_service", "serve_http"]
 
@@ -45,13 +45,13 @@ async def serve_http(
 def http_service(
     handler: Handler, *, request_timeout: float = 30.0, tls: ssl.SSLContext | None = None
 ) -> Callable[[ByteStream], Awaitable[None]]:
-    """What answers the requests of one connection, whatever its peer does.
+    """Return a function that answers the requests of one connection, whatever the peer does.
 
-    A `RequestError` of ``handler`` is answered with its status; anything else that it raises with 500 and a
-    logged traceback. A body is read as far as the handler asks for it, so the handler bounds its size.
+    If ``handler`` raises a `RequestError`, the response has its status. For other exceptions it is 500, and
+    the traceback is logged. A body is read only as far as ``handler`` asks, so ``handler`` bounds its size.
 
-    :param request_timeout: seconds from the first byte of a request to its last, and for the peer to take
-        the answer; idle connections stay open as long as the peer wants. It bounds the TLS handshake as well
+    :param request_timeout: the seconds that a peer has to send a request, from its first byte to its last, to
+        take the response, and to finish the TLS handshake. An idle connection stays open
     :param tls: for HTTPS; None is plain HTTP
     """
 
@@ -76,7 +76,7 @@ async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, timeout: float) ->
 
 
 class _Connection:
-    """One connection: requests in turn, each answered before the next is read."""
+    """One connection: each request is answered before the next one is read."""
 
     def __init__(self, stream: ByteStream, handler: Handler, request_timeout: float) -> None:
         self._stream = stream
@@ -94,7 +94,7 @@ class _Connection:
             _logger.debug("a peer vanished from its HTTP connection: %r", error)
 
     async def _wait_for_request(self) -> bool:
-        """Wait, however long, for the first byte; False when the peer closes instead."""
+        """Wait without a timeout for the first byte; return False if the peer closes instead."""
         try:
             self._unread = self._unread or await self._stream.receive(RECEIVE_SIZE)
         except anyio.EndOfStream:
@@ -102,7 +102,7 @@ class _Connection:
         return True
 
     async def _exchange(self) -> bool:
-        """Read one request and answer it; False when the connection has to end."""
+        """Read one request and answer it; return False if the connection has to end."""
         deadline = anyio.current_time() + self._request_timeout
         reader = RequestReader(self._stream, self._unread, deadline)
         method = ""
@@ -110,18 +110,18 @@ class _Connection:
             request = await reader.read_head()
             method = request.method
             response = await self._answer(request)
-            goes_on = await reader.finish()
+            keep_alive = await reader.finish()
         except RequestError as error:
-            response, goes_on = _error_response(error.status), False
-        head = _encode_head(response, is_http_1_0=reader.is_http_1_0, goes_on=goes_on)
-        # The answer to HEAD has the length of a body and none of its bytes.
+            response, keep_alive = _error_response(error.status), False
+        head = _encode_head(response, is_http_1_0=reader.is_http_1_0, keep_alive=keep_alive)
+        # The response to HEAD has the Content-Length of a body, but no body.
         with anyio.fail_after(self._request_timeout):
             await self._stream.send(head if method == "HEAD" else head + response.body)
-        if goes_on:
+        if keep_alive:
             self._unread = reader.unread
         else:
-            await linger(self._stream)
-        return goes_on
+            await lingering_close(self._stream)
+        return keep_alive
 
     async def _answer(self, request: Request) -> Response:
         try:
@@ -129,7 +129,7 @@ class _Connection:
         except (RequestError, PeerVanished):
             raise
         except Exception:
-            # Like Go's server, which goes on when a handler panics.
+            # Go's server, too, survives a handler that panics.
             _logger.exception("the handler of %s %s failed", request.method, request.target.path)
             return _error_response(HTTPStatus.INTERNAL_SERVER_ERROR)
 
@@ -140,17 +140,17 @@ def _error_response(status: HTTPStatus) -> Response:
     return Response(status, f"{status.value} {status.phrase}".encode(), (_TEXT_HEADER,))
 
 
-def _encode_head(response: Response, *, is_http_1_0: bool, goes_on: bool) -> bytes:
+def _encode_head(response: Response, *, is_http_1_0: bool, keep_alive: bool) -> bytes:
     headers = [
         *response.headers,
         ("Date", formatdate(usegmt=True)),
         ("Content-Length", str(len(response.body))),
     ]
-    if is_http_1_0 and goes_on:
+    if is_http_1_0 and keep_alive:
         headers.append(("Connection", "keep-alive"))
-    elif not is_http_1_0 and not goes_on:
+    elif not is_http_1_0 and not keep_alive:
         headers.append(("Connection", "close"))
-    # h11 checks them. It cannot write them, as it knows no HTTP/1.0 that goes on.
+    # h11 only checks the headers: it could not write the head of an HTTP/1.0 connection that stays open.
     checked = h11.Response(status_code=response.status, headers=headers)
     lines = [b"HTTP/1.%d %d " % (not is_http_1_0, response.status) + _phrase(response.status)]
     lines += [name + b": " + value for name, value in checked.headers.raw_items()]

@@ -1,4 +1,4 @@
-"""Listeners of the embedded daemons: open one, and serve it whatever its peers do."""
+"""Opens listeners, and serves their connections, whatever the peers do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "Endpoint",
     "ListenFailed",
     "Remote",
-    "linger",
+    "lingering_close",
     "listen",
     "local_port",
     "open_listener",
@@ -41,17 +41,17 @@ _logger = logging.getLogger(__name__)
 MAX_PORT = 65535
 _ACCEPT_RETRY_DELAY = 0.1
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
-_LINGER = 1.0
+_LINGER_TIME = 1.0
 _OTHER_PORT = "use another port, or 0 for a free one"
 _OTHER_PATH = "use another path, or remove the file if no program listens there"
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _FEWER_DESCRIPTORS = "close some, or raise the limit (ulimit -n)"
 
 PEER_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
-"""What a stream raises when its peer vanished; `anyio.EndOfStream` is for one that said goodbye.
+"""What a stream raises when its peer has vanished. For a peer that closed properly it is `anyio.EndOfStream`.
 
-OSError covers ``send_eof``, which on Trio raises what the system said. It covers TimeoutError too, so that
-has to be caught before.
+OSError is here for ``send_eof``, which raises the system's error on Trio. TimeoutError is an OSError too, so
+catch it first.
 """
 
 Stream = TypeVar("Stream")
@@ -71,9 +71,9 @@ class ListenFailed(NSQError):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Who a peer is; ``str()`` is what nsqd calls it.
+    """The address of a peer; ``str()`` gives it as nsqd writes it.
 
-    :ivar host: its address; empty on a unix socket
+    :ivar host: the IP address; empty on a unix socket
     """
 
     host: str
@@ -86,7 +86,7 @@ class Remote:
 async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     """Listen on ``host:port``; port 0 takes a free one.
 
-    :raises InvalidOption: if the port is not 0 to 65535, or the host is no name
+    :raises InvalidOption: if the port is not 0 to 65535, or the host name is not valid
     :raises ListenFailed: if the system refuses
     """
     if not 0 <= port <= MAX_PORT:
@@ -118,8 +118,8 @@ async def listen(
 ) -> AsyncGenerator[Endpoint]:
     """Listen for the length of the block, on ``host:port``, or on a unix socket at ``path``.
 
-    :raises InvalidOption: if the port or the path is not valid, or there are both
-    :raises ListenFailed: if the system refuses, or there is a file at ``path`` already
+    :raises InvalidOption: if the port or the path is not valid, or both are given
+    :raises ListenFailed: if the system refuses, or ``path`` exists
     """
     if path is None:
         async with await open_listener(host, port) as tcp_listener:
@@ -146,20 +146,20 @@ def _listen_failed(address: str, error: OSError, remedy: str) -> ListenFailed:
 
 
 def local_port(listener: MultiListener[SocketStream]) -> int:
-    """The port it listens on."""
+    """Return the port of ``listener``."""
     port: int = listener.extra_attributes[SocketAttribute.local_port]()
     return port
 
 
 def reachable_host(host: str) -> str:
-    """Under which name others reach what listens on ``host``; for all interfaces, the name of this host."""
+    """Return the name by which others reach a listener on ``host``; for all interfaces, this host's name."""
     return socket.gethostname() if host in _ALL_INTERFACES else host
 
 
 async def serve_connections(listener: Listener[Stream], handler: Callable[[Stream], Awaitable[None]]) -> None:
     """Run ``handler`` in a task for each connection, until cancelled or until the listener is closed.
 
-    An exception of ``handler`` ends the server, so it has to expect whatever its peer may do.
+    An exception of ``handler`` ends the server, so ``handler`` must catch whatever a peer can cause.
     """
     parts: list[Listener[Stream]] = [listener]
     if isinstance(listener, MultiListener):
@@ -178,14 +178,14 @@ async def _accept(
         except anyio.ClosedResourceError:
             return
         except (OSError, anyio.BrokenResourceError) as error:
-            # A peer that was gone before it was accepted, or no file descriptor left for a moment: like
-            # nsqd, go on. The delay keeps a lasting shortage from spinning.
+            # The peer left before it was accepted, or no file descriptor is free at the moment. Like nsqd,
+            # go on. The delay prevents a busy loop while the shortage lasts.
             _logger.warning("accepting a connection failed: %s", error.__cause__ or error)
             await anyio.sleep(_ACCEPT_RETRY_DELAY)
 
 
 def remote_address(stream: SocketStream) -> Remote | None:
-    """Who the peer is; None if it was gone before it was accepted."""
+    """Return the peer's address; None if the peer left before it was accepted."""
     try:
         remote = stream.extra_attributes.get(SocketAttribute.remote_address)
     except AttributeError:  # anyio asks the socket, which is None in a transport that uvloop has closed
@@ -194,18 +194,18 @@ def remote_address(stream: SocketStream) -> Remote | None:
         return None
     address = remote()
     if isinstance(address, str):
-        return Remote("", "@")  # Go's name for who connects to a unix socket
+        return Remote("", "@")  # Go's name for the peer of a unix socket
     return Remote(address[0], str(Address(*address[:2])))
 
 
-async def linger(stream: ByteStream, transport: ByteStream | None = None) -> None:
-    """End the outgoing side and let the peer read it, for a second at most; the caller closes the stream.
+async def lingering_close(stream: ByteStream, transport: ByteStream | None = None) -> None:
+    """Half-close, and read until the peer closes, for a second at most; the caller closes the stream.
 
-    To close at once while the peer still sends would reset the connection, and the last answer be lost.
+    Closing at once while the peer still sends would reset the connection, and the last answer would be lost.
 
-    :param transport: what is below ``stream``, where its bytes can be read without understanding them
+    :param transport: the stream below all layers, whose bytes can be read without decoding them
     """
-    with anyio.move_on_after(_LINGER):
+    with anyio.move_on_after(_LINGER_TIME):
         try:
             await half_close(stream)
             while True:

@@ -1,7 +1,7 @@
 """A listener on a unix socket.
 
-AnyIO has one, but on asyncio its connections fail noisily when they are cancelled at the very moment when
-data arrive (``InvalidStateError`` in a callback), and it takes the path away from whoever listens there.
+AnyIO's own has two faults. On asyncio a connection that is cancelled just as data arrive raises
+``InvalidStateError`` in a callback. And it replaces a socket at which another server still listens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BACKLOG = 65536
 
 
 class UnixListener(Listener[SocketStream]):
-    """Listens from the start; the file is removed when it is closed.
+    """Listens as soon as it is made; closing it removes the file.
 
     :raises OSError: if the path exists, is too long, or the system refuses
     """
@@ -41,9 +41,9 @@ class UnixListener(Listener[SocketStream]):
     async def serve(
         self, handler: Callable[[SocketStream], Any], task_group: TaskGroup | None = None
     ) -> None:
-        """Run ``handler`` in a task for each connection, until it is closed.
+        """Run ``handler`` in a task for each connection, until the listener is closed.
 
-        :raises anyio.ClosedResourceError: when it is closed
+        :raises anyio.ClosedResourceError: when the listener is closed
         :raises OSError: if the system can accept no connection at the moment
         """
         async with anyio.create_task_group() if task_group is None else nullcontext(task_group) as tasks:

@@ -1,4 +1,4 @@
-"""How executors and the driver reach NSQ: the options that reading and writing share."""
+"""How the driver and executors connect to NSQ: the options that reads and writes share."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from ..options.declaration import declared, documented
 from ..options.kinds import Choice, Flag, Seconds, Text, Value
 from ..options.tls import TLSVersion
 from ..transport.tls_context import client_context
-from .option_texts import Parsed, absolute_path, nsqd_list, passed_on, text, text_options, url_list
+from .option_texts import Parsed, absolute_path, nsqd_list, pass_through_options, text, text_options, url_list
 
-__all__ = ["ACCESS_OPTIONS", "CONNECTION_OPTIONS", "Access", "Passed", "is_passed"]
+__all__ = ["ACCESS_OPTIONS", "CONNECTION_OPTIONS", "Access", "PassThrough", "is_pass_through"]
 
 Compression: TypeAlias = Literal["none", "snappy", "deflate"]
 
-Passed: TypeAlias = tuple[tuple[str, object], ...]
-"""Names and values of options that Spark passes on as they are."""
+PassThrough: TypeAlias = tuple[tuple[str, object], ...]
+"""Names and values of options that Spark passes unchanged to a connection or a producer."""
 
 _TLS_NAMES = {
     "ca_file": "tlsCaFile",
@@ -28,24 +28,24 @@ _TLS_NAMES = {
 }
 
 
-def is_passed(value: object) -> bool:
-    """Whether it is a `Passed`."""
+def is_pass_through(value: object) -> bool:
+    """Whether it is a `PassThrough`."""
     return isinstance(value, tuple)
 
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where the servers are, and what they are told. It is pickled, so it holds no connections.
+    """Where the servers are, and how to connect to them. It is pickled, so it holds no connections.
 
-    All paths are paths on the executors, and on the driver as far as it asks over https.
+    All paths are paths on the executors. The driver needs the same files if it connects to https URLs.
 
     """
 
     nsqds: Annotated[
         tuple[str, ...],
         Parsed(
-            "addresses as ``host:port`` or the path of a unix socket; empty when nsqlookupds know them",
+            "addresses as ``host:port`` or the path of a unix socket; empty if nsqlookupds name them",
             parse=nsqd_list,
             spark="nsqd",
         ),
@@ -56,16 +56,15 @@ class Access:
     ] = field(default=(), repr=False)
     connect_timeout: Annotated[float, Seconds("the time to connect to one nsqd", low=0.001)] = 10.0
     http_timeout: Annotated[
-        float, Seconds("the time for one answer of nsqd's or nsqlookupd's HTTP side", low=0.001)
+        float, Seconds("the time for one HTTP response of nsqd or nsqlookupd", low=0.001)
     ] = 10.0
-    client_id: Annotated[
-        str | None, Text("what nsqadmin shows as the client's id; None takes the host name")
-    ] = None
+    client_id: Annotated[str | None, Text("the client id that nsqadmin shows; None for the host name")] = None
     tls: Annotated[
-        bool, Flag("whether connections to nsqd are encrypted; the files hold for https URLs as well")
+        bool,
+        Flag("whether connections to nsqd are encrypted; the files below are used for https URLs as well"),
     ] = False
     tls_ca_file: Annotated[
-        str | None, Parsed("the authorities to trust, PEM; None trusts the system's", parse=absolute_path)
+        str | None, Parsed("the authorities to trust, PEM; None for the system's", parse=absolute_path)
     ] = None
     tls_certificate_file: Annotated[
         str | None, Parsed("the client's certificate with its chain, PEM", parse=absolute_path)
@@ -76,34 +75,35 @@ class Access:
     ] = field(default=None, repr=False)
     tls_minimum_version: Annotated[TLSVersion, declared(TLSOptions)["minimum_version"]] = "TLSv1.2"
     tls_server_hostname: Annotated[
-        str | None, Text("the name that nsqd's certificate must carry; None takes the address")
+        str | None, Text("the name that nsqd's certificate must have; None for the address")
     ] = None
     tls_verify: Annotated[bool, declared(TLSOptions)["verify"]] = True
     compression: Annotated[
         Compression,
-        Choice("what to ask nsqd for; one that declines sends uncompressed", choices=get_args(Compression)),
+        Choice("what to ask nsqd for; if it declines, nothing is compressed", choices=get_args(Compression)),
     ] = "none"
     deflate_level: Annotated[int, declared(ConnectionOptions)["deflate_level"]] = 6
     auth_secret: Annotated[str | None, Text("the secret to AUTH with; never shown", is_secret=True)] = field(
         default=None, repr=False
     )
     auth_secret_file: Annotated[
-        str | None, Parsed("a file with that secret, which is read anew for each task", parse=absolute_path)
+        str | None, Parsed("a file with that secret, which each task reads again", parse=absolute_path)
     ] = None
     lookupd_authorization: Annotated[
-        bool, Flag("whether nsqlookupds get the secret too, as ``Authorization: Bearer``")
+        bool, Flag("whether to send the secret to nsqlookupds, too, as ``Authorization: Bearer``")
     ] = False
     connection: Annotated[
-        Passed, Value("other options of each connection", valid=is_passed, use="pairs of names and values")
+        PassThrough,
+        Value("other options of each connection", valid=is_pass_through, use="pairs of names and values"),
     ] = ()
 
     @property
     def https_urls(self) -> tuple[str, ...]:
-        """The servers that are asked over https."""
+        """The URLs of the servers that are reached over https."""
         return tuple(url for url in self.nsqlookupds if url.startswith("https:"))
 
     def check(self) -> None:
-        """Refuse options that exclude each other, or miss each other.
+        """Refuse options that exclude each other, or that need another one.
 
         :raises InvalidOption: naming them
         """
@@ -133,7 +133,7 @@ class Access:
             raise InvalidOption("a private key without a certificate: set tlsCertificateFile as well")
 
     def secret(self) -> str | None:
-        """Return what to AUTH with, None for nothing.
+        """Return the secret for AUTH; None if there is none.
 
         :raises InvalidOption: if its file cannot be read, or is empty
         """
@@ -143,7 +143,7 @@ class Access:
         try:
             secret = Path(path).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
-            # What is wrong with the text could show some of it.
+            # A decoding error could show a part of the secret.
             reason = (isinstance(error, OSError) and error.strerror) or "it is not UTF-8"
             raise InvalidOption(
                 f"authSecretFile={path!r} cannot be read ({reason}): every executor needs it"
@@ -153,9 +153,9 @@ class Access:
         return secret
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Read the files of TLS.
+        """Return a context made from the files for TLS.
 
-        :raises InvalidOption: if one cannot be read or used
+        :raises InvalidOption: if a file cannot be read or used
         """
         options = TLSOptions(
             ca_file=self.tls_ca_file,
@@ -174,7 +174,7 @@ class Access:
             raise InvalidOption(message) from None
 
     def connection_options(self, *, msg_timeout: float | None = None) -> ConnectionOptions:
-        """Return the options of a connection to nsqd; for tasks, as the files are read.
+        """Return the options of a connection to nsqd. It reads the files, so call it in the task.
 
         :raises InvalidOption: if a file cannot be read or used
         """
@@ -195,4 +195,4 @@ class Access:
 
 
 ACCESS_OPTIONS = text_options(Access)
-CONNECTION_OPTIONS = passed_on(ConnectionOptions, "connection", declared(Access))
+CONNECTION_OPTIONS = pass_through_options(ConnectionOptions, "connection", declared(Access))

@@ -1,9 +1,9 @@
-"""A batch read: what waits in the channel when the job is planned, once.
+"""A batch read: the messages that wait in the channel when the job is planned.
 
-How sure it is, an option says. ``peek`` gives every message back. With ``spoolDir`` a message is finished
-when its row is on disk, and the spool is kept, since nobody tells when the job has ended. With ``drain`` it
-is finished when Spark has taken its row. Spark reads far ahead of what it uses, and tells no source in Python
-of a LIMIT: it is not known what the job does with the row, or whether it does anything.
+An option decides when a message is finished. With ``peek`` it never is: every message goes back. With
+``spoolDir`` it is finished when its row is on disk; the spool is kept, because Spark does not report the end
+of a batch job to its source. With ``drain`` it is finished when Spark has taken its row, used or not: Spark
+reads far ahead, and does not push a LIMIT down to a source in Python.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from anyio.from_thread import start_blocking_portal
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..errors import InvalidOption
-from .backlog import backlog
-from .depth import depths
+from .bounded_reader import bounded_reader
+from .depth import channel_depths
 from .options import ReadOptions
 from .peek import peek
 from .plan import plan
 from .schema import record_batch
 from .spool import Plan, Spool
-from .spooled import SpooledPartition, read_spooled
+from .spooled_partition import SpooledPartition, read_spooled_partition
 
 __all__ = ["NsqBatchReader", "WaitingPartition"]
 
 _EPOCH = 1
-"""The only one of a spool that a batch read has filled."""
+"""The only epoch of a batch read's spool."""
 
 
 class WaitingPartition(InputPartition):
-    """What one task reads where there is no spool.
+    """What one task reads without a spool.
 
-    :ivar nsqd: to read, as ``host:port``
-    :ivar rows: to read at most
+    :ivar nsqd: the nsqd to read from, as ``host:port``
+    :ivar rows: the most rows to read
     """
 
     def __init__(self, nsqd: str, rows: int) -> None:
@@ -45,9 +45,9 @@ class WaitingPartition(InputPartition):
 
 
 class NsqBatchReader(DataSourceReader):
-    """Reads what waits in a channel. It is pickled for each task, so it holds no connection.
+    """Reads the messages that wait in a channel. It is pickled for each task, so it holds no connection.
 
-    :raises InvalidOption: for an option that means nothing together with ``peek``
+    :raises InvalidOption: for an option that has no meaning with ``peek``
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -56,14 +56,14 @@ class NsqBatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Plan who reads how much of what waits now; with ``spoolDir`` a new spool is made.
+        """Plan how many waiting messages each task reads; with ``spoolDir``, create a new spool.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
-        :raises SpoolError: if the spool cannot be made
+        :raises SpoolError: if the spool cannot be created
         """
         options = self._options
         parts = plan(
-            depths(options),
+            channel_depths(options),
             max_rows=options.max_rows,
             min_partitions=options.min_partitions,
             max_rows_per_partition=options.max_rows_per_partition,
@@ -76,17 +76,17 @@ class NsqBatchReader(DataSourceReader):
         """Return one partition's rows.
 
         :raises ConnectionFailed: if nsqd cannot be reached
-        :raises NSQError: as `fill` and `replay`, with ``spoolDir``
+        :raises NSQError: as `fill` and `stored_rows`, with ``spoolDir``
         """
         match partition:
             case SpooledPartition() if self._options.spool_dir is not None:
-                return read_spooled(self._options, self._options.spool_dir, partition)
+                return read_spooled_partition(self._options, self._options.spool_dir, partition)
             case WaitingPartition() if self._options.peek:
                 return _look(self._options, partition)
             case WaitingPartition():
                 return _drain(self._options, partition)
             case _:
-                # Where nothing is planned, Spark has a partition of its own read.
+                # Given no partitions, Spark reads one of its own.
                 return iter(())
 
 
@@ -96,7 +96,7 @@ def _check_peek(options: ReadOptions) -> None:
         ("maxRowsPerPartition", options.max_rows_per_partition),
     ):
         if value is not None:
-            # What one task has put back, another one would see again.
+            # A second task would see the messages that the first one gave back.
             raise InvalidOption(f"peek=true looks at each nsqd in one task: leave {name}={value} out")
 
 
@@ -109,24 +109,24 @@ def _spooled(options: ReadOptions, spool_dir: str, parts: Plan) -> list[InputPar
 
 
 def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
-    """Return rows, and finish those of a batch when the next one is asked for.
+    """Yield rows, and finish the messages of a batch when Spark asks for the next one.
 
-    Spark asks for many batches ahead: what it then does not use, as with LIMIT, is finished too.
+    Spark asks for many batches ahead, so rows that it does not use, as with LIMIT, are finished too.
     """
-    # The loop runs in a thread of its own: it answers heartbeats while Spark works on the rows.
+    # The event loop runs in its own thread, to answer heartbeats while Spark processes the rows.
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(backlog(options, partition.nsqd, partition.rows)) as waiting,
+        portal.wrap_async_context_manager(bounded_reader(options, partition.nsqd, partition.rows)) as reader,
     ):
-        while chunk := portal.call(waiting.take):
+        while chunk := portal.call(reader.take):
             try:
                 yield record_batch(chunk)
             except GeneratorExit:
-                return  # nobody asks for more: these and what is in flight go back
-            portal.call(waiting.finish, chunk)
+                return  # Spark wants no more: unfinished messages go back to nsqd
+            portal.call(reader.finish, chunk)
 
 
 def _look(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
-    """Return rows whose messages are back in nsqd already."""
+    """Yield rows whose messages are already back in nsqd."""
     for chunk in anyio.run(peek, options, partition.nsqd, partition.rows):
         yield record_batch(chunk)

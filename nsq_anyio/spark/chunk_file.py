@@ -1,14 +1,14 @@
-"""The file of one chunk: its rows as Arrow has them, behind a header that says which chunk it is.
+"""The file of one chunk: a header that identifies the chunk, then its rows in Arrow's format.
 
 ::
 
     8 bytes   NSQCHUNK
     4 bytes   CRC-32 of all that follows, big-endian
     4 bytes   length of the header, big-endian
-    header    JSON, filled up with spaces: format, place (query/epoch/partition), number, rows, bytes
-    rows      Arrow IPC stream of one record batch; nothing in the chunk that is the end
+    header    JSON, padded with spaces: format, place (query/epoch/partition), number, rows, bytes
+    rows      Arrow IPC stream of one record batch; empty in the end chunk
 
-Format 1 is an Arrow IPC file with nothing around it. It is read, and not written any more.
+Format 1 is a plain Arrow IPC file. It is still read, but no longer written.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _MAGIC = b"NSQCHUNK"
 _MAGIC_OF_FORMAT_1 = b"ARROW1"
 _PREFIX = len(_MAGIC) + 8
 _ALIGNMENT = 64
-"""Where Arrow wants its buffers, so that it need not copy them."""
+"""The alignment at which Arrow can use buffers without copying them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is noted of a chunk, as a name, apart from the chunk itself.
+    """What the partition's record says about a chunk, written as a file name.
 
-    :ivar number: of the chunk in its partition
-    :ivar rows: in it; none in the end
-    :ivar bytes: of their bodies
-    :ivar checksum: of the chunk's file
+    :ivar number: the number of the chunk in its partition
+    :ivar rows: the number of rows; 0 in the end chunk
+    :ivar bytes: the bytes of their bodies
+    :ivar checksum: the checksum of the chunk's file
     """
 
     number: int
@@ -52,12 +52,12 @@ class Record:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The file name."""
         return f"{self.number:06d}-{self.rows}-{self.bytes}-{self.checksum:08x}"
 
     @classmethod
     def of(cls, name: str) -> Record | None:
-        """Read a name; None for one that is no record's."""
+        """Parse a file name; return None if it is not a record's."""
         try:
             number, rows, size, checksum = name.split("-")
             record = cls(int(number), int(rows), int(size), int(checksum, 16))
@@ -68,10 +68,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk that was read, and is what was written.
+    """A chunk that was read and verified.
 
-    :ivar path: of its file
-    :ivar batch: its rows; none in the end
+    :ivar path: its file
+    :ivar batch: its rows; empty in the end chunk
     """
 
     path: Path
@@ -80,9 +80,9 @@ class Chunk:
 
 
 def encode(batch: pa.RecordBatch, place: str, number: int) -> tuple[Record, list[bytes | memoryview]]:
-    """Return what to note of a chunk, and what its file consists of.
+    """Return the record of a chunk, and the parts of its file.
 
-    :param place: of its partition, as ``query/epoch/partition``
+    :param place: the partition, as ``query/epoch/partition``
     """
     rows = memoryview(b"")
     if batch.num_rows:
@@ -101,9 +101,9 @@ def encode(batch: pa.RecordBatch, place: str, number: int) -> tuple[Record, list
 
 
 def decode(content: bytes, path: Path, place: str, number: int) -> Chunk:
-    """Return the chunk of a file, after its checksum and its number are found right.
+    """Verify the checksum and the number of a file, and return its chunk.
 
-    :raises SpoolDamaged: if it is not the one that it should be, or not what was written
+    :raises SpoolDamaged: if it is another chunk, or not what was written
     """
     if content.startswith(_MAGIC_OF_FORMAT_1):
         return _decode_format_1(content, path, number)
@@ -136,7 +136,7 @@ def _decode_format_1(content: bytes, path: Path, number: int) -> Chunk:
         if not batch.schema.equals(arrow_schema()):
             raise ValueError("it has other columns")
     except Exception as error:
-        # It has no checksum, and Arrow raises whatever it stumbles over, down to SystemError.
+        # The file has no checksum, and Arrow may raise anything for damaged bytes, even SystemError.
         raise SpoolDamaged(path, f"is not a chunk of a spool: {error}") from error
     return Chunk(path, Record(number, batch.num_rows, _body_bytes(batch), zlib.crc32(content)), batch)
 

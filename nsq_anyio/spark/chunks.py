@@ -1,24 +1,23 @@
-"""The chunks of one partition: who publishes which, what is noted of them, and when there are no more.
+"""The chunks of one partition: how attempts store them, how they are recorded, and how they end.
 
 ::
 
     <spoolDir>/<query uuid>/<epoch>/<partition>/000000.arrow       see `chunk_file`
                                                 000001.arrow
-                                                000002.arrow       no rows: the end
+                                                000002.arrow       no rows: the end chunk
                                     <partition>.record/000000-1250-125000-8f3a01c2
                                                        000001-400-40000-11d0be97
                                                        000002-0-0-30c6a4e1
 
-Every chunk is a file that takes the next number, and taking a number is exclusive. Of several attempts at a
-partition (Spark's retry beside an executor that was only believed to be dead, speculation, or two tasks that
-read the same rows) one wins each number, and a message is finished by the attempt that stored it. The end
-takes a number as well: were it a file of its own, an attempt could still publish a chunk behind it, and
-nobody would ever read that one.
+Each chunk takes the next number, and only one attempt can take a number. There may be several attempts at a
+partition: a retry while a lost executor still runs, speculation, or two tasks that read the same rows. Then
+one of them wins each number, and a message is finished by the attempt that stored it. The end is a chunk as
+well: if it were a separate file, an attempt could store a chunk after it, and nobody would read that chunk.
 
-The record is apart from the chunks, so that a chunk that is gone is missed. It consists of names alone, which
-cannot be half written, and need no sync of their own; whether there is something under a name does not
-matter. Here it is the chunk's own file: a second name costs next to nothing, a second file a lot. A chunk
-without one is the last that an attempt stored before it was killed; the next attempt adds it.
+The record lies beside the chunks, so that a deleted chunk is noticed. It consists only of file names, which
+cannot be half written and need no fsync. The content under a name does not matter; here it is a second link
+to the chunk's file, because a link costs next to nothing and another file a lot. An attempt that is killed
+may leave its last chunk without a record; the next attempt adds it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ import pyarrow as pa
 from ..durable import sync_directory
 from .chunk_file import Chunk, Record, decode, encode
 from .schema import arrow_schema
-from .spool_errors import NumberTaken, PartitionLost, SpoolDamaged, SpoolError, naming
+from .spool_errors import AttemptSuperseded, NumberTaken, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, mark, put
 
 __all__ = ["Partition", "Stored"]
@@ -47,12 +46,12 @@ _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is there of a partition.
+    """How much of a partition is stored.
 
-    :ivar chunks: with rows; the next one takes this number
-    :ivar rows: in all of them
-    :ivar bytes: of their bodies
-    :ivar ended: whether no more can follow
+    :ivar chunks: the number of chunks with rows, which is also the number of the next chunk
+    :ivar rows: the rows in all of them
+    :ivar bytes: the bytes of their bodies
+    :ivar ended: whether there is an end chunk
     """
 
     chunks: int
@@ -65,42 +64,42 @@ class Stored:
 class Partition:
     """One partition of one epoch.
 
-    :ivar path: the directory of its chunks
+    :ivar path: the directory of the chunks
     """
 
     path: Path
 
     @property
     def record(self) -> Path:
-        """The directory of what is noted of its chunks."""
+        """The directory with the records of the chunks."""
         return self.path.with_name(f"{self.path.name}.record")
 
     def make(self) -> None:
-        """Make its directories. The driver does it, before Spark logs the batch; nobody does it later.
+        """Create the directories. Only the driver does so, before Spark logs the batch.
 
-        So their absence is always a fault; and a late attempt at a batch that Spark has committed cannot
-        start a second life of it, and finish messages that nobody reads.
+        So a missing directory is always a fault. And a late attempt at a batch that Spark has committed
+        cannot begin it again, and finish messages whose rows nobody reads.
 
-        :raises SpoolError: if they cannot be made
+        :raises SpoolError: if they cannot be created
         """
         for path in (self.path, self.record):
-            with naming(path):
+            with as_spool_error(path):
                 path.mkdir(exist_ok=True)
 
     def check(self) -> None:
-        """Look whether its directories are there.
+        """Check that the directories exist.
 
-        :raises SpoolDamaged: if not
+        :raises SpoolDamaged: if one is missing
         """
         for path in (self.path, self.record):
             if not path.is_dir():
                 raise self._missing(path)
 
     def stored(self) -> Stored:
-        """Look at what is there; what an attempt that was killed has stored last is noted now.
+        """Return how much is stored, and add the record that a killed attempt did not write.
 
-        :raises PartitionLost: if Spark has committed the batch
-        :raises SpoolDamaged: if something of it is missing, or is no chunk
+        :raises AttemptSuperseded: if Spark has committed the batch
+        :raises SpoolDamaged: if a chunk is missing, or a file is not a chunk
         :raises SpoolError: if it cannot be read
         """
         noted, found = self._listed()
@@ -119,11 +118,11 @@ class Partition:
         )
 
     def read(self, *, ended: bool = False) -> Iterator[pa.RecordBatch]:
-        """Each chunk's rows, in order.
+        """Yield the rows of each chunk, in order.
 
-        :param ended: whether the end must be there
-        :raises PartitionLost: if Spark has committed the batch
-        :raises SpoolDamaged: if something of it is missing, or is not what was stored
+        :param ended: whether the end chunk must be there
+        :raises AttemptSuperseded: if Spark has committed the batch
+        :raises SpoolDamaged: if a chunk is missing, or is not what was stored
         :raises SpoolError: if it cannot be read
         """
         noted, found = self._listed()
@@ -137,7 +136,7 @@ class Partition:
                 yield self._load(record.number, record).batch
 
     def salvage(self) -> Iterator[Chunk | SpoolError]:
-        """Each chunk that is sound, and for each that is not what is wrong with it; also without a record."""
+        """Yield each sound chunk, with or without a record, and an error for each damaged or missing one."""
         noted: dict[int, Record] = {}
         found: set[int] = set()
         try:
@@ -159,12 +158,12 @@ class Partition:
             except SpoolError as error:
                 yield error
 
-    def publish(self, number: int, batch: pa.RecordBatch) -> None:
-        """Store a chunk for good, in one step.
+    def store_chunk(self, number: int, batch: pa.RecordBatch) -> None:
+        """Store a chunk durably and atomically.
 
         :raises NumberTaken: if another attempt has taken the number
-        :raises PartitionLost: if Spark has committed the batch
-        :raises SpoolError: if it cannot be written; nothing of it stays
+        :raises AttemptSuperseded: if Spark has committed the batch
+        :raises SpoolError: if it cannot be written; then no part of it remains
         """
         record, content = encode(batch, self._place, number)
         target = self._chunk(number)
@@ -174,17 +173,17 @@ class Partition:
                     target,
                     "another attempt at this partition was first; what this one holds goes back to nsqd",
                 )
-            # The last step, so that the journal of a local filesystem takes both names at once.
+            # Last, so that one journal transaction of a local filesystem has both names.
             sync_directory(self.path)
 
     def end(self, number: int) -> None:
-        """Let no chunk follow: from now on the partition has the same rows for ever.
+        """Store the end chunk: no other can follow, and the rows of the partition are final.
 
         :raises NumberTaken: if another attempt has taken the number
-        :raises PartitionLost: if Spark has committed the batch
+        :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolError: if it cannot be written
         """
-        self.publish(number, pa.RecordBatch.from_pylist([], schema=arrow_schema()))
+        self.store_chunk(number, pa.RecordBatch.from_pylist([], schema=arrow_schema()))
 
     @property
     def _place(self) -> str:
@@ -203,8 +202,8 @@ class Partition:
         return chunk
 
     def _listed(self) -> tuple[dict[int, Record], set[int]]:
-        """What is noted, and the numbers of the chunks that are there."""
-        # In this order: a chunk that is stored meanwhile is not missed.
+        """Return the records, and the numbers of the chunks."""
+        # In this order, so that a chunk that is stored meanwhile does not seem to be missing.
         return self._noted(), self._found()
 
     def _noted(self) -> dict[int, Record]:
@@ -222,7 +221,7 @@ class Partition:
         return {number for number in numbers if number is not None}
 
     def _complete(self, noted: dict[int, Record], found: set[int]) -> list[Record]:
-        """The records in order, after none is found missing."""
+        """Return the records in order, after checking that no chunk is missing."""
         for number in range(max(noted, default=-1) + 1):
             if number not in found:
                 raise self._missing_chunk(number, noted)
@@ -235,7 +234,7 @@ class Partition:
     @contextmanager
     def _explained(self, path: Path, *, is_new: bool = False) -> Generator[None]:
         try:
-            with naming(path):
+            with as_spool_error(path):
                 yield
         except SpoolError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE:
@@ -244,7 +243,7 @@ class Partition:
             raise
 
     def _missing(self, path: Path) -> SpoolError:
-        """Why a file or directory is not there."""
+        """Return the error for a file or directory that is missing."""
         return self._gone() or SpoolDamaged(path, "is missing, and what was stored in it is lost")
 
     def _missing_chunk(self, number: int, noted: dict[int, Record]) -> SpoolError:
@@ -254,7 +253,7 @@ class Partition:
         return self._gone() or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
 
     def _gone(self) -> SpoolError | None:
-        """The outermost of the directories that is not there."""
+        """Return the error for the outermost directory that is missing; None if none is."""
         epoch = self.path.parent
         spool = epoch.parent
         if not spool.is_dir():
@@ -263,10 +262,10 @@ class Partition:
                 "is missing: spoolDir must be a path that the driver and all executors share, and "
                 "must outlive the query",
             )
-        with naming(spool):
+        with as_spool_error(spool):
             is_committed = epoch.name.isdecimal() and int(epoch.name) <= committed(spool)
         if is_committed:
-            return PartitionLost(
+            return AttemptSuperseded(
                 self.path, "Spark has committed this batch: another attempt has done the work of this one"
             )
         for outer in (epoch, self.path, self.record):
@@ -277,7 +276,7 @@ class Partition:
 
 
 def _number(name: str) -> int | None:
-    """The number of a chunk; None for a name that is no chunk's."""
+    """Return the number of a chunk's file; None for any other file."""
     digits = name.removesuffix(_SUFFIX)
     is_number = digits.isascii() and digits.isdecimal() and name == f"{int(digits):0{_DIGITS}d}{_SUFFIX}"
     return int(digits) if is_number else None

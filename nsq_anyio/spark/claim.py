@@ -1,10 +1,10 @@
-"""At most one stream of an application reads a channel at one nsqd.
+"""Keeps two streams of one application from reading the same channel of one nsqd.
 
-NSQ gives each message to one of those who read a channel. Two sources of one query on one channel, as a join
-of a stream with itself has, would each get a part of the messages, and the query would end without an error.
-Spark does not tell a source which query it is of, but runs the reader of each in a process of its own, whose
-parent is the application's JVM. So these processes lock what they read, in a file that the JVM's pid names. A
-lock goes with its process, however that ends.
+NSQ gives each message to one of the consumers of a channel. Two sources of a query on one channel, as in a
+join of a stream with itself, would each get a part of the messages, and the result would be wrong without an
+error. Spark does not tell a source which query it belongs to, but runs each reader in its own process, whose
+parent is the application's JVM. So these processes lock what they read, in a file that is named after the
+JVM's pid. The system releases a lock when its process ends.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ..errors import InvalidOption
 __all__ = ["Claim"]
 
 _PATIENCE = 5.0
-"""Seconds for the reader of a query that has been stopped to be gone."""
+"""Seconds to wait for the reader process of a stopped query to end."""
 
 _LOOK_EVERY = 0.05
 _SUFFIX = ".locks"
 _OFFSET_BYTES = 7
-"""Of a digest, as the offset of a lock: what fits into 63 bits."""
+"""The bytes of a digest that are used as a lock's offset, which has 63 bits."""
 
 _log = logging.getLogger("nsq_anyio.spark")
 
 
 class Claim:
-    """What this process reads of one channel. It is pickled without its locks."""
+    """The nsqds at which this process has locked a channel. It is pickled without its locks."""
 
     def __init__(self, topic: str, channel: str) -> None:
         self._topic = topic
@@ -47,7 +47,7 @@ class Claim:
         return Claim, (self._topic, self._channel)
 
     def take(self, nsqds: Iterable[str]) -> None:
-        """Claim the channel at these nsqds, if it is not claimed yet.
+        """Lock the channel at these nsqds, unless this process has done so already.
 
         :raises InvalidOption: if another stream of this application reads it
         """
@@ -56,7 +56,7 @@ class Claim:
                 self._locks[nsqd] = self._lock(nsqd)
 
     def release(self) -> None:
-        """Let another stream have all of it."""
+        """Release all locks."""
         for lock in self._locks.values():
             if lock is not None:
                 lock.release()
@@ -89,13 +89,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """One byte of a file that is locked, or to be."""
+    """A lock on one byte of a file."""
 
     file: int
     offset: int
 
     def is_taken(self) -> bool:
-        """Take it, unless another process has it."""
+        """Try to take the lock; return False if another process has it."""
         try:
             fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self.offset)
         except (BlockingIOError, PermissionError):
@@ -116,7 +116,7 @@ def _prefix() -> str:
 
 @functools.cache
 def _file(path: Path) -> int:
-    # It stays open as long as the process: to close it would release the locks of all claims on it.
+    # The file stays open while the process runs: closing it would release the locks of all claims.
     for other in path.parent.glob(f"{_prefix()}*{_SUFFIX}"):
         pid = other.name.removeprefix(_prefix()).removesuffix(_SUFFIX)
         if pid.isdecimal() and not _is_running(int(pid)):

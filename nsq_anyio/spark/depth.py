@@ -1,4 +1,4 @@
-"""What waits in a channel, asked of all nsqds that have its topic."""
+"""Asks all nsqds that have the topic for the depth of the channel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .access import Access
 from .options import ReadOptions
 from .plan import Depth
 
-__all__ = ["Depth", "Depths", "depths", "nsqlookupd_clients"]
+__all__ = ["Depth", "DepthClient", "channel_depths", "nsqlookupd_clients"]
 
 T = TypeVar("T")
 
@@ -27,11 +27,10 @@ _TOPIC_NOT_FOUND = "TOPIC_NOT_FOUND"
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-class Depths:
-    """Asks how many messages wait in a channel, again and again; connections stay open in between.
+class DepthClient:
+    """Asks for the depth of a channel repeatedly, over connections that stay open.
 
-    It runs an event loop of its own, so it cannot be asked from a coroutine. It is pickled without its
-    connections.
+    It runs its own event loop, so it cannot be used in a coroutine. It is pickled without its connections.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -44,8 +43,8 @@ class Depths:
         self._nsqlookupds: list[Nsqlookupd] | None = None
         self._nsqds: dict[str, Nsqd] = {}  # by their URLs
 
-    def __reduce__(self) -> tuple[type[Depths], tuple[ReadOptions]]:
-        return Depths, (self._options,)
+    def __reduce__(self) -> tuple[type[DepthClient], tuple[ReadOptions]]:
+        return DepthClient, (self._options,)
 
     def __enter__(self) -> Self:
         return self
@@ -54,13 +53,13 @@ class Depths:
         self.close()
 
     def ask(self) -> list[Depth]:
-        """Ask for the depth of the channel at each nsqd.
+        """Return the depth of the channel at each nsqd.
 
-        A channel that does not exist is created, so that it gets all that is published from then on; what the
-        topic has kept until then counts. A paused channel delivers nothing, so it counts as empty. An nsqd
-        that does not answer is logged and counts as empty, unless none answers.
+        A channel that does not exist is created, so that it gets all later messages; those that wait in the
+        topic are counted. A paused channel counts as empty, because it delivers nothing. So does an nsqd that
+        does not answer; it is logged. It is an error if none answers.
 
-        :raises InvalidOption: if a file of the options cannot be used
+        :raises InvalidOption: if a file that the options name cannot be used
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers; it names them
         """
         if self._runner is None:
@@ -68,7 +67,7 @@ class Depths:
         return self._runner.run(self._ask())
 
     def close(self) -> None:
-        """Close the connections; the next question opens new ones."""
+        """Close the connections; the next `ask` opens new ones."""
         if self._runner is not None:
             self._runner.run(self._close())
             self._runner.close()
@@ -84,7 +83,7 @@ class Depths:
             urls = dict(zip(options.nsqds, options.nsqd_http, strict=True))
             context = options.ssl_context() if options.https_urls and not self._nsqds else None
         else:
-            # Anybody can register at an nsqlookupd, so certificates do not go where it sends us.
+            # Anybody can register with nsqlookupd, so the nsqds that it names see no client certificate.
             urls, context = await self._found(), None
         for url in self._nsqds.keys() - urls.values():
             await self._nsqds.pop(url).__aexit__(None, None, None)
@@ -100,7 +99,7 @@ class Depths:
         return [answers.values.get(client.url, Depth(nsqd, 0)) for nsqd, client in clients.items()]
 
     async def _found(self) -> dict[str, str]:
-        """The URLs of the nsqds that have the topic, by their TCP addresses, as nsqlookupds tell them."""
+        """Return the URLs of the nsqds with the topic, by their TCP addresses, as nsqlookupds list them."""
         options = self._options
         if self._nsqlookupds is None:
             self._nsqlookupds = [await client.__aenter__() for client in nsqlookupd_clients(options)]
@@ -119,7 +118,7 @@ class Depths:
         return dict(sorted(found.items()))
 
     def _check(self, answers: Answers[T], kind: str) -> None:
-        """Log who does not answer any more; that one is down must not stop the others' messages."""
+        """Log servers that have stopped answering; raise only if all have, so that others can be read."""
         failures: Mapping[str, Exception] = answers.failures
         if failures and not answers.values:
             raise ClusterFailed(tuple(failures), f"no {kind} answered", tuple(answers.failures.values()))
@@ -129,20 +128,20 @@ class Depths:
         self._silent |= failures.keys()
 
 
-def depths(options: ReadOptions) -> list[Depth]:
-    """Ask once, as `Depths.ask` does."""
-    with Depths(options) as asked:
-        return asked.ask()
+def channel_depths(options: ReadOptions) -> list[Depth]:
+    """Ask once, as `DepthClient.ask` does."""
+    with DepthClient(options) as client:
+        return client.ask()
 
 
 async def _depth(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
-    """What waits at one nsqd."""
+    """Return the depth at one nsqd."""
     topic, channel = options.topic, options.channel
     stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
     of_topic = next((row for row in stats.topics if row.topic_name == topic), None)
     if of_topic is None:
         if not options.nsqds:
-            return Depth(address, 0)  # nsqlookupd has not heard yet that the topic is gone there
+            return Depth(address, 0)  # it was deleted there, and nsqlookupd does not know yet
         await nsqd.create_topic(topic)
         await nsqd.create_channel(topic, channel)
         return Depth(address, 0)
@@ -163,8 +162,8 @@ async def _look_up(nsqlookupd: Nsqlookupd, options: ReadOptions) -> Lookup:
             raise
         lookup = Lookup(channels=(), producers=())
     if channel not in lookup.channels and not is_ephemeral(channel):
-        # An nsqd that gets the topic later asks for its channels, and creates them before the first message
-        # is in it; ephemeral ones it leaves out.
+        # An nsqd that gets the topic later asks for its channels, and creates them before the first message;
+        # it leaves ephemeral channels out.
         await nsqlookupd.create_channel(topic, channel)
     return lookup
 
@@ -172,7 +171,7 @@ async def _look_up(nsqlookupd: Nsqlookupd, options: ReadOptions) -> Lookup:
 def nsqlookupd_clients(access: Access) -> list[Nsqlookupd]:
     """Return a client, not yet opened, for each nsqlookupd of the options.
 
-    :raises InvalidOption: if a file of the options cannot be used
+    :raises InvalidOption: if a file that the options name cannot be used
     """
     context = access.ssl_context() if access.https_urls else None
     secret = access.secret() if access.lookupd_authorization else None

@@ -1,4 +1,4 @@
-"""From nsqd to the spool: stored first, finished then."""
+"""Moves messages from nsqd to the spool; each is finished after it was stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from ..consumer import Message
 from ..unwrapping import first_error
-from .backlog import Backlog, backlog
+from .bounded_reader import BoundedReader, bounded_reader
 from .chunks import Partition, Stored
 from .options import ReadOptions
 from .schema import record_batch
@@ -20,25 +20,26 @@ __all__ = ["fill"]
 _LOOK_EVERY = 0.1
 
 _SILENCE = 10.0
-"""Seconds, beyond ``maxWait``, without a new chunk after which another attempt is believed to be dead."""
+"""Seconds without a new chunk, in addition to ``maxWait``, after which another attempt counts as dead."""
 
 
 async def fill(
     options: ReadOptions, nsqd: str, rows: int, partition: Partition, *, max_bytes: int | None = None
 ) -> None:
-    """Fill a partition from one nsqd, until it has its rows or nothing waits any more; then it is ended.
+    """Fill a partition from one nsqd until it has its rows, or no more messages come; then end it.
 
-    What an earlier attempt has stored counts, and a partition that has ended stays as it is. A message is
-    finished when its chunk is on disk; whatever ends this early hands back what is not. While another attempt
-    fills the same partition, this one hands back what it holds, and waits for the other's end.
+    The rows that an earlier attempt has stored count, and a partition that has ended is left as it is. A
+    message is finished when its chunk is on disk. However this ends early, messages that are not stored are
+    handed back. If another attempt fills the same partition, this one hands back its messages and waits for
+    the other to end it.
 
     :param nsqd: its address, as ``host:port``
-    :param rows: at most, 1 or more
-    :param max_bytes: of bodies at most, but for the last message
+    :param rows: the most rows, 1 or more
+    :param max_bytes: the most bytes of bodies; the last message may exceed it
     :raises SpoolError: if the spool cannot be written, or is damaged
-    :raises PartitionLost: if Spark has committed the batch
+    :raises AttemptSuperseded: if Spark has committed the batch
     :raises ConnectionFailed: if nsqd cannot be reached
-    :raises PermanentRefusal: if nsqd refuses for good
+    :raises PermanentRefusal: if nsqd refuses the connection permanently
     """
     while True:
         stored = await anyio.to_thread.run_sync(partition.stored)
@@ -55,19 +56,19 @@ async def fill(
 async def _go_on(
     options: ReadOptions, nsqd: str, rows: int, partition: Partition, stored: Stored, max_bytes: int | None
 ) -> None:
-    """Fill a partition behind what is stored of it, and end it.
+    """Add the missing rows to a partition, and end it.
 
     :raises NumberTaken: if another attempt fills it as well
     """
-    # Before more is taken from nsqd: a partition that is damaged does not get whole by it.
+    # Before anything is taken from nsqd: more rows do not repair a damaged partition.
     await anyio.to_thread.run_sync(_read_through, partition)
     number = stored.chunks
     rows -= stored.rows
     if max_bytes is not None:
         max_bytes -= stored.bytes
     if rows > 0 and (max_bytes is None or max_bytes > 0):
-        async with backlog(options, nsqd, rows, max_bytes=max_bytes) as waiting:
-            number = await _store_all(waiting, partition, number)
+        async with bounded_reader(options, nsqd, rows, max_bytes=max_bytes) as reader:
+            number = await _store_all(reader, partition, number)
     await anyio.to_thread.run_sync(partition.end, number)
 
 
@@ -77,7 +78,7 @@ def _read_through(partition: Partition) -> None:
 
 
 async def _wait_for_other(partition: Partition, patience: float) -> None:
-    """Return when the other attempt has ended the partition, or has stored nothing for ``patience``."""
+    """Wait until the other attempt has ended the partition, or has stored nothing for ``patience``."""
     before = await anyio.to_thread.run_sync(partition.stored)
     give_up_at = anyio.current_time() + patience
     while not before.ended and anyio.current_time() < give_up_at:
@@ -88,25 +89,25 @@ async def _wait_for_other(partition: Partition, patience: float) -> None:
             give_up_at = anyio.current_time() + patience
 
 
-async def _store_all(waiting: Backlog, partition: Partition, number: int) -> int:
-    """Store chunks from ``number`` on; the number that is next then."""
+async def _store_all(reader: BoundedReader, partition: Partition, number: int) -> int:
+    """Store all chunks, the first under ``number``; return the next free number."""
 
     async def store(prepared: MemoryObjectReceiveStream[tuple[list[Message], pa.RecordBatch]]) -> None:
         nonlocal number
         async for chunk, batch in prepared:
-            await anyio.to_thread.run_sync(partition.publish, number, batch)
-            waiting.finish(chunk)
+            await anyio.to_thread.run_sync(partition.store_chunk, number, batch)
+            reader.finish(chunk)
             number += 1
 
-    # The next chunk is prepared while the disk is busy with this one.
+    # The next chunk is prepared while this one is written.
     send, receive = anyio.create_memory_object_stream[tuple[list[Message], pa.RecordBatch]](0)
     try:
         async with receive, anyio.create_task_group() as tasks, send:
             tasks.start_soon(store, receive)
-            while chunk := await waiting.take():
+            while chunk := await reader.take():
                 await send.send((chunk, record_batch(chunk)))
     except ExceptionGroup as failed:
-        # One of the two has failed, and the other was cancelled.
+        # One of the two tasks failed, and the other was cancelled.
         error = first_error(failed)
         raise error from error.__cause__
     return number

@@ -1,8 +1,8 @@
-"""Who uses a spool: a file that a running query keeps young, which every shared file system can show.
+"""Shows that a query uses a spool, by a file whose modification time is renewed while the query runs.
 
-A query may wait for hours between two batches, so a thread sees to it. It holds nothing else: when its
-process is killed, the file gets old. The times compared are both the file system's, so that the clocks of
-machines do not matter.
+A query may wait for hours between two batches, so a thread renews the file. If the process is killed, the
+file grows old, and the lease expires. Its age is measured by the file system's own clock, so that the clocks
+of the machines need not agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .spool_files import LEASE
 __all__ = ["VALID", "Lease", "holder", "time_of"]
 
 VALID = 60.0
-"""Seconds without a sign of life after which nobody is believed to use a spool."""
+"""Seconds without renewal after which a lease has expired."""
 
 _EVERY = 10.0
 
@@ -37,11 +37,11 @@ class Lease:
         self._ended = threading.Event()
 
     def __reduce__(self) -> tuple[type[Lease], tuple[()]]:
-        # Readers are pickled for their tasks, and the driver's is the one that holds it.
+        # Readers are pickled for their tasks, but only the driver's holds a lease.
         return Lease, ()
 
     def hold(self, spool: Path) -> None:
-        """Show that the spool is used; a lease that is held already is kept."""
+        """Take a lease on the spool, unless it is held already."""
         if self._path is not None and self._path.parent == spool:
             return
         self.release()
@@ -52,11 +52,11 @@ class Lease:
             target=_keep, args=(self._path, self._ended), name="nsq_anyio spool lease", daemon=True
         )
         thread.start()
-        # A reader that is forgotten without being stopped does not hold its spool for ever.
+        # So a reader that is dropped without `stop` does not hold its spool for ever.
         weakref.finalize(self, self._ended.set)
 
     def release(self) -> None:
-        """Show that nobody uses it any more."""
+        """Give the lease up."""
         self._ended.set()
         if self._path is not None:
             _delete(self._path)
@@ -64,9 +64,9 @@ class Lease:
 
 
 def holder(spool: Path, now: float) -> str | None:
-    """Say who uses a spool; None for nobody.
+    """Say who uses a spool; None if nobody does.
 
-    :param now: by the clock of the file system, as `time_of` tells it
+    :param now: the file system's time, from `time_of`
     :raises OSError: if it cannot be read
     """
     for path in spool.glob(f"{LEASE}*"):
@@ -75,12 +75,12 @@ def holder(spool: Path, now: float) -> str | None:
             if age < VALID:
                 return f"{_user(path)}, seen {max(0, age):.0f} s ago"
         except FileNotFoundError:
-            continue  # released meanwhile
+            continue  # given up meanwhile
     return None
 
 
 def time_of(directory: Path) -> float:
-    """The time by the clock of the file system; by this machine's where nothing may be written."""
+    """Return the file system's time; this machine's time if nothing can be written there."""
     probe = directory / f".clock-{uuid.uuid4().hex}"
     try:
         probe.touch()
@@ -97,7 +97,7 @@ def _user(path: Path) -> str:
         found = json.loads(path.read_bytes())
         return f"a query on {found['host']} (process {found['process']})"
     except (ValueError, RecursionError, KeyError, TypeError):
-        return "a query"  # what it says is for people alone; that it is young counts
+        return "a query"  # the content is only for people; what counts is the age
 
 
 def _keep(path: Path, ended: threading.Event) -> None:
@@ -118,7 +118,7 @@ def _write(path: Path) -> None:
     try:
         path.write_text(json.dumps(content), encoding="utf-8")
     except OSError as error:
-        # The query reads all the same; what it cannot store it says then.
+        # The query goes on; it fails later if it cannot write to the spool at all.
         _log.warning("cannot show that the spool %s is in use: %s", path.parent, error)
 
 

@@ -1,4 +1,4 @@
-"""Options as Spark hands them over: texts, whose keys have lost their case."""
+"""Parses options as Spark passes them: as texts, under names without case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "absolute_path",
     "nsqd_list",
     "parsed",
-    "passed_on",
+    "pass_through_options",
     "shared_directory",
     "text",
     "text_options",
@@ -33,9 +33,9 @@ _FLAGS = {"true": True, "false": False}
 
 
 class Parsed(Option):
-    """An option of Spark alone, whose text is read in a way of its own.
+    """An option of Spark only, with its own parser.
 
-    :param parse: makes the value of its text, or raises `InvalidOption` with what is allowed
+    :param parse: returns the value of a text, or raises `InvalidOption` with what is allowed
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class Parsed(Option):
 
 @dataclass(frozen=True, slots=True)
 class TextOption:
-    """One option as Spark has it.
+    """One option of ``format("nsq")``.
 
-    :ivar name: as it is documented; it is matched without case
-    :ivar field: what it sets
-    :ivar parse: makes the value of its text, or raises `InvalidOption` with what is allowed
+    :ivar name: the documented name; it is matched in any case
+    :ivar field: the field that it sets
+    :ivar parse: returns the value of a text, or raises `InvalidOption` with what is allowed
     :ivar is_secret: whether its text must never be shown
-    :ivar part: the field that collects it with others; empty if it sets a field itself
+    :ivar part: the field that collects pass-through options; empty for the option of a single field
     """
 
     name: str
@@ -65,14 +65,15 @@ class TextOption:
 
 
 def text_options(options: type[object]) -> tuple[TextOption, ...]:
-    """Return the options of a class that a text can set, with Spark's names."""
+    """Return the options of a class that a text can set, under Spark's names."""
     return tuple(_text_options(options, ""))
 
 
-def passed_on(options: type[object], part: str, own: Collection[str]) -> tuple[TextOption, ...]:
-    """Return the options that Spark takes as they are, unless it has fields of its ``own`` for them.
+def pass_through_options(options: type[object], part: str, own: Collection[str]) -> tuple[TextOption, ...]:
+    """Return the options that Spark passes on unchanged.
 
     :param part: the field that collects them
+    :param own: the options for which Spark has fields of its own
     """
     as_they_are = {name for name, option in declared(options).items() if option.spark == SAME}
     return tuple(each for each in _text_options(options, part) if each.field in as_they_are.difference(own))
@@ -87,7 +88,7 @@ def _text_options(options: type[object], part: str) -> Iterator[TextOption]:
 
 
 def _parser(option: Option) -> Callable[[str], object] | None:
-    """What reads the texts of an option; None if no text can say its value."""
+    """Return the parser of an option; None if its value cannot be written as text."""
     match option:
         case Parsed():
             return option.parse
@@ -113,12 +114,12 @@ def parsed(
     ignored: Collection[str] = (),
     elsewhere: Sequence[TextOption] = (),
 ) -> dict[str, object]:
-    """Return the values that texts set, by their fields; those of a part as pairs of name and value.
+    """Parse options and return their values by field; a part has pairs of name and value.
 
-    :param purpose: for messages: ``reading`` or ``writing``
-    :param ignored: keys in lower case that belong to Spark
-    :param elsewhere: options for the other purpose
-    :raises InvalidOption: for an option that is none, or a text that is not valid
+    :param purpose: ``reading`` or ``writing``, for errors
+    :param ignored: the lower-case keys of Spark's own options
+    :param elsewhere: the options for the other purpose
+    :raises InvalidOption: for an unknown option, or a text that is not valid
     """
     known = {option.name.lower(): option for option in options}
     values: dict[str, object] = {}
@@ -138,10 +139,10 @@ def _value(option: TextOption, given: str) -> object:
     try:
         return option.parse(given)
     except InvalidAddress as error:
-        # It shows the address without a password; its cause may not.
+        # The error shows the address without its password; the error's cause may show it.
         raise InvalidAddress(f"{option.name}: {error}") from None
     except InvalidName:
-        raise  # it names the option and the value already
+        raise  # which names the option and the value already
     except InvalidOption as error:
         shown = "" if option.is_secret else f"={given!r}"
         raise InvalidOption(f"{option.name}{shown} is not valid: {error}") from None
@@ -160,7 +161,7 @@ def _unknown(key: str, known: Mapping[str, TextOption], purpose: str, elsewhere:
 
 
 def text(given: str) -> str:
-    """Any text but an empty one."""
+    """Return a text, which must not be empty."""
     if not given:
         raise InvalidOption("use a text that is not empty")
     return given
@@ -174,7 +175,7 @@ def _flag(given: str) -> bool:
 
 
 def _choice(choices: Sequence[str]) -> Callable[[str], str]:
-    """One of ``choices``, in any case."""
+    """Return a parser for one of ``choices``, in any case."""
     known = {name.lower(): name for name in choices}
 
     def parse(given: str) -> str:
@@ -213,19 +214,19 @@ def _seconds(option: Seconds) -> Callable[[str], float]:
 
 
 def _range(option: Number) -> str:
-    """What a text can say, which is anything but None."""
+    """Describe the range of a number; None is left out, since no text can say it."""
     return range_text(option.low, option.high, [value for value in option.special if value is not None])
 
 
 def nsqd_list(given: str) -> tuple[str, ...]:
-    """Addresses of nsqds, separated by commas; each once."""
+    """Parse addresses of nsqds, separated by commas, without duplicates."""
     found = [str(address) for part in _parts(given) for address in nsqd_addresses(part)]
     _check_once(found)
     return tuple(found)
 
 
 def url_list(given: str) -> tuple[str, ...]:
-    """URLs of nsqlookupds or of nsqds' HTTP sides, separated by commas; each once."""
+    """Parse URLs of nsqlookupds, or of nsqds' HTTP sides, separated by commas, without duplicates."""
     urls = _parts(given)
     _check_once([Client(url).url for url in urls])
     return tuple(urls)
@@ -244,14 +245,14 @@ def _check_once(addresses: Sequence[str]) -> None:
 
 
 def absolute_path(given: str) -> str:
-    """The absolute path of a file."""
+    """Return the absolute path of a file."""
     if not PurePosixPath(given).is_absolute():
         raise InvalidOption("use an absolute path, which every executor has")
     return given
 
 
 def shared_directory(given: str) -> str:
-    """The absolute path of a directory; a ``file:`` URI is taken too."""
+    """Return the absolute path of a directory, given as a path or a ``file:`` URI."""
     parts = urlsplit(given)
     path = unquote(parts.path) if parts.scheme == "file" and parts.netloc in {"", "localhost"} else given
     if not PurePosixPath(path).is_absolute():

@@ -1,6 +1,6 @@
 """The options of ``format("nsq")``, validated when a source or sink is made.
 
-Every error names the option as it is documented, the value unless it is a secret, and what is allowed.
+Every error has the documented name of the option, its value unless that is secret, and what is allowed.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,16 @@ from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, PublishMode
 from ..options.declaration import declared, documented
 from ..options.kinds import Flag, Integer, Seconds, Value
-from .access import ACCESS_OPTIONS, CONNECTION_OPTIONS, Access, Passed, is_passed
-from .option_texts import Parsed, TextOption, parsed, passed_on, shared_directory, text_options, url_list
+from .access import ACCESS_OPTIONS, CONNECTION_OPTIONS, Access, PassThrough, is_pass_through
+from .option_texts import (
+    Parsed,
+    TextOption,
+    parsed,
+    pass_through_options,
+    shared_directory,
+    text_options,
+    url_list,
+)
 
 __all__ = [
     "ReadOptions",
@@ -25,13 +33,13 @@ __all__ = [
 ]
 
 _MPUB_FRAMING = 4
-"""Bytes that an MPUB takes for each message besides its body, and once for their count."""
+"""The bytes that an MPUB has for the size of each message, and once for their count."""
 
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(Access):
-    """How NSQ is read. It is pickled."""
+    """How to read from NSQ. It is pickled."""
 
     topic: Annotated[str, Parsed("the topic to read", parse=check_topic)]
     channel: Annotated[str, Parsed("its channel", parse=check_channel)]
@@ -42,21 +50,23 @@ class ReadOptions(Access):
     spool_dir: Annotated[
         str | None,
         Parsed(
-            "the absolute path of a directory that driver and executors share; None for no spool",
+            "the absolute path of a directory that the driver and executors share; None for no spool",
             parse=shared_directory,
         ),
     ] = None
     max_rows_per_batch: Annotated[
-        int, Integer("rows of a micro-batch, over all partitions", low=1, unit="rows")
+        int, Integer("the most rows of a micro-batch, over all partitions", low=1, unit="rows")
     ] = 1_000_000
     max_bytes_per_batch: Annotated[
         int | None,
-        Integer("bodies of a micro-batch in sum; None for no bound", low=1, special=(None,), unit="bytes"),
+        Integer(
+            "the most bytes of bodies in a batch; None for no bound", low=1, special=(None,), unit="bytes"
+        ),
     ] = None
     min_partitions: Annotated[
         int | None,
         Integer(
-            "into how many partitions a batch is split, if it has as many rows; None for one per nsqd",
+            "the least partitions of a batch, if it has as many rows; None for one per nsqd",
             low=1,
             special=(None,),
             unit="partitions",
@@ -64,13 +74,17 @@ class ReadOptions(Access):
     ] = None
     max_rows_per_partition: Annotated[
         int | None,
-        Integer("above which a partition is split; None for no bound", low=1, special=(None,), unit="rows"),
+        Integer(
+            "the rows above which a partition is split; None for no bound",
+            low=1,
+            special=(None,),
+            unit="rows",
+        ),
     ] = None
     max_in_flight: Annotated[
         int,
         Integer(
-            "messages of one partition that nsqd waits to have answered; nsqd bounds it by its "
-            "--max-rdy-count",
+            "the most messages in flight of one partition; nsqd bounds it by its --max-rdy-count",
             low=1,
             unit="messages",
         ),
@@ -80,19 +94,19 @@ class ReadOptions(Access):
     ] = 1.0
     msg_timeout: Annotated[float | None, declared(ConnectionOptions)["msg_timeout"]] = None
     poll_interval: Annotated[
-        float, Seconds("the time between two questions of an idle stream for what waits", low=0.001)
+        float, Seconds("the time after which an idle stream asks again for the depth", low=0.001)
     ] = 1.0
     share_channel: Annotated[
-        bool, Flag("whether several streams of one application may read the channel, each a part")
+        bool, Flag("whether streams of one application may share the channel, so that each gets a part")
     ] = False
-    peek: Annotated[bool, Flag("whether a batch read puts everything back")] = False
-    drain: Annotated[bool, Flag("whether a batch read without a spool may finish what nobody may get")] = (
-        False
-    )
+    peek: Annotated[bool, Flag("whether a batch read gives all messages back")] = False
+    drain: Annotated[
+        bool, Flag("whether a batch read without a spool may finish messages whose rows may get lost")
+    ] = False
     max_rows: Annotated[
         int | None,
         Integer(
-            "rows of a batch read; None for all that waits when it begins",
+            "the most rows of a batch read; None for all messages that wait when it begins",
             low=1,
             special=(None,),
             unit="rows",
@@ -101,51 +115,52 @@ class ReadOptions(Access):
 
     @property
     def https_urls(self) -> tuple[str, ...]:
-        """The servers that are asked over https."""
+        """The URLs of the servers that are reached over https."""
         return tuple(url for url in (*self.nsqlookupds, *self.nsqd_http) if url.startswith("https:"))
 
     def consumer_connection(self) -> ConnectionOptions:
-        """Return the options of a partition's connection; for tasks, as files are read.
+        """Return the options of a partition's connection. It reads files, so call it in the task.
 
         :raises InvalidOption: if a file cannot be read or used
         """
         return self.connection_options(msg_timeout=self.msg_timeout)
 
     def consumer_options(self) -> ConsumerOptions:
-        """Return the options of a partition's consumer: it gives nothing up, and never slows down."""
+        """Return the options of a partition's consumer: no limit of attempts, and no backoff."""
         return ConsumerOptions(max_attempts=0, max_backoff_duration=0)
 
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(Access):
-    """How NSQ is written. It is pickled."""
+    """How to write to NSQ. It is pickled."""
 
     topic: Annotated[
         str | None,
-        Parsed("for all rows, whatever a column ``topic`` says; None takes that column", parse=check_topic),
+        Parsed("the topic of all rows; None to use the column ``topic``", parse=check_topic),
     ] = None
     mode: Annotated[PublishMode, declared(ProducerOptions)["mode"]] = "round_robin"
-    batch_rows: Annotated[int, Integer("the most rows that travel in one MPUB", low=1, unit="rows")] = 2_000
+    batch_rows: Annotated[int, Integer("the most rows in one MPUB", low=1, unit="rows")] = 2_000
     batch_bytes: Annotated[
-        int, Integer("what such an MPUB takes at most; one row may exceed it", low=1, unit="bytes")
+        int, Integer("the most bytes in one MPUB; a single row may exceed it", low=1, unit="bytes")
     ] = 1024 * 1024
     max_in_flight: Annotated[
-        int, Integer("rows of one task that wait for nsqd's answer", low=1, unit="rows")
+        int, Integer("the most rows of one task that await nsqd's response", low=1, unit="rows")
     ] = 16_000
     publish_timeout: Annotated[float, declared(ProducerOptions)["publish_timeout"]] = 60.0
     resend_unknown: Annotated[
         bool,
         Flag(
-            "whether rows whose answer was lost are published again, so that nsqd may have them twice; "
-            "otherwise the task fails, and Spark publishes all its rows again"
+            "whether to publish rows again if nsqd's response was lost, so that nsqd may have them twice; "
+            "otherwise the task fails, and Spark publishes all of its rows again"
         ),
     ] = True
     max_msg_size: Annotated[int, declared(ProducerOptions)["max_msg_size"]] = 1024 * 1024
     max_body_size: Annotated[int, declared(ProducerOptions)["max_body_size"]] = 5 * 1024 * 1024
     max_defer: Annotated[float, declared(ProducerOptions)["max_defer"]] = 3600.0
     producer: Annotated[
-        Passed, Value("other options of the producer", valid=is_passed, use="pairs of names and values")
+        PassThrough,
+        Value("other options of the producer", valid=is_pass_through, use="pairs of names and values"),
     ] = ()
 
     def producer_options(self) -> ProducerOptions:
@@ -164,18 +179,18 @@ class WriteOptions(Access):
 
 
 def _listed(options: type[object]) -> list[TextOption]:
-    """Return those of a class as errors list them: topic and channel, servers, the rest."""
+    """Return the options of a class in the order of errors: topic and channel, servers, the rest."""
     shared = declared(Access)
     own = [option for option in text_options(options) if option.field not in shared]
     return sorted((*ACCESS_OPTIONS, *own), key=lambda option: option.name not in {"topic", "channel"})
 
 
-# A consumer's options are not passed on: a partition decides how it reads.
+# A consumer's options are not passed on, because each partition sets its own.
 _READ_OPTIONS = (*_listed(ReadOptions), *CONNECTION_OPTIONS)
 _WRITE_OPTIONS = (
     *_listed(WriteOptions),
     *CONNECTION_OPTIONS,
-    *passed_on(ProducerOptions, "producer", declared(WriteOptions)),
+    *pass_through_options(ProducerOptions, "producer", declared(WriteOptions)),
 )
 
 _OF_STREAMS = {
@@ -185,14 +200,14 @@ _OF_STREAMS = {
     "shareChannel": "leave it out",
 }
 
-# What Spark itself is told by the options of a query's sink.
+# Options of a sink that are Spark's own.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Validate the options of a read.
 
-    :param given: their texts by their names, in any case
+    :param given: the texts by their names, in any case
     :raises InvalidOption: naming the option that is unknown, missing or not valid
     """
     values: dict[str, Any] = parsed(given, _READ_OPTIONS, purpose="reading", elsewhere=_WRITE_OPTIONS)
@@ -220,7 +235,7 @@ def batch_read_options(given: Mapping[str, str]) -> ReadOptions:
     """Validate the options of a batch read.
 
     :param given: as for `read_options`
-    :raises InvalidOption: as `read_options`, and for an option that only a stream has
+    :raises InvalidOption: as `read_options`, and for an option of streams only
     """
     keys = {key.lower() for key in given}
     for name, remedy in _OF_STREAMS.items():
@@ -249,7 +264,7 @@ def batch_read_options(given: Mapping[str, str]) -> ReadOptions:
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Validate the options of a write.
 
-    :param given: their texts by their names, in any case
+    :param given: the texts by their names, in any case
     :raises InvalidOption: naming the option that is unknown, missing or not valid
     """
     values: dict[str, Any] = parsed(
@@ -257,7 +272,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
     options = WriteOptions(**values)
     options.check()
-    options.producer_options()  # what does not go together is found here rather than in each task
+    options.producer_options()  # find conflicting options here rather than in each task
     if options.batch_bytes > options.max_body_size:
         raise InvalidOption(
             f"batchBytes={options.batch_bytes} exceeds maxBodySize={options.max_body_size}: "
@@ -272,7 +287,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _default_url(nsqd: str) -> str:
-    """What the HTTP side of an nsqd is called when its ports are chosen as nsqd's own defaults are."""
+    """Return the URL of an nsqd's HTTP side: its port is one above the TCP port, as by default."""
     (address,) = nsqd_addresses(nsqd)
     if not isinstance(address, Address):
         raise InvalidOption(f"nsqd={nsqd!r} is a unix socket: set nsqdHttp to its HTTP side")

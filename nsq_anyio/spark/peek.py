@@ -1,4 +1,4 @@
-"""A look at what waits in one nsqd: everything goes back."""
+"""Reads the messages that wait in one nsqd, and gives all of them back."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ import anyio
 
 from ..consumer import Message
 from ..errors import ConnectionLost, NSQError
-from .backlog import backlog
+from .bounded_reader import bounded_reader
 from .options import ReadOptions
 
 __all__ = ["PeekTooLong", "peek"]
 
 
 class PeekTooLong(NSQError):
-    """nsqd does not let messages be held as long as it takes to look at them."""
+    """The peek takes longer than nsqd lets messages be held."""
 
 
 async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]]:
-    """Hold all that is looked at, so that none comes twice; then give it back.
+    """Return messages in chunks, after giving them back to nsqd.
 
-    Messages are touched while they are held.
+    All are held until the last was read, and touched meanwhile, so that none is delivered twice.
 
-    :raises PeekTooLong: after nsqd's --max-msg-timeout, when it delivers messages again that are held
+    :raises PeekTooLong: if it exceeds nsqd's --max-msg-timeout, after which nsqd delivers held messages again
     :raises ConnectionFailed: if there is no connection, or one is lost
     """
     chunks: list[list[Message]] = []
     async with AsyncExitStack() as connections:
         while rows:
-            # Each connection holds what nsqd has in flight to it at most.
+            # A connection can hold no more messages than it may have in flight.
             some = min(rows, options.max_in_flight)
-            waiting = await connections.enter_async_context(backlog(options, nsqd, some))
+            reader = await connections.enter_async_context(bounded_reader(options, nsqd, some))
             taken = 0
-            while chunk := await waiting.take():
+            while chunk := await reader.take():
                 chunks.append(chunk)
                 taken += len(chunk)
                 _check_held(chunks[0][0])
             if not taken:
-                break  # others have taken the rest
+                break  # other consumers have taken the rest
             rows -= taken
         messages = [message for chunk in chunks for message in chunk]
         for message in messages:

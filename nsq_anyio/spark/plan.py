@@ -1,4 +1,4 @@
-"""How many rows each partition of a batch reads, and from which nsqd."""
+"""Plans the partitions of a batch: from which nsqd each reads, and how many rows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 __all__ = ["Depth", "plan", "within_bytes"]
 
 _MAX_MSG_SIZE = 1024 * 1024.0
-"""nsqd's --max-msg-size by default."""
+"""The default of nsqd's --max-msg-size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """What waits in the channel at one nsqd.
+    """The depth of the channel at one nsqd.
 
-    :ivar nsqd: its address as consumers connect to it
-    :ivar rows: messages that wait; those in flight and deferred ones are not counted
-    :ivar size: bytes of the topic's messages on the average; None while nsqd does not know
+    :ivar nsqd: the address to which consumers connect
+    :ivar rows: the messages that wait, without those in flight and deferred
+    :ivar size: the average bytes of the topic's messages; None while nsqd has had none
     """
 
     nsqd: str
@@ -36,12 +36,13 @@ def plan(
 ) -> list[tuple[str, int]]:
     """Return the partitions of a batch, each with its nsqd and the most rows it may read.
 
-    An nsqd without messages gets none. Where there is more than ``max_rows``, all get the same, except that
-    what one has no use for goes to the others: a short queue does not wait for a long one to shrink.
+    An nsqd without messages gets no partition. If more than ``max_rows`` wait, each nsqd has an equal share
+    of them, and what a short queue leaves of its share goes to the others. So no queue waits for a longer
+    one.
 
-    :param max_rows: of all partitions in sum; None for no bound
-    :param min_partitions: split the largest until there are as many, as far as there are rows for them
-    :param max_rows_per_partition: split what is larger
+    :param max_rows: the most rows of all partitions together; None for no bound
+    :param min_partitions: the largest partitions are split until there are as many, if there are enough rows
+    :param max_rows_per_partition: larger partitions are split
     """
     shares = _shares([depth for depth in depths if depth.rows > 0], max_rows)
     largest: list[tuple[float, int]] = []
@@ -65,23 +66,23 @@ def plan(
 def within_bytes(
     parts: Sequence[tuple[str, int]], max_bytes: int, sizes: Mapping[str, float]
 ) -> list[tuple[str, int]]:
-    """Lower the rows of each partition to what its part of ``max_bytes`` holds, but not below one.
+    """Lower the rows of each partition to what fits into its share of ``max_bytes``, but not below one.
 
-    What nsqd pushes beyond the bound has moved in vain, and its ``attempts`` have grown.
+    Messages that nsqd pushes beyond that are sent in vain, and their ``attempts`` grow.
 
-    :param sizes: bytes of a message on the average, by nsqd; for others it may be as large as nsqd allows
+    :param sizes: the average bytes of a message, by nsqd; others are assumed to have nsqd's largest size
     """
     share = max_bytes // len(parts) if parts else 0
     return [(nsqd, min(rows, max(1, int(share / sizes.get(nsqd, _MAX_MSG_SIZE))))) for nsqd, rows in parts]
 
 
 def _shares(depths: Sequence[Depth], max_rows: int | None) -> list[tuple[str, int]]:
-    """What each nsqd gives, in the order of ``depths``."""
+    """Return the share of each nsqd, in the order of ``depths``."""
     left = sum(depth.rows for depth in depths) if max_rows is None else max_rows
     shares = [0] * len(depths)
     shortest_first = sorted(range(len(depths)), key=lambda index: depths[index].rows)
     for place, index in enumerate(shortest_first):
-        # Of what does not divide, the deepest get the rest: they come last.
+        # The deepest come last, so they get the remainder of the division.
         shares[index] = min(depths[index].rows, left // (len(depths) - place))
         left -= shares[index]
     return [(depth.nsqd, rows) for depth, rows in zip(depths, shares, strict=True) if rows]

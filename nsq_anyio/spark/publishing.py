@@ -1,4 +1,4 @@
-"""Publishing the rows of one task, with several MPUBs on their way at a time."""
+"""Publishes the rows of one task, with several MPUBs outstanding at a time."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ from ..producer.in_parts import InParts, MpubLimit
 from ..unwrapping import first_error
 from .depth import nsqlookupd_clients
 from .options import WriteOptions
-from .rows_out import Outgoing, Rows, outgoing
+from .outgoing import Outgoing, Rows, outgoing
 
 __all__ = ["publish_rows"]
 
 _MAX_AT_ONCE = 64
 
 _FIRST_CONNECTION = 1.0
-"""Seconds to wait for the nsqd that a task begins with; then it begins with any other."""
+"""Seconds to wait for the first nsqd of a task; after that it begins with any other."""
 
 _log = logging.getLogger("nsq_anyio.spark")
 
 
 def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, partition: int) -> int:
-    """Publish all rows; return how many, once nsqd has taken them.
+    """Publish all rows, and return their number once nsqd has confirmed them.
 
-    The rows of one of ``batches`` are checked before any of them is published. Without rows nobody is
-    connected to.
+    All rows of a batch are checked before any of them is published. Without rows, no connection is made.
 
-    :param partition: of the task, for errors; where there are several nsqds, it begins with the one of that
-        number, so that tasks of a few rows do not all publish to the first
+    :param partition: the number of the task's partition, for errors. Of several nsqds, the task begins with
+        the one of this number, so that tasks with few rows do not all publish to the first
     :raises InvalidOption: for a row that cannot be published, naming it, or a file that cannot be used
-    :raises ClusterFailed: if no nsqlookupd answers, or they know no nsqd
+    :raises ClusterFailed: if no nsqlookupd answers, or none knows an nsqd
     :raises PublishError: if rows may not be stored
     """
     first = next((batch for batch in batches if batch.num_rows), None)
@@ -51,7 +50,7 @@ def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, parti
     try:
         return anyio.run(_publish, first, batches, options, partition)
     except BaseExceptionGroup as group:
-        # The others of the group are what became of the MPUBs beside it.
+        # The other errors of the group are those of MPUBs that were outstanding at the same time.
         raise first_error(group) from None
 
 
@@ -77,7 +76,7 @@ async def _publish(
         limit = MpubLimit(options.max_body_size)
         send, receive = anyio.create_memory_object_stream[Outgoing](0)
         async with send, receive:
-            # Whichever nsqd is connected first would get all rows of a short task.
+            # Otherwise the nsqd that connects first would get all rows of a short task.
             with anyio.move_on_after(_FIRST_CONNECTION):
                 await tried.wait()
             for _ in range(min(_MAX_AT_ONCE, math.ceil(options.max_in_flight / options.batch_rows))):
@@ -98,7 +97,7 @@ async def _check_each(
         for request in outgoing(Rows(batch, rows + 1, partition), options):
             await send.send(request)
         rows += batch.num_rows
-        # In a thread, as Spark may be long in making the next one; nsqd's answers come in meanwhile.
+        # In a thread, since Spark may need long to make the next batch; nsqd's responses arrive meanwhile.
         batch = await anyio.to_thread.run_sync(next, others, None)
     return rows
 
@@ -122,7 +121,7 @@ async def _publish_later(producer: Producer, topic: str, body: bytes, defer: flo
 
 
 async def _nsqds(options: WriteOptions) -> list[str]:
-    """The addresses of all nsqds that nsqlookupds know."""
+    """Return the addresses of all nsqds that the nsqlookupds know."""
     clients = nsqlookupd_clients(options)
     fan_out = FanOut(options.http_timeout, _MAX_AT_ONCE)
     answers = await fan_out.ask({client.url: partial(_nodes, client) for client in clients})

@@ -1,4 +1,4 @@
-"""A streaming read whose options cannot work, told where Spark passes the reason on."""
+"""A streaming read with invalid options, which raises its error where Spark shows it."""
 
 # ruff: noqa: N802 - the names are Spark's
 
@@ -17,17 +17,17 @@ __all__ = ["RefusedStreamReader"]
 
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises an error as soon as Spark asks anything.
+    """Raises an error in the first method that Spark calls.
 
-    What ``DataSource.streamReader`` itself raises, PySpark 4.3.0 hides behind an UnboundLocalError of its
-    own: it stops a reader that it never got.
+    PySpark 4.3.0 hides an error that ``DataSource.streamReader`` itself raises behind an UnboundLocalError of
+    its own, because it stops a reader that it never got.
     """
 
     def __init__(self, error: InvalidOption) -> None:
         self._error = error
 
     def initialOffset(self) -> dict[str, Any]:
-        """Raise the error, as all the others do."""
+        """Raise the error, as do the other methods."""
         self._refuse()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -51,7 +51,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._refuse()
 
     def stop(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     def _refuse(self) -> NoReturn:
         raise self._error

@@ -1,4 +1,4 @@
-"""The rows that messages become."""
+"""Turns messages into rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SCHEMA", "arrow_schema", "record_batch", "warm_up"]
 SCHEMA = (
     "body BINARY, id STRING, timestamp TIMESTAMP, attempts INT, topic STRING, channel STRING, nsqd STRING"
 )
-"""Their columns, as Spark writes them; ``timestamp`` is when nsqd took the message."""
+"""The columns in Spark's notation; ``timestamp`` is when nsqd received the message."""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _FIELDS: list[pa.Field[Any]] = [
@@ -32,28 +32,27 @@ _ARROW_SCHEMA = pa.schema(_FIELDS)
 
 
 def arrow_schema() -> pa.Schema:
-    """Return the same columns as Arrow has them."""
+    """Return the same columns as an Arrow schema."""
     return _ARROW_SCHEMA
 
 
 def warm_up() -> None:
-    """Let Arrow load what it needs to make rows, before a connection has to be served.
+    """Make Arrow import what it needs for rows, before there is a connection to serve.
 
-    It looks for pandas when it first turns a value of Python into one of its own, and that import takes
-    seconds on a busy machine.
+    When Arrow first converts a Python value it imports pandas, which takes seconds on a busy machine.
     """
     pa.repeat("", 1)
 
 
 def record_batch(messages: Sequence[Message]) -> pa.RecordBatch:
-    """Return messages of one consumer and one nsqd as rows, in their order."""
+    """Return messages of one consumer from one nsqd as rows, in order."""
     count = len(messages)
     if not count:
         return pa.RecordBatch.from_pylist([], schema=_ARROW_SCHEMA)
     first = messages[0]
     columns: list[pa.Array[Any]] = [
         _binary([message.body for message in messages]),
-        # Checked as UTF-8 all at once.
+        # The cast checks that all are UTF-8.
         _binary([message.wire_id for message in messages]).cast(pa.string()),
         # nsqd counts nanoseconds, Spark microseconds.
         _numbers(array("q", [message.timestamp // 1000 for message in messages]), _TIMESTAMP),
@@ -65,7 +64,7 @@ def record_batch(messages: Sequence[Message]) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=_ARROW_SCHEMA)
 
 
-# Arrow takes columns that are laid out already in half the time that it takes to look at each value.
+# Passing ready-made buffers to Arrow takes half the time of converting each value.
 
 
 def _binary(values: Sequence[bytes]) -> pa.Array[Any]:

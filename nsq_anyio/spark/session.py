@@ -1,4 +1,4 @@
-"""A Spark session that reads and writes NSQ; what is missing for one is named before Spark needs it."""
+"""Starts a Spark session that can read and write NSQ, after checking that Java is there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .source import NsqDataSource
 __all__ = ["JavaMissing", "find_java", "session"]
 
 OLDEST_JAVA = 17
-"""The first that Spark 4 runs on."""
+"""The oldest version that Spark 4 runs on."""
 
 _INSTALL = (
     f"install Java {OLDEST_JAVA} or later (on Debian: apt-get install openjdk-{OLDEST_JAVA}-jre-headless) "
@@ -27,7 +27,7 @@ _INSTALL = (
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _VERSION_TIMEOUT = 30.0
 
-# Set by spark-submit, which has then already started the JVM and chosen the master.
+# Set by spark-submit, which has started the JVM and chosen the master by then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
@@ -36,7 +36,7 @@ class JavaMissing(NSQError):
 
 
 def find_java() -> Path:
-    """Return the ``java`` that Spark will run: that of JAVA_HOME, or else the first on PATH.
+    """Return the ``java`` that Spark will run: the one in JAVA_HOME, or else the first on PATH.
 
     :raises JavaMissing: if there is none, it does not run, or it is older than 17
     """
@@ -57,7 +57,7 @@ def find_java() -> Path:
 def _check_version(java: Path) -> None:
     command = [str(java), "-version"]
     try:
-        # It writes to stderr, and not at all when it cannot start.
+        # Java writes its version to stderr.
         reply = subprocess.run(  # noqa: S603 - the program that Spark itself is about to run
             command, capture_output=True, text=True, timeout=_VERSION_TIMEOUT, check=False
         )
@@ -76,14 +76,14 @@ def session(
     """Return the running Spark session, or a new one, in which ``format("nsq")`` is known.
 
     Sets PYSPARK_PYTHON to this interpreter unless it is set: executors would otherwise start ``python3``,
-    which may have other packages. On a cluster, set it to an interpreter that every machine has. A session on
-    this machine listens on 127.0.0.1 alone and serves no web page.
+    which may have other packages. On a cluster, set it to an interpreter that every machine has. A local
+    session listens only on 127.0.0.1, and has no web UI.
 
-    :param name: shown by Spark's web page
-    :param master: such as ``local[2]`` or ``spark://host:7077``; default: what spark-submit was given, or
+    :param name: the application's name in Spark's web UI
+    :param master: such as ``local[2]`` or ``spark://host:7077``; default: the one given to spark-submit, or
         ``local[*]``
-    :param config: Spark's options, which win over those set here
-    :raises JavaMissing: if Java is missing or too old; not asked when spark-submit has started it
+    :param config: Spark's options; they override those set here
+    :raises JavaMissing: if Java is missing or too old; not checked under spark-submit, which has started it
     """
     submitted = _SUBMITTED in os.environ
     if not submitted:
@@ -107,11 +107,11 @@ def session(
 def _show_shipped_package(environment: dict[str, str]) -> None:
     """Let the driver's readers of streams import this package if it came by ``--py-files``.
 
-    Spark 4.3.0 looks for such files in a directory that these readers alone do not have. Executors get
-    the environment too, and need it not.
+    Spark 4.3.0 does not put such files on the path of these readers. Executors get the environment, too, but
+    do not need it.
     """
     home = Path(__file__).parents[2]
-    # Packages that are installed stay where they are: their directory need not be the executors'.
+    # Only for a zip: the directory of an installed package may not exist on the executors.
     if home.is_file():
         others = environment.get("PYTHONPATH", "").split(os.pathsep)
         environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, (*others, str(home)))))
@@ -122,6 +122,6 @@ def _local_config() -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        # Spark's 200 are for a cluster: here each batch would wait for 200 small tasks.
+        # Spark's default of 200 is for a cluster: here each batch would wait for 200 small tasks.
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     }

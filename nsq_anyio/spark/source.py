@@ -30,7 +30,7 @@ _COLUMNS = {
 
 
 class NsqDataSource(DataSource):
-    """Reads a channel, and writes topics, of NSQ.
+    """Reads from a channel of NSQ, and writes to topics.
 
     ::
 
@@ -49,7 +49,7 @@ class NsqDataSource(DataSource):
         return "nsq"
 
     def schema(self) -> str:
-        """Return the columns of a read.
+        """Return the schema of a read.
 
         :raises InvalidOption: naming the option that is unknown, missing or not valid
         """
@@ -67,7 +67,7 @@ class NsqDataSource(DataSource):
         return NsqBatchReader(batch_read_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a streaming query; one that refuses all, for a bad option or schema."""
+        """Return the reader of a streaming query; for a bad option or schema, one that raises the error."""
         from .refused import RefusedStreamReader  # noqa: PLC0415 - writing needs none of it
         from .stream_reader import NsqStreamReader  # noqa: PLC0415 - likewise
 

@@ -1,17 +1,17 @@
-"""The spool of one query: where what was read from NSQ stays until Spark's sink has it.
+"""The spool of one query: it keeps the rows that were read from NSQ until Spark's sink has them.
 
 ::
 
-    <spoolDir>/<query uuid>/query.json               whose it is
+    <spoolDir>/<query uuid>/query.json               topic and channel
                             committed-<epoch>        the last batch that Spark has committed
                             lease-...                see `lease`
-                            <epoch>/plan.json        what the batch reads
+                            <epoch>/plan.json        the plan of the batch
                                     <partition>      see `chunks`
                                     <partition>.record
 
-A query finds its spool by the uuid in its offsets, so that it never replays another one's. The driver makes
-an epoch with all of its directories before Spark logs the batch, so that whatever is missing later was lost,
-and deletes it once the sink has the batch.
+A query finds its spool by the uuid in its offsets, so it never reads another query's. The driver creates an
+epoch with all of its directories before Spark logs the batch, so that a directory that is missing later must
+have been lost. It deletes the epoch once the sink has the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, cast
 from ..durable import sync_directory
 from .chunk_file import FORMAT
 from .chunks import Partition
-from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, naming
+from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import (
     committed,
     is_temporary,
@@ -42,7 +42,7 @@ from .spool_files import (
 __all__ = ["FORMAT", "PLAN", "QUERY", "Plan", "Spool"]
 
 Plan = Sequence[tuple[str, int]]
-"""For each partition its nsqd, as ``host:port``, and the rows to read at most."""
+"""The nsqd of each partition, as ``host:port``, and the most rows to read."""
 
 QUERY = "query.json"
 PLAN = "plan.json"
@@ -62,12 +62,12 @@ class Spool:
 
     @classmethod
     def create(cls, spool_dir: str, query: str, topic: str, channel: str) -> Spool:
-        """Make the spool of a query that begins; one that is there already is opened.
+        """Create the spool of a new query, or open it if it exists.
 
-        :raises SpoolError: if it cannot be written, or is there and another query's
+        :raises SpoolError: if it cannot be written, or belongs to another query
         """
         path = Path(spool_dir, query)
-        with naming(path):
+        with as_spool_error(path):
             path.mkdir(parents=True, exist_ok=True)
             sync_directory(path.parent)
         content = {
@@ -82,14 +82,14 @@ class Spool:
 
     @classmethod
     def at(cls, spool_dir: str, query: str) -> Spool:
-        """The spool that a task or a commit was told of, without a look at it."""
+        """Return the spool of a query without checking it, for a task or a commit."""
         return cls(Path(spool_dir, query))
 
     @classmethod
     def open(cls, spool_dir: str, query: str, topic: str, channel: str) -> Spool:
         """Open the spool that a checkpoint names.
 
-        :raises SpoolError: if it is missing, damaged, or another query's
+        :raises SpoolError: if it is missing or damaged, or belongs to another query
         """
         spool = cls(Path(spool_dir, query))
         if not spool.path.is_dir():
@@ -110,9 +110,9 @@ class Spool:
         return spool
 
     def description(self) -> dict[str, str]:
-        """Whose it is: ``topic``, ``channel`` and ``created``.
+        """Return the query's ``topic``, ``channel`` and ``created``.
 
-        :raises SpoolError: if it cannot be read, or is damaged, or of a format that is not known
+        :raises SpoolError: if it cannot be read, is damaged, or has an unknown format
         """
         path = self.path / QUERY
         found = _fields(path)
@@ -124,15 +124,15 @@ class Spool:
         return {name: found[name] for name in names}
 
     def begin(self, epoch: int, plan: Plan) -> None:
-        """Make an epoch with all of its directories, before Spark logs it.
+        """Create an epoch with all of its directories, before Spark logs it.
 
-        One of the same number that Spark has never logged, because the driver was killed or its checkpoint
-        could not be written, is replaced: nobody has read anything into it.
+        An epoch of the same number is replaced if it is empty: Spark has never logged it, because the driver
+        was killed or the checkpoint could not be written.
 
-        :raises SpoolError: if it cannot be written, or Spark has had this batch
+        :raises SpoolError: if it cannot be written, or Spark has run this batch before
         """
         directory = self._epoch(epoch)
-        with naming(directory):
+        with as_spool_error(directory):
             if epoch <= committed(self.path):
                 raise SpoolError(directory, f"was committed before, so {_OLDER}")
             if os.path.lexists(directory):
@@ -140,19 +140,19 @@ class Spool:
             directory.mkdir(exist_ok=True)
         for number in range(len(plan)):
             self.partition(epoch, number).make()
-        # The last one: with it the epoch is whole.
+        # Last, because the plan marks the epoch as complete.
         self._put_plan(epoch, plan)
-        with naming(directory):
+        with as_spool_error(directory):
             sync_directory(self.path)
 
     def check(self, epoch: int, plan: Plan) -> None:
-        """Look whether all is there that `begin` has made, for the plan that Spark has logged.
+        """Check that all that `begin` created is there, with the plan that Spark has logged.
 
         :raises SpoolError: if not
         """
         directory = self._epoch(epoch)
         if not directory.is_dir():
-            with naming(directory):
+            with as_spool_error(directory):
                 if epoch <= committed(self.path):
                     raise SpoolError(directory, f"was committed before, so {_OLDER}")
             what = "is not a directory" if directory.exists() else "is missing"
@@ -163,14 +163,15 @@ class Spool:
             self.partition(epoch, number).check()
 
     def begin_format_1(self, epoch: int, plan: Plan) -> None:
-        """Make of an epoch what is not there, for a plan that an earlier version has logged.
+        """Create what an epoch lacks, for a plan that an earlier version has logged.
 
-        That version made its directories later, so that what is missing cannot be told from what never was.
+        That version created directories later, so a lost directory cannot be told from one that was not
+        created yet.
 
         :raises SpoolError: if it cannot be written, or has another plan
         """
         directory = self._epoch(epoch)
-        with naming(directory):
+        with as_spool_error(directory):
             if epoch <= committed(self.path):
                 raise SpoolError(directory, f"was committed before, so {_OLDER}")
             directory.mkdir(exist_ok=True)
@@ -181,14 +182,14 @@ class Spool:
         self.check(epoch, plan)
 
     def plan(self, epoch: int) -> Plan:
-        """What an epoch reads.
+        """Return the plan of an epoch.
 
         :raises SpoolError: if it cannot be read, or is damaged
         """
         return self._load_plan(epoch)[0]
 
     def expected(self, epoch: int) -> list[Partition]:
-        """The partitions that an epoch must have; an earlier version has made them later, so none of its.
+        """Return the partitions that an epoch must have; none for format 1, which created them later.
 
         :raises SpoolError: if its plan cannot be read, or is damaged
         """
@@ -216,17 +217,17 @@ class Spool:
             raise SpoolDamaged(path, "is damaged: it is not a plan") from None
 
     def partition(self, epoch: int, number: int) -> Partition:
-        """Where one partition's chunks are."""
+        """Return a partition of an epoch."""
         return Partition(self._epoch(epoch) / str(number))
 
     def commit(self, epoch: int) -> None:
-        """Delete an epoch and those before it: the sink has their rows. It may be called again.
+        """Delete an epoch and those before it, whose rows the sink has. It is idempotent.
 
-        :raises SpoolError: if an epoch cannot be taken out of the spool
+        :raises SpoolError: if an epoch cannot be removed from the spool
         """
         if not self.path.exists():
             return
-        with naming(self.path):
+        with as_spool_error(self.path):
             if epoch > committed(self.path):
                 mark_committed(self.path, epoch)
         for number in self.epochs():
@@ -235,11 +236,11 @@ class Spool:
         self._sweep()
 
     def epochs(self) -> list[int]:
-        """The epochs that are there, in order."""
+        """Return the numbers of the existing epochs, in order."""
         return numbered_directories(self.path)
 
     def partitions(self, epoch: int) -> list[Partition]:
-        """An epoch's partitions, in order."""
+        """Return the existing partitions of an epoch, in order."""
         return [self.partition(epoch, number) for number in numbered_directories(self._epoch(epoch))]
 
     def _epoch(self, epoch: int) -> Path:
@@ -257,19 +258,19 @@ class Spool:
         self._sweep()
 
     def _take_out(self, epoch: int) -> None:
-        """In one step, so that no late attempt finds half an epoch to go on with."""
+        """Remove an epoch atomically, so that no late attempt goes on with half of it."""
         directory = self._epoch(epoch)
-        with naming(directory):
+        with as_spool_error(directory):
             directory.rename(self.path / f"{_DELETED}{epoch}-{uuid.uuid4().hex}")
 
     def _sweep(self) -> None:
-        with naming(self.path):
+        with as_spool_error(self.path):
             deleted = [path for path in self.path.iterdir() if path.name.startswith(_DELETED)]
         for path in deleted:
             try:
                 shutil.rmtree(path)
             except OSError as error:
-                # Nobody reads it any more, so the query may go on; the next commit tries again.
+                # Nobody reads it any more, so the query goes on; the next commit tries again.
                 _log.warning("cannot delete %s of the spool, which is not needed any more: %s", path, error)
 
 

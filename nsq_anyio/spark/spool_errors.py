@@ -1,4 +1,4 @@
-"""What goes wrong with a spool, with the path and the remedy in the text."""
+"""The errors of a spool; each text has the path and the remedy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 from ..errors import NSQError
 
-__all__ = ["BEGIN_ANEW", "NumberTaken", "PartitionLost", "SpoolDamaged", "SpoolError", "naming"]
+__all__ = ["BEGIN_ANEW", "AttemptSuperseded", "NumberTaken", "SpoolDamaged", "SpoolError", "as_spool_error"]
 
 BEGIN_ANEW = (
     "put back what is sound with `nsq-anyio spool put-back`, and begin with a new checkpointLocation; a sink "
     "that knows batches by their number (files, Delta) needs a new path as well, since it skips those it has"
 )
-"""How a query goes on that cannot go on from its checkpoint."""
+"""The remedy for a query that cannot go on from its checkpoint."""
 
 _NO_SPACE = "free some space; what was not stored stays in NSQ"
 _NOT_ALLOWED = "let the user that runs the driver and the executors write there"
@@ -39,7 +39,7 @@ _REMEDIES = {
 class SpoolError(NSQError):
     """A spool cannot be read or written, or is not the one it should be.
 
-    :ivar path: the file or directory concerned
+    :ivar path: the file or directory
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
@@ -49,9 +49,9 @@ class SpoolError(NSQError):
 
 
 class SpoolDamaged(SpoolError):
-    """What a spool should hold is missing, or is not what was stored.
+    """A part of a spool is missing, or is not what was stored.
 
-    :ivar damage: what is wrong, without the remedy
+    :ivar damage: what is damaged, without the remedy
     """
 
     def __init__(self, path: str | os.PathLike[str], damage: str) -> None:
@@ -59,17 +59,17 @@ class SpoolDamaged(SpoolError):
         self.damage: str = damage
 
 
-class PartitionLost(SpoolError):
-    """The partition needs this attempt no more: what it holds goes back to nsqd."""
+class AttemptSuperseded(SpoolError):
+    """The partition does not need this attempt any more; its messages go back to nsqd."""
 
 
-class NumberTaken(PartitionLost):
+class NumberTaken(AttemptSuperseded):
     """Another attempt at the same partition has stored the chunk of this number."""
 
 
 @contextmanager
-def naming(path: str | os.PathLike[str]) -> Generator[None]:
-    """Raise a failure of the system as one of the spool at ``path``, with its remedy.
+def as_spool_error(path: str | os.PathLike[str]) -> Generator[None]:
+    """Raise an `OSError` of the block as a `SpoolError` with ``path`` and the remedy.
 
     :raises SpoolError: for an `OSError` of the block
     """

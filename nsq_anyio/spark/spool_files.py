@@ -1,7 +1,7 @@
-"""The operations on files that a spool is made of.
+"""The file operations of a spool.
 
-Nothing is appended to, and nothing is replaced: a file is put whole under a name that was free, its names are
-listed, and it is deleted. That is what an object store can do as well.
+No file is appended to or replaced. A file is stored whole under a free name, listed, read and deleted. An
+object store can do that as well.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..durable import link_exclusively, sync_directory, sync_file
-from .spool_errors import SpoolDamaged, naming
+from .spool_errors import SpoolDamaged, as_spool_error
 
 __all__ = [
     "LEASE",
     "committed",
-    "is_empty_of_rows",
+    "holds_no_rows",
     "is_temporary",
     "load_document",
     "mark",
@@ -31,19 +31,19 @@ __all__ = [
 ]
 
 LEASE = "lease-"
-"""How the files begin that show who uses a spool."""
+"""The prefix of lease files."""
 
 _COMMITTED = "committed-"
 _CHECKSUM = "checksum"
 
 
 def put(target: Path, *content: bytes | memoryview, record: Path | None = None) -> bool:
-    """Write a file whole, and give it its name; return whether the name was free.
+    """Write a file atomically; return False, and write nothing, if its name is taken.
 
-    Its content is on disk before it has the name; the name is when the directory is synced.
+    The content is on disk before the file gets its name. The name is on disk after an fsync of the directory.
 
-    :param record: a second name, which it gets after the first one
-    :raises OSError: if it cannot be written; no part of it stays unless it is the record that fails
+    :param record: a second name, which the file gets after the first
+    :raises OSError: if it cannot be written; then no part of it remains, unless only the record failed
     """
     temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
     try:
@@ -54,7 +54,7 @@ def put(target: Path, *content: bytes | memoryview, record: Path | None = None) 
         if not link_exclusively(temporary, target):
             return False
         if record is not None:
-            # A name costs a filesystem little, and one more file about as much as all the rest.
+            # Another name costs a filesystem little; another file would cost as much as all the rest.
             temporary.rename(record)
     finally:
         temporary.unlink(missing_ok=True)
@@ -62,24 +62,24 @@ def put(target: Path, *content: bytes | memoryview, record: Path | None = None) 
 
 
 def _write(file: io.FileIO, content: bytes | memoryview) -> None:
-    """All of it: on a disk that gets full, a write may do a part only, and the next one tells why."""
+    """Write all of it: when the disk gets full, a write may be partial, and the next one raises."""
     left = memoryview(content)
     while left:
         left = left[file.write(left) :]
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file has not got its name yet, or never will because its writer was killed."""
+    """Whether a file is still being written, or was left by a writer that was killed."""
     return name.startswith(".")
 
 
-def is_empty_of_rows(name: str) -> bool:
-    """Whether a file only helps those who use a spool, so that nothing is lost with it."""
+def holds_no_rows(name: str) -> bool:
+    """Whether a file has no rows, so that nothing is lost with it."""
     return is_temporary(name) or name.startswith((_COMMITTED, LEASE))
 
 
 def mark(target: Path) -> None:
-    """Make an empty file, whose name says all; one that is there already says the same.
+    """Create an empty file, whose name is the information, unless it exists.
 
     :raises OSError: if it cannot be made
     """
@@ -91,7 +91,7 @@ def put_document(target: Path, fields: dict[str, Any]) -> bool:
 
     :raises SpoolError: if it cannot be written
     """
-    with naming(target):
+    with as_spool_error(target):
         is_new = put(target, _document(fields))
         sync_directory(target.parent)
     return is_new
@@ -104,7 +104,7 @@ def load_document(path: Path) -> Any:
     :raises SpoolError: if it cannot be read
     """
     try:
-        with naming(path):
+        with as_spool_error(path):
             content = path.read_bytes()
             found = json.loads(content)
     except (ValueError, RecursionError):  # the latter where it is nested deep
@@ -130,7 +130,7 @@ def numbered_directories(path: Path) -> list[int]:
 
     :raises SpoolError: if it cannot be listed
     """
-    with naming(path), os.scandir(path) as entries:
+    with as_spool_error(path), os.scandir(path) as entries:
         return sorted(int(entry.name) for entry in entries if _is_number(entry.name) and entry.is_dir())
 
 

@@ -1,9 +1,10 @@
-"""A streaming read: what Spark calls, in the order in which it calls.
+"""A streaming read: the methods that Spark calls, in this order.
 
-``latestOffset`` plans a batch and makes its place in the spool, and Spark logs what it returns.
-``partitions`` follows from that log alone, so that a restarted query has the same partitions, and looks
-whether the spool still has what was made for them; ``read`` fills each one's part of the spool and replays
-it, on an executor; ``commit`` deletes a batch that the sink has, when the next one is planned.
+``latestOffset`` plans a batch and creates its directories in the spool; Spark logs the offset that it
+returns. ``partitions`` depends only on that log, so that a restarted query has the same partitions; it checks
+that their directories still exist. ``read`` runs on an executor: it fills a partition in the spool, then
+reads its rows back. ``commit`` deletes a batch that the sink has; Spark calls it when the next batch is
+planned.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from pyspark.sql.streaming.datasource import (
 
 from ..errors import HTTPError, InvalidOption
 from .claim import Claim
-from .depth import Depths
+from .depth import DepthClient
 from .lease import Lease
 from .options import ReadOptions
-from .outcome import Tally
 from .plan import Depth, plan, within_bytes
+from .query_history import QueryHistory
 from .spool import FORMAT, Plan, Spool
-from .spooled import SpooledPartition, read_spooled
+from .spooled_partition import SpooledPartition, read_spooled_partition
 
 __all__ = ["NsqStreamReader"]
 
@@ -44,10 +45,10 @@ _log = logging.getLogger("nsq_anyio.spark")
 class _Offset:
     """The end of a batch.
 
-    :ivar spool: the query's spool
-    :ivar epoch: which batch, from 1 on; 0 before the first
-    :ivar plan: of that batch
-    :ivar format: of the batch in the spool; 1 for one that an earlier version has planned
+    :ivar spool: the name of the query's spool
+    :ivar epoch: the number of the batch, from 1; 0 before the first batch
+    :ivar plan: the plan of that batch
+    :ivar format: the format of the batch in the spool; 1 if an earlier version has planned it
     """
 
     spool: str
@@ -68,7 +69,7 @@ class _Offset:
 class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a channel as a stream. It is pickled for each task, so it holds no connection.
 
-    :raises InvalidOption: without ``spoolDir``, or with an option that means nothing here
+    :raises InvalidOption: without ``spoolDir``, or with an option of batch reads
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -90,38 +91,39 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._options = options
         self._spool_dir = options.spool_dir
-        self._new = str(uuid.uuid4())
+        self._new_spool = str(uuid.uuid4())
         self._claim = Claim(options.topic, options.channel)
-        self._asked = Depths(options)
-        self._tally = Tally()
+        self._depth_client = DepthClient(options)
+        self._history = QueryHistory()
         self._lease = Lease()
         self._latest: list[Depth] = []
-        self._nothing_at: float | None = None
+        self._idle_since: float | None = None
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as the next ones
-        """Where a new query begins: a spool of its own."""
-        return _Offset(self._new, 0, []).as_dict()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as are the next ones
+        """Return the offset of a new query, with the name of a new spool."""
+        return _Offset(self._new_spool, 0, []).as_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """At most ``maxRowsPerBatch``."""
+        """Return the limit of ``maxRowsPerBatch``."""
         return ReadMaxRows(self._options.max_rows_per_batch)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Plan the next batch by what waits now, and make its place; ``start`` itself when nothing waits.
+        """Plan the next batch by the current depths, and create its directories in the spool.
 
-        When nothing waited the last time either, it asks no sooner than ``pollInterval`` after that.
+        Without messages it returns ``start``, and then asks again no sooner than after ``pollInterval``.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
-        :raises SpoolError: if the spool of the query is missing or another's, or cannot be written
-        :raises InvalidOption: for a limit that NSQ cannot keep
+        :raises SpoolError: if the query's spool is missing, is another query's, or cannot be written
+        :raises InvalidOption: for a kind of limit that is not supported, or a channel that another stream
+            reads
         """
         begin = _Offset.of(start)
         if begin.epoch:
-            self._tally.look_back(self._open(begin.spool), begin.epoch)
+            self._history.count_batch(self._open(begin.spool), begin.epoch)
         self._wait_if_idle()
-        self._latest = self._asked.ask()
+        self._latest = self._depth_client.ask()
         self._claim_channel(self._latest)
-        waiting = self._tally.within_the_rest(self._latest)
+        waiting = self._history.cap_to_target(self._latest)
         parts = plan(
             waiting,
             max_rows=self._max_rows(limit, waiting),
@@ -129,40 +131,40 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_rows_per_partition=self._options.max_rows_per_partition,
         )
         if self._options.max_bytes_per_batch is not None:
-            parts = within_bytes(parts, self._options.max_bytes_per_batch, self._tally.sizes(waiting))
-        self._nothing_at = None if parts else time.monotonic()
+            parts = within_bytes(parts, self._options.max_bytes_per_batch, self._history.sizes(waiting))
+        self._idle_since = None if parts else time.monotonic()
         if not parts:
             return start
         if not begin.epoch:
             Spool.create(self._spool_dir, begin.spool, self._options.topic, self._options.channel)
         self._open(begin.spool).begin(begin.epoch + 1, parts)
-        self._tally.planned(begin.epoch + 1)
+        self._history.planned(begin.epoch + 1)
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """For the query's progress, what was known when the last batch was planned.
+        """Return what the query's progress shows, as of the planning of the last batch.
 
-        ``depth``: what waited at each nsqd. ``away``: how many partitions of this run have ended without the
-        nsqd, where there are such.
+        ``depth`` has the messages that waited at each nsqd. ``unreachable``, if there are any, has the number
+        of partitions of this run that ended because their nsqd could not be reached, by nsqd.
         """
         if not self._latest:
             return None
         told: dict[str, Any] = {"depth": {depth.nsqd: depth.rows for depth in self._latest}}
-        if self._tally.away:
-            told["away"] = dict(self._tally.away)
+        if self._history.unreachable:
+            told["unreachable"] = dict(self._history.unreachable)
         return told
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read as much as waits now, and then end, however much is published meanwhile.
+        """Let the query end when it has read the messages that wait now, whatever is published meanwhile.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
         """
-        self._tally.end_with(self._asked.ask())
+        self._history.set_target(self._depth_client.ask())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The partitions of the batch that ends at ``end``.
+        """Return the partitions of the batch that ends at ``end``.
 
-        :raises SpoolError: if their place in the spool is missing, or another's
+        :raises SpoolError: if their directories in the spool are missing, or belong to another query
         """
         if start == end:
             return []
@@ -172,7 +174,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             spool.begin_format_1(batch.epoch, batch.plan)
         else:
             spool.check(batch.epoch, batch.plan)
-        self._tally.begun(batch.epoch, batch.plan)
+        self._history.begun(batch.epoch, batch.plan)
         max_bytes = self._options.max_bytes_per_batch
         others = self._nsqds(batch.plan)
         return [
@@ -189,26 +191,26 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Fill the partition, or what is missing of it, and return its rows.
+        """Add the missing rows of a partition to the spool, and return all of its rows.
 
-        :raises NSQError: as `fill` and `replay`
+        :raises NSQError: as `fill` and `stored_rows`
         """
         assert isinstance(partition, SpooledPartition)  # noqa: S101 - they are made above
-        return read_spooled(self._options, self._spool_dir, partition)
+        return read_spooled_partition(self._options, self._spool_dir, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Delete from the spool what the sink has.
+        """Delete the batches that the sink has from the spool.
 
-        :raises SpoolError: if it cannot be taken out
+        :raises SpoolError: if a batch cannot be deleted
         """
         offset = _Offset.of(end)
         spool = Spool.at(self._spool_dir, offset.spool)
-        self._tally.look_back(spool, offset.epoch)
+        self._history.count_batch(spool, offset.epoch)
         spool.commit(offset.epoch)
 
     def stop(self) -> None:
-        """Close the connections; nobody uses the spool or reads the channel any more."""
-        self._asked.close()
+        """Close the connections, and release the spool and the channel."""
+        self._depth_client.close()
         self._claim.release()
         self._lease.release()
 
@@ -218,23 +220,23 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return opened
 
     def _claim_channel(self, depths: Sequence[Depth]) -> None:
-        # Not before the first plan: where `prepareForTriggerAvailableNow` of one source fails, Spark stops
-        # none of them, and the claims of the others would outlive the query.
+        # Not before the first plan: if `prepareForTriggerAvailableNow` of one source fails, Spark stops none
+        # of them, and the claims of the others would outlive the query.
         if not self._options.share_channel:
             self._claim.take(depth.nsqd for depth in depths)
 
     def _wait_if_idle(self) -> None:
-        """Spark asks an idle query that has no trigger again after some milliseconds."""
-        if self._nothing_at is not None and not self._tally.ends:
-            time.sleep(max(0.0, self._nothing_at + self._options.poll_interval - time.monotonic()))
+        """Wait for ``pollInterval``: without a trigger, Spark asks again after some milliseconds."""
+        if self._idle_since is not None and not self._history.has_target:
+            time.sleep(max(0.0, self._idle_since + self._options.poll_interval - time.monotonic()))
 
     def _nsqds(self, batch: Plan) -> tuple[str, ...]:
-        """All that the query reads, as far as they are known."""
+        """Return all nsqds that the query reads, as far as they are known."""
         known = self._options.nsqds
         if not known and not self._latest:
-            # A batch that was planned before the query started again; its nsqds may have moved.
+            # The batch was planned before the query was restarted, and its nsqds may have moved.
             try:
-                self._latest = self._asked.ask()
+                self._latest = self._depth_client.ask()
             except HTTPError as error:
                 _log.warning("it is not known which nsqds there are: %s", error)
         found = [*(nsqd for nsqd, _ in batch), *known, *(depth.nsqd for depth in self._latest)]
@@ -247,7 +249,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case ReadAllAvailable():
                 return None
             case ReadMinRows(min_rows=rows):
-                enough = self._tally.ends or sum(depth.rows for depth in waiting) >= rows
+                enough = self._history.has_target or sum(depth.rows for depth in waiting) >= rows
                 return self._options.max_rows_per_batch if enough else 0
             case _:
                 raise InvalidOption(f"read limit {limit!r} is not valid: NSQ counts rows, so use ReadMaxRows")

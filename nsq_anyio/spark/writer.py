@@ -1,4 +1,4 @@
-"""Writing: what Spark asks of a sink."""
+"""Writes: the sinks that Spark calls."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TEXT = (StringType, CharType, VarcharType)
 
 @dataclass(frozen=True, slots=True)
 class Published(WriterCommitMessage):
-    """What a task tells the driver.
+    """What a task reports to the driver.
 
-    :ivar rows: how many it has published
+    :ivar rows: the number of rows that it has published
     """
 
     rows: int

@@ -12,7 +12,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from nsq_anyio import errors
 from nsq_anyio.address import Address
-from nsq_anyio.embedded.lookup_wire import MAGIC_V1, frame
+from nsq_anyio.embedded.lookup_protocol import MAGIC_V1, frame
 from nsq_anyio.embedded.nsqlookupd import EmbeddedNsqlookupd, NsqlookupdOptions, nsqlookupd
 from nsq_anyio.serving.listener import ListenFailed
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.embedded.lookup_wire import MAGIC_V1, frame
+from nsq_anyio.embedded.lookup_protocol import MAGIC_V1, frame
 from nsq_anyio.embedded.nsqlookupd_session import LookupSession
 from nsq_anyio.embedded.registry import Registry
 

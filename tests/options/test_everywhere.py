@@ -1,6 +1,7 @@
 """An option is declared once and found everywhere: in its check, the docstring, the reference and IDENTIFY.
 
-The keys of the command line are in tests/cli/test_option_values.py, Spark's in tests/spark/test_passed_on.py.
+The keys of the command line are in tests/cli/test_option_values.py, Spark's in
+tests/spark/test_pass_through.py.
 """
 
 from __future__ import annotations

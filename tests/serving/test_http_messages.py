@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsq_anyio.embedded.nsq_answers import (
+from nsq_anyio.embedded.http_api import (
     Refusal,
     arguments,
     error_response,

@@ -11,7 +11,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from nsq_anyio.connection.background import background_tasks
-from nsq_anyio.embedded.nsq_answers import Refusal, arguments, json_response, text_response
+from nsq_anyio.embedded.http_api import Refusal, arguments, json_response, text_response
 from nsq_anyio.embedded.router import Router
 from nsq_anyio.serving.http_messages import Request, Response
 from nsq_anyio.serving.http_reader import MAX_HEADER_SIZE

@@ -49,13 +49,13 @@ async def returned(topic: Topic, count: int) -> None:
 
 
 def before_chunk(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
-    """Do something in the worker thread that is about to publish a chunk, the first time."""
-    publish = Partition.publish
+    """Do something in the worker thread that is about to store a chunk, the first time."""
+    store_chunk = Partition.store_chunk
     pending = [action]
 
-    def act_and_publish(self: Partition, place: int, batch: pa.RecordBatch) -> None:
+    def act_and_store(self: Partition, place: int, batch: pa.RecordBatch) -> None:
         if place == number and pending:
             pending.pop()()
-        publish(self, place, batch)
+        store_chunk(self, place, batch)
 
-    monkeypatch.setattr(Partition, "publish", act_and_publish)
+    monkeypatch.setattr(Partition, "store_chunk", act_and_store)

@@ -20,13 +20,13 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from nsq_anyio.spark import chunks, fill, spooled
+from nsq_anyio.spark import chunks, fill, spooled_partition
 from nsq_anyio.spark.chunks import Partition
-from nsq_anyio.spark.depth import Depths
+from nsq_anyio.spark.depth import DepthClient
 from nsq_anyio.spark.options import ReadOptions, read_options
 from nsq_anyio.spark.plan import Depth
-from nsq_anyio.spark.replay import replay
 from nsq_anyio.spark.spool_files import put
+from nsq_anyio.spark.stored_rows import stored_rows
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .rows import bodies, rows_of
@@ -68,8 +68,8 @@ class Query:
         self.monkeypatch = monkeypatch
         # The disk is believed to keep what it was given: power does not fail here.
         monkeypatch.setattr(os, "fsync", _believe)
-        monkeypatch.setattr(Depths, "ask", self._ask)
-        monkeypatch.setattr(fill, "backlog", self._backlog)
+        monkeypatch.setattr(DepthClient, "ask", self._ask)
+        monkeypatch.setattr(fill, "bounded_reader", self._reader)
         monkeypatch.setattr(fill, "record_batch", _record_batch)
 
     def accounted(self) -> Counter[bytes]:
@@ -97,43 +97,43 @@ class Query:
 
     def before_chunk(self, partition: str, number: int, action: Callable[[], object]) -> None:
         """Do something before a chunk is stored, once."""
-        publish = Partition.publish
+        store_chunk = Partition.store_chunk
         pending = [action]
 
-        def act_and_publish(self: Partition, place: int, batch: pa.RecordBatch) -> None:
+        def act_and_store(self: Partition, place: int, batch: pa.RecordBatch) -> None:
             if (self.path.name, place) == (partition, number) and pending:
                 pending.pop()()
-            publish(self, place, batch)
+            store_chunk(self, place, batch)
 
-        self.monkeypatch.setattr(Partition, "publish", act_and_publish)
+        self.monkeypatch.setattr(Partition, "store_chunk", act_and_store)
 
-    def before_replay(self, action: Callable[[], object]) -> None:
+    def before_reading_back(self, action: Callable[[], object]) -> None:
         """Do something when a partition has ended, and nothing of it is read yet; once."""
         pending = [action]
 
-        def act_and_replay(partition: Partition) -> Iterator[pa.RecordBatch]:
+        def act_and_read(partition: Partition) -> Iterator[pa.RecordBatch]:
             if pending:
                 pending.pop()()
-            return replay(partition)
+            return stored_rows(partition)
 
-        self.monkeypatch.setattr(spooled, "replay", act_and_replay)
+        self.monkeypatch.setattr(spooled_partition, "stored_rows", act_and_read)
 
     def _ask(self) -> list[Depth]:
         return [Depth(NSQD, len(self.waiting))]
 
     @asynccontextmanager
-    async def _backlog(
+    async def _reader(
         self, _options: ReadOptions, _nsqd: str, rows: int, *, max_bytes: int | None = None
-    ) -> AsyncGenerator[_Backlog]:
+    ) -> AsyncGenerator[_Reader]:
         assert max_bytes is None
-        backlog = _Backlog(self.waiting, rows)
+        reader = _Reader(self.waiting, rows)
         try:
-            yield backlog
+            yield reader
         finally:
-            self.waiting[:0] = backlog.in_flight
+            self.waiting[:0] = reader.in_flight
 
 
-class _Backlog:
+class _Reader:
     def __init__(self, waiting: list[bytes], rows: int) -> None:
         self._waiting = waiting
         self._rows = rows
@@ -260,7 +260,7 @@ def while_it_is_filled(query: Query, damage: Damage) -> None:
 
 def before_it_is_replayed(query: Query, damage: Damage) -> None:
     """A task has ended the first partition, and reads it back."""
-    query.before_replay(lambda: damage(query.spool))
+    query.before_reading_back(lambda: damage(query.spool))
     _whole_life(query)
 
 

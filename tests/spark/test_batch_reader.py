@@ -18,14 +18,14 @@ from pyspark.sql.types import StructType
 
 from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.http import ClusterFailed
-from nsq_anyio.spark.backlog import Backlog, backlog
 from nsq_anyio.spark.batch_reader import NsqBatchReader, WaitingPartition
+from nsq_anyio.spark.bounded_reader import BoundedReader, bounded_reader
 from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.peek import PeekTooLong
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.source import NsqDataSource
-from nsq_anyio.spark.spooled import SpooledPartition
-from nsq_anyio.spark.spools import sound_chunks, spools
+from nsq_anyio.spark.spool_admin import find_spools, sound_chunks
+from nsq_anyio.spark.spooled_partition import SpooledPartition
 
 from .conftest import new_name
 from .nsqds import Kind, Nsqd, Topic, running_nsqd, wait_until
@@ -152,7 +152,7 @@ def test_spool_of_its_own_is_kept(topic: Topic, tmp_path: Path) -> None:
     batches = read(reader, partitions)
     assert sorted(map(int, bodies(batches))) == list(range(250))
     assert topic.state().left == 0
-    (spool,) = spools(tmp_path)
+    (spool,) = find_spools(tmp_path)
     assert (spool.topic, spool.channel, spool.rows) == (topic.name, topic.channel, 250)
     assert sorted(ids(chunk.batch for chunk in sound_chunks(spool))) == sorted(ids(batches))
     # A task that Spark runs again reads the same rows.
@@ -166,7 +166,7 @@ def test_each_read_has_a_spool_of_its_own_and_none_if_nothing_waits(topic: Topic
     for number in range(2):
         topic.publish_numbers(5, first=number)
         assert len(bodies(read(reader, reader.partitions()))) == 5
-    assert [spool.rows for spool in spools(tmp_path)] == [5, 5]
+    assert [spool.rows for spool in find_spools(tmp_path)] == [5, 5]
 
 
 def test_several_nsqds_share_a_read(real_nsqd: Nsqd, embedded_nsqd: Nsqd) -> None:
@@ -251,12 +251,12 @@ def slow_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each connection of a peek take 0.3 s more."""
 
     @asynccontextmanager
-    async def slow(options: ReadOptions, nsqd: str, rows: int) -> AsyncGenerator[Backlog]:
+    async def slow(options: ReadOptions, nsqd: str, rows: int) -> AsyncGenerator[BoundedReader]:
         await anyio.sleep(0.3)
-        async with backlog(options, nsqd, rows) as waiting:
-            yield waiting
+        async with bounded_reader(options, nsqd, rows) as reader:
+            yield reader
 
-    monkeypatch.setattr("nsq_anyio.spark.peek.backlog", slow)
+    monkeypatch.setattr("nsq_anyio.spark.peek.bounded_reader", slow)
 
 
 @pytest.mark.usefixtures("slow_connections")

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from nsq_anyio.spark import spool_files
 from nsq_anyio.spark.chunks import Partition, Stored
-from nsq_anyio.spark.replay import replay
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.spool_errors import PartitionLost, SpoolDamaged, SpoolError
+from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolDamaged, SpoolError
 from nsq_anyio.spark.spool_files import put
+from nsq_anyio.spark.stored_rows import stored_rows
 
 from .rows import bodies, ids, rows_of, spooled
 
@@ -64,7 +64,7 @@ def test_what_is_published_is_read(chunks: list[list[bytes]], ended: bool) -> No
         partition = Partition(Path(directory, "0"))
         partition.make()
         for number, chunk in enumerate(chunks):
-            partition.publish(number, rows_of(chunk))
+            partition.store_chunk(number, rows_of(chunk))
         if ended:
             partition.end(len(chunks))
         everything = [body for chunk in chunks for body in chunk]
@@ -82,9 +82,9 @@ def test_replay_joins_chunks_and_repeats_itself(sizes: list[int]) -> None:
         partition = Partition(Path(directory, "0"))
         partition.make()
         for number, size in enumerate(sizes):
-            partition.publish(number, rows_of([b"x"] * size))
+            partition.store_chunk(number, rows_of([b"x"] * size))
         partition.end(len(sizes))
-        first, second = list(replay(partition)), list(replay(partition))
+        first, second = list(stored_rows(partition)), list(stored_rows(partition))
     assert ids(first) == ids(second)
     assert sum(batch.num_rows for batch in first) == sum(sizes)
     # A row costs Spark less in a large batch; only the last one may be small.
@@ -93,7 +93,7 @@ def test_replay_joins_chunks_and_repeats_itself(sizes: list[int]) -> None:
 
 
 def test_rows_can_be_read_after_their_files_are_deleted(partition: Partition) -> None:
-    partition.publish(0, rows_of([b"a"]))
+    partition.store_chunk(0, rows_of([b"a"]))
     reading = partition.read()
     batch = next(reading)
     (partition.path / "000000.arrow").unlink()
@@ -110,8 +110,8 @@ def test_of_racing_attempts_one_takes_each_number(partition: Partition) -> None:
         won: list[int] = []
         for number in range(25):
             try:
-                partition.publish(number, rows_of([name]))
-            except PartitionLost:
+                partition.store_chunk(number, rows_of([name]))
+            except AttemptSuperseded:
                 continue
             won.append(number)
         return won
@@ -125,12 +125,12 @@ def test_of_racing_attempts_one_takes_each_number(partition: Partition) -> None:
 
 
 def test_nothing_follows_the_end(partition: Partition) -> None:
-    partition.publish(0, rows_of([b"a"]))
+    partition.store_chunk(0, rows_of([b"a"]))
     partition.end(1)
-    with pytest.raises(PartitionLost) as caught:
-        partition.publish(1, rows_of([b"b"]))
+    with pytest.raises(AttemptSuperseded) as caught:
+        partition.store_chunk(1, rows_of([b"b"]))
     assert caught.value.path == str(partition.path / "000001.arrow")
-    with pytest.raises(PartitionLost):
+    with pytest.raises(AttemptSuperseded):
         partition.end(1)
     assert spooled(partition) == [b"a"]
 
@@ -144,18 +144,18 @@ def test_own_link_whose_answer_was_lost_counts(partition: Partition, monkeypatch
         link(source, target)
 
     monkeypatch.setattr(os, "link", link_twice)
-    partition.publish(0, rows_of([b"a"]))
+    partition.store_chunk(0, rows_of([b"a"]))
     assert spooled(partition) == [b"a"]
     assert names(partition) == ["000000.arrow"]
 
 
 def test_file_too_large_is_no_chunk_at_all(partition: Partition) -> None:
-    partition.publish(0, rows_of([b"a"]))
+    partition.store_chunk(0, rows_of([b"a"]))
     with largest_file(10_000), pytest.raises(SpoolError, match="File too large: free some space") as caught:
-        partition.publish(1, LARGE)
+        partition.store_chunk(1, LARGE)
     assert caught.value.path == str(partition.path / "000001.arrow")
     assert names(partition) == ["000000.arrow"]
-    partition.publish(1, LARGE)
+    partition.store_chunk(1, LARGE)
     assert partition.stored().chunks == 2
 
 
@@ -178,7 +178,7 @@ def test_failed_write_is_explained(
 
     monkeypatch.setattr(spool_files, "_write", write_a_part)
     with pytest.raises(SpoolError) as caught:
-        partition.publish(0, rows_of([b"a"]))
+        partition.store_chunk(0, rows_of([b"a"]))
     assert str(partition.path / "000000.arrow") in str(caught.value)
     assert os.strerror(code) in str(caught.value)
     assert remedy in str(caught.value)
@@ -194,7 +194,7 @@ def test_filesystem_without_hard_links_is_named(
 
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(SpoolError, match="a filesystem with hard links"):
-        partition.publish(0, rows_of([b"a"]))
+        partition.store_chunk(0, rows_of([b"a"]))
     assert names(partition) == []
 
 
@@ -214,7 +214,7 @@ def test_partial_writes_are_continued(partition: Partition, monkeypatch: pytest.
 
 @pytest.mark.parametrize("content", [b"", b"ARROW1\0\0", b"no chunk" * 100])
 def test_damaged_chunk_is_named(partition: Partition, content: bytes) -> None:
-    partition.publish(0, rows_of([b"a"]))
+    partition.store_chunk(0, rows_of([b"a"]))
     path = partition.path / "000001.arrow"
     path.write_bytes(content)
     for read in (partition.stored, lambda: spooled(partition)):
@@ -224,7 +224,7 @@ def test_damaged_chunk_is_named(partition: Partition, content: bytes) -> None:
 
 
 def test_cut_chunk_is_named(partition: Partition) -> None:
-    partition.publish(0, LARGE)
+    partition.store_chunk(0, LARGE)
     path = partition.path / "000000.arrow"
     path.write_bytes(path.read_bytes()[:50_000])
     with pytest.raises(SpoolDamaged, match="is damaged: its checksum is wrong") as caught:
@@ -233,7 +233,7 @@ def test_cut_chunk_is_named(partition: Partition) -> None:
 
 
 def test_missing_number_is_named(partition: Partition) -> None:
-    partition.publish(1, rows_of([b"b"]))
+    partition.store_chunk(1, rows_of([b"b"]))
     with pytest.raises(SpoolError) as caught:
         spooled(partition)
     assert caught.value.path == str(partition.path / "000000.arrow")
@@ -242,7 +242,7 @@ def test_missing_number_is_named(partition: Partition) -> None:
 def test_what_a_killed_writer_left_is_no_chunk(partition: Partition) -> None:
     (partition.path / ".000000.arrow-0f").write_bytes(b"half of it")
     assert partition.stored() == Stored(0, 0, 0, ended=False)
-    partition.publish(0, rows_of([b"a"]))
+    partition.store_chunk(0, rows_of([b"a"]))
     assert spooled(partition) == [b"a"]
 
 
@@ -252,9 +252,9 @@ def test_attempt_after_the_commit_is_lost(partition: Partition) -> None:
     for action in (
         partition.stored,
         lambda: spooled(partition),
-        lambda: partition.publish(0, rows_of([b"a"])),
+        lambda: partition.store_chunk(0, rows_of([b"a"])),
     ):
-        with pytest.raises(PartitionLost, match="Spark has committed this batch"):
+        with pytest.raises(AttemptSuperseded, match="Spark has committed this batch"):
             action()
     assert not epoch.exists()
 
@@ -264,12 +264,12 @@ def test_vanished_spool_is_not_taken_for_a_commit(partition: Partition) -> None:
     query.rename(query.with_name("elsewhere"))
     for action in (
         lambda: spooled(partition),
-        lambda: partition.publish(0, rows_of([b"a"])),
+        lambda: partition.store_chunk(0, rows_of([b"a"])),
         partition.stored,
     ):
         with pytest.raises(
             SpoolError, match="must be a path that the driver and all executors share"
         ) as caught:
             action()
-        assert not isinstance(caught.value, PartitionLost)
+        assert not isinstance(caught.value, AttemptSuperseded)
         assert caught.value.path == str(query)

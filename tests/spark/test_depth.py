@@ -13,8 +13,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from nsq_anyio.http import ClusterFailed
-from nsq_anyio.spark.backlog import backlog
-from nsq_anyio.spark.depth import Depth, Depths, depths
+from nsq_anyio.spark.bounded_reader import bounded_reader
+from nsq_anyio.spark.depth import Depth, DepthClient, channel_depths
 from nsq_anyio.spark.options import ReadOptions, read_options
 
 from ..real_servers import real_nsqlookupd
@@ -38,15 +38,15 @@ def reading(*nsqds: Nsqd, topic: str, channel: str = "spark") -> ReadOptions:
 
 def test_what_waits_counts_and_what_is_in_flight_does_not(topic: Topic) -> None:
     topic.publish_numbers(70)
-    assert depths(options_of(topic)) == [Depth(topic.nsqd.tcp_address, 70)]
+    assert channel_depths(options_of(topic)) == [Depth(topic.nsqd.tcp_address, 70)]
 
     async def hold_some() -> list[Depth]:
-        async with backlog(options_of(topic), topic.nsqd.tcp_address, 20) as waiting:
+        async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 20) as reader:
             held = 0
-            while chunk := await waiting.take():
+            while chunk := await reader.take():
                 held += len(chunk)
             assert held == 20
-            return await anyio.to_thread.run_sync(depths, options_of(topic))
+            return await anyio.to_thread.run_sync(channel_depths, options_of(topic))
 
     assert anyio.run(hold_some) == [Depth(topic.nsqd.tcp_address, 50)]
 
@@ -54,16 +54,16 @@ def test_what_waits_counts_and_what_is_in_flight_does_not(topic: Topic) -> None:
 def test_channel_that_is_missing_is_created_and_gets_what_the_topic_kept(nsqd: Nsqd) -> None:
     topic = new_name()
     nsqd.publish(topic, [b"before"] * 3)
-    assert depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 3)]
+    assert channel_depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 3)]
     nsqd.publish(topic, [b"after"] * 2)
     found = Topic(nsqd, topic, "spark")
     wait_until(lambda: found.state().depth == 5, "nsqd to copy messages to the channel")
-    assert depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 5)]
+    assert channel_depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 5)]
 
 
 def test_topic_that_is_missing_is_created_so_that_nothing_is_missed(nsqd: Nsqd) -> None:
     topic = new_name()
-    assert depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 0)]
+    assert channel_depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 0)]
     nsqd.publish(topic, [b"after"])
     found = Topic(nsqd, topic, "spark")
     wait_until(lambda: found.state().depth == 1, "nsqd to copy the message to the channel")
@@ -73,18 +73,18 @@ def test_paused_channel_and_topic_deliver_nothing(nsqd: Nsqd) -> None:
     topic = nsqd.topic(new_name())
     topic.publish_numbers(5)
     nsqd.request("POST", f"/channel/pause?topic={topic.name}&channel={topic.channel}")
-    assert depths(options_of(topic)) == [Depth(nsqd.tcp_address, 0)]
+    assert channel_depths(options_of(topic)) == [Depth(nsqd.tcp_address, 0)]
     paused = new_name()
     nsqd.publish(paused, [b"x"])
     nsqd.request("POST", f"/topic/pause?topic={paused}")
-    assert depths(reading(nsqd, topic=paused)) == [Depth(nsqd.tcp_address, 0)]
+    assert channel_depths(reading(nsqd, topic=paused)) == [Depth(nsqd.tcp_address, 0)]
 
 
 def test_several_nsqds_are_asked(real_nsqd: Nsqd, embedded_nsqd: Nsqd) -> None:
     name = new_name()
     real_nsqd.topic(name).publish_numbers(4)
     embedded_nsqd.topic(name).publish_numbers(6)
-    assert depths(reading(embedded_nsqd, real_nsqd, topic=name)) == [
+    assert channel_depths(reading(embedded_nsqd, real_nsqd, topic=name)) == [
         Depth(embedded_nsqd.tcp_address, 6),
         Depth(real_nsqd.tcp_address, 4),
     ]
@@ -103,7 +103,7 @@ def test_one_of_several_that_is_down_counts_as_empty_and_is_logged(
         }
     )
     with caplog.at_level(logging.WARNING, LOGGER):
-        assert depths(options) == [Depth(unreachable, 0), Depth(real_topic.nsqd.tcp_address, 4)]
+        assert channel_depths(options) == [Depth(unreachable, 0), Depth(real_topic.nsqd.tcp_address, 4)]
     (record,) = [record for record in caplog.records if record.name == LOGGER]
     assert unreachable in record.getMessage()
 
@@ -113,7 +113,7 @@ def test_all_that_are_down_are_named(kind: str, unreachable: str) -> None:
     servers = {"nsqd": {"nsqd": "127.0.0.1:1", "nsqdHttp": f"http://{unreachable}"}}
     servers["nsqlookupd"] = {"nsqlookupd": f"http://{unreachable}"}
     with pytest.raises(ClusterFailed, match=unreachable) as caught:
-        depths(read_options({"topic": "t", "channel": "c", **servers[kind]}))
+        channel_depths(read_options({"topic": "t", "channel": "c", **servers[kind]}))
     assert f"no {kind} answered" in str(caught.value)
 
 
@@ -137,14 +137,14 @@ def test_nsqlookupd_tells_which_nsqds_have_the_topic(
             {"topic": name, "channel": "spark", "nsqlookupd": f"{lookupd},http://{unreachable}"}
         )
         with caplog.at_level(logging.WARNING, LOGGER):
-            assert depths(options) == [], "nobody has the topic yet"
+            assert channel_depths(options) == [], "nobody has the topic yet"
         assert any(unreachable in record.getMessage() for record in caplog.records)
         # Its channel is known from now on, so an nsqd creates it before the first message is in the topic.
         nsqd.publish(name, [b"first", b"second"])
         wait_until(lambda: registered(lookupd, name), "nsqd to register the topic")
         found = Topic(nsqd, name, "spark")
         wait_until(lambda: found.state().depth == 2, "nsqd to copy messages to the channel")
-        assert depths(options) == [Depth(nsqd.tcp_address, 2)]
+        assert channel_depths(options) == [Depth(nsqd.tcp_address, 2)]
 
 
 def test_nsqd_that_nsqlookupd_lists_wrongly_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,7 +154,7 @@ def test_nsqd_that_nsqlookupd_lists_wrongly_is_left_out(caplog: pytest.LogCaptur
         wait_until(lambda: registered(lookupd, name), "nsqd to register the topic")
         options = read_options({"topic": name, "channel": "spark", "nsqlookupd": lookupd})
         with caplog.at_level(logging.WARNING, LOGGER):
-            assert depths(options) == []
+            assert channel_depths(options) == []
         assert any("no such host" in record.getMessage() for record in caplog.records)
 
 
@@ -164,7 +164,7 @@ def test_connections_are_kept_between_questions(real_nsqd: Nsqd, embedded_nsqd: 
     for nsqd in (real_nsqd, embedded_nsqd):
         nsqd.topic(topic)
     before = sockets()
-    with Depths(reading(real_nsqd, embedded_nsqd, topic=topic)) as asked:
+    with DepthClient(reading(real_nsqd, embedded_nsqd, topic=topic)) as asked:
         asked.ask()
         first = sockets()
         assert first > before
@@ -184,7 +184,7 @@ def test_nsqd_that_goes_and_comes_back_is_told_once_each_time(
     caplog.set_level(logging.WARNING, LOGGER)
     with running_nsqd("real") as other:
         other.topic(topic)
-        asked = Depths(reading(real_nsqd, other, topic=topic))
+        asked = DepthClient(reading(real_nsqd, other, topic=topic))
         asked.ask()
     for _ in range(3):
         asked.ask()

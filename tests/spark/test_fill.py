@@ -20,7 +20,7 @@ from nsq_anyio.spark import chunks, spool_files
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.fill import fill
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.spool_errors import PartitionLost, SpoolError
+from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
 
 from .nsqds import Kind, Topic, running_nsqd, wait_until
 from .reading import before_chunk, new_partition, options_of, returned, soon
@@ -155,8 +155,8 @@ async def test_another_attempt_stores_a_chunk_and_dies(
     """This one gives back what it holds, waits for a while, and goes on behind what the other has stored."""
     real_topic.publish_numbers(200)
     partition = new_partition(tmp_path)
-    publish = Partition.publish
-    before_chunk(monkeypatch, 1, lambda: publish(partition, 1, rows_of([b"other"])))
+    store_chunk = Partition.store_chunk
+    before_chunk(monkeypatch, 1, lambda: store_chunk(partition, 1, rows_of([b"other"])))
     monkeypatch.setattr("nsq_anyio.spark.fill._SILENCE", 0.3)
     await fill(options_of(real_topic), real_topic.nsqd.tcp_address, 201, partition)
     assert partition.stored().ended
@@ -203,7 +203,7 @@ async def test_directory_vanishes(topic: Topic, tmp_path: Path, monkeypatch: pyt
     before_chunk(monkeypatch, 2, lambda: shutil.rmtree(tmp_path / "query"))
     with pytest.raises(SpoolError, match="must outlive the query") as caught:
         await fill(options_of(topic), topic.nsqd.tcp_address, 300, partition)
-    assert not isinstance(caught.value, PartitionLost)
+    assert not isinstance(caught.value, AttemptSuperseded)
     await soon(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
     assert topic.state().depth >= 200, "only two chunks were finished"
 
@@ -214,10 +214,10 @@ async def test_batch_is_committed_meanwhile(
     topic.publish_numbers(100)
     partition = new_partition(tmp_path)
     before_chunk(monkeypatch, 0, lambda: Spool.at(str(tmp_path), "query").commit(1))
-    with pytest.raises(PartitionLost, match="Spark has committed this batch"):
+    with pytest.raises(AttemptSuperseded, match="Spark has committed this batch"):
         await fill(options_of(topic), topic.nsqd.tcp_address, 100, partition)
     await returned(topic, 100)
-    with pytest.raises(PartitionLost, match="Spark has committed this batch"):
+    with pytest.raises(AttemptSuperseded, match="Spark has committed this batch"):
         await fill(options_of(topic), topic.nsqd.tcp_address, 100, partition)
     assert topic.state().left == 100
 

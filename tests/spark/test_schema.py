@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from nsq_anyio.spark.backlog import backlog
+from nsq_anyio.spark.bounded_reader import bounded_reader
 from nsq_anyio.spark.schema import SCHEMA, arrow_schema, record_batch
 
 from .nsqds import Topic
@@ -35,8 +35,8 @@ def test_rows_are_what_nsqd_delivered(topic: Topic) -> None:
     topic.publish(bodies)
 
     async def take() -> tuple[pa.RecordBatch, list[tuple[str, int, int]]]:
-        async with backlog(options_of(topic), topic.nsqd.tcp_address, 100) as waiting:
-            chunk = await waiting.take()
+        async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 100) as reader:
+            chunk = await reader.take()
             rows = record_batch(chunk)
             return rows, [(message.id, message.timestamp, message.attempts) for message in chunk]
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.spool_admin import delete, find_spools, sound_chunks
 from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.spool_files import _document
-from nsq_anyio.spark.spools import delete, sound_chunks, spools
 
 from .rows import bodies, rows_of, spooled
 
@@ -41,7 +41,7 @@ def fill(spool: Spool, epoch: int, number: int, *chunks: list[bytes]) -> Partiti
     """Store chunks, and end the partition."""
     partition = spool.partition(epoch, number)
     for place, chunk in enumerate(chunks):
-        partition.publish(place, rows_of(chunk))
+        partition.store_chunk(place, rows_of(chunk))
     partition.end(len(chunks))
     return partition
 
@@ -103,7 +103,7 @@ def test_a_damaged_description_is_named(spool: Spool, tmp_path: Path, text: byte
     with pytest.raises(SpoolError, match=reason) as caught:
         Spool.open(str(tmp_path), QUERY, "clicks", "spark")
     assert caught.value.path == str(path)
-    (info,) = spools(tmp_path)
+    (info,) = find_spools(tmp_path)
     assert (info.state, info.topic, info.channel, info.created) == ("damaged", None, None, None)
     assert [error.path for error in info.damage] == [str(path)]
 
@@ -239,7 +239,7 @@ def test_spools_are_listed_with_what_they_hold(spool: Spool, tmp_path: Path) -> 
     fill(spool, 2, 0, [b"e"])
     Spool.create(str(tmp_path), OTHER, "views", "spark")
     (tmp_path / "lost+found").mkdir()
-    first, second = spools(tmp_path)
+    first, second = find_spools(tmp_path)
     assert (first.uuid, first.topic, first.channel) == (QUERY, "clicks", "spark")
     assert (first.path, first.epochs, first.rows) == (spool.path, 2, 5)
     assert first.bytes == sum(path.stat().st_size for path in spool.path.rglob("*.arrow"))
@@ -254,7 +254,7 @@ def test_what_a_killed_deletion_left_goes_with_the_next(spool: Spool, tmp_path: 
     left = tmp_path / f".deleted-{uuid.uuid4()}-{uuid.uuid4().hex}"
     (left / "1").mkdir(parents=True)
     (left / "1" / "plan.json").write_text("{}", encoding="utf-8")
-    delete(spools(tmp_path)[0])
+    delete(find_spools(tmp_path)[0])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -262,7 +262,7 @@ def test_a_spool_is_deleted_with_all_it_holds(spool: Spool, tmp_path: Path) -> N
     spool.begin(1, [(NSQD, 5)])
     fill(spool, 1, 0, [b"a"])
     Spool.create(str(tmp_path), OTHER, "views", "spark")
-    (info, _) = spools(tmp_path)
+    (info, _) = find_spools(tmp_path)
     delete(info)
     assert names(tmp_path) == [OTHER]
     with pytest.raises(SpoolError, match="No such file"):
@@ -319,5 +319,5 @@ def test_a_file_where_the_directory_should_be_is_named(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpoolError) as caught:
-        spools(tmp_path / "missing")
+        find_spools(tmp_path / "missing")
     assert caught.value.path == str(tmp_path / "missing")

@@ -21,12 +21,12 @@ from click.testing import CliRunner, Result
 
 import nsq_anyio as nsq
 from nsq_anyio.cli.main import cli
-from nsq_anyio.spark import spools as spools_module
+from nsq_anyio.spark import spool_admin
 from nsq_anyio.spark.chunk_file import Record
 from nsq_anyio.spark.lease import Lease
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.spools import SpoolInfo, clear
+from nsq_anyio.spark.spool_admin import SpoolInfo, clear
 
 from .rows import rows_of, spooled
 
@@ -52,7 +52,7 @@ def make_spool(directory: Path, uuid: str, topic: str, *chunks: Sequence[bytes])
             for place, body in enumerate(chunk)
         ]
         partition = spool.partition(1, number)
-        partition.publish(0, pa.RecordBatch.from_pylist(rows, schema=arrow_schema()))
+        partition.store_chunk(0, pa.RecordBatch.from_pylist(rows, schema=arrow_schema()))
         partition.end(1)
     return spool.path
 
@@ -261,10 +261,10 @@ def test_what_comes_while_rows_are_put_back_stays(
 
     def clear_later(info: SpoolInfo, chunks: Sequence[tuple[Path, Record]]) -> list[Path]:
         late.begin(2, [("127.0.0.1:4150", 1)])
-        late.partition(2, 0).publish(0, rows_of([b"late"]))
+        late.partition(2, 0).store_chunk(0, rows_of([b"late"]))
         return clear(info, chunks)
 
-    monkeypatch.setattr(spools_module, "clear", clear_later)
+    monkeypatch.setattr(spool_admin, "clear", clear_later)
     result = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes", "--force")
     assert result.exit_code == 1
     assert result.stdout == f"put back 5 rows of clicks/spark, spool {FIRST}\n"
@@ -332,7 +332,7 @@ def test_listing_beside_a_running_query_never_fails(directory: Path) -> None:
         while not ended.is_set():
             running.begin(epoch, [("127.0.0.1:4150", 2)] * 2)
             for number in range(2):
-                running.partition(epoch, number).publish(0, rows_of([b"a", b"b"]))
+                running.partition(epoch, number).store_chunk(0, rows_of([b"a", b"b"]))
                 running.partition(epoch, number).end(1)
             running.commit(epoch)
             epoch += 1
@@ -341,7 +341,7 @@ def test_listing_beside_a_running_query_never_fails(directory: Path) -> None:
         query = pool.submit(run)
         try:
             for _ in range(200):
-                first, second = spools_module.spools(directory)
+                first, second = spool_admin.find_spools(directory)
                 assert [*first.damage, *second.damage] == []
         finally:
             ended.set()

@@ -15,8 +15,8 @@ import pytest
 from nsq_anyio.spark.chunk_file import decode
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.spool_admin import delete, find_spools
 from nsq_anyio.spark.spool_errors import SpoolDamaged, SpoolError
-from nsq_anyio.spark.spools import delete, spools
 
 from .rows import rows_of, spooled
 from .spool_lives import BATCH, LIVES, Damage, Life, Query
@@ -145,7 +145,7 @@ def _is_named(harmed: Path, error: SpoolError) -> bool:
 
 def _clear(directory: Path) -> None:
     """What is listed as a spool can be deleted, whatever it has suffered."""
-    for info in spools(directory):
+    for info in find_spools(directory):
         delete(info)
     assert not [path for path in directory.iterdir() if path.is_dir() and any(path.iterdir())]
 
@@ -157,7 +157,7 @@ def partition(tmp_path: Path) -> Partition:
     spool.begin(1, [("127.0.0.1:4150", 40)])
     found = spool.partition(1, 0)
     for number in range(2):
-        found.publish(number, rows_of([b"%d" % number] * 20))
+        found.store_chunk(number, rows_of([b"%d" % number] * 20))
     found.end(2)
     return found
 

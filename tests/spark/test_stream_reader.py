@@ -20,9 +20,9 @@ from pyspark.sql.streaming.datasource import (
 
 from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.http import ClusterFailed
-from nsq_anyio.spark.spool_errors import PartitionLost, SpoolError
-from nsq_anyio.spark.spooled import SpooledPartition
-from nsq_anyio.spark.spools import spools
+from nsq_anyio.spark.spool_admin import find_spools
+from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
+from nsq_anyio.spark.spooled_partition import SpooledPartition
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .nsqds import Nsqd, Topic, running_nsqd
@@ -95,7 +95,7 @@ def test_batches_follow_each_other(topic: Topic, tmp_path: Path) -> None:
         start = end
     assert sorted(map(int, found)) == list(range(250))
     assert topic.state().left == 0
-    (info,) = spools(tmp_path)
+    (info,) = find_spools(tmp_path)
     assert (info.uuid, info.topic, info.channel, info.epochs) == (start["spool"], topic.name, "spark", 0)
 
 
@@ -314,7 +314,7 @@ def test_commit_is_idempotent_and_leaves_later_batches(topic: Topic, tmp_path: P
     reader.commit(start)
     reader.commit(second)
     reader.commit(first)
-    assert spools(tmp_path)[0].epochs == 0
+    assert find_spools(tmp_path)[0].epochs == 0
     reader.stop()
 
 
@@ -326,7 +326,7 @@ def test_late_attempt_takes_nothing(topic: Topic, tmp_path: Path) -> None:
     partitions = reader.partitions(start, end)
     read(reader, partitions)
     reader.commit(end)
-    with pytest.raises(PartitionLost, match="Spark has committed this batch"):
+    with pytest.raises(AttemptSuperseded, match="Spark has committed this batch"):
         read(reader, partitions)
     assert topic.state().left == 10
 

@@ -13,8 +13,8 @@ import pytest
 
 from nsq_anyio.spark.chunk_file import decode
 from nsq_anyio.spark.schema import arrow_schema
+from nsq_anyio.spark.spool_admin import find_spools
 from nsq_anyio.spark.spool_errors import SpoolDamaged, SpoolError
-from nsq_anyio.spark.spools import spools
 
 from .rows import rows_of
 from .spool_lives import BATCH, NSQD, Offset, Query
@@ -106,7 +106,7 @@ def test_a_batch_that_is_read_and_not_in_the_sink(query: OldQuery) -> None:
     epoch = query.make()
     query.store(epoch, 0, [5, 10], ended=True)
     query.store(epoch, 1, [15], ended=True)
-    (info,) = spools(query.directory)
+    (info,) = find_spools(query.directory)
     assert (info.rows, info.state) == (30, "sound")
     finish(query)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...producer.in_parts import InParts
     from ...spark.chunk_file import Chunk, Record
     from ...spark.options import WriteOptions
-    from ...spark.spools import SpoolInfo
+    from ...spark.spool_admin import SpoolInfo
 
 __all__ = ["delete_spools", "list_spools", "put_back", "spool"]
 
@@ -58,9 +58,9 @@ def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: A
     from ..pipeline.run import errors_explained
 
     with errors_explained():
-        from ...spark.spools import spools
+        from ...spark.spool_admin import find_spools
 
-        found = spools(directory)
+        found = find_spools(directory)
     if as_json:
         click.echo(json.dumps([fields(info) for info in found]))
     elif found:
@@ -154,7 +154,7 @@ def delete_spools(
     from ..pipeline.run import errors_explained
 
     with errors_explained():
-        from ...spark.spools import delete
+        from ...spark.spool_admin import delete
 
         chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)
         _confirm(chosen, "Delete these rows for good?", yes=yes)
@@ -170,11 +170,11 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
     :raises click.ClickException: if one that is named is in use
     """
     from ...spark.lease import time_of
-    from ...spark.spools import spools
+    from ...spark.spool_admin import find_spools
 
     if bool(uuids) == all_of_them:
         raise click.UsageError("name the spools, or use --all for all of them")
-    found = spools(directory, time_of(Path(directory)))
+    found = find_spools(directory, time_of(Path(directory)))
     chosen: dict[str, SpoolInfo] = {}
     for beginning in uuids:
         named = [info for info in found if info.uuid.startswith(beginning)]
@@ -215,7 +215,7 @@ async def _put_back(
 
     from ...producer import produce
     from ...producer.in_parts import InParts, MpubLimit
-    from ...spark.spools import clear, sound_chunks
+    from ...spark.spool_admin import clear, sound_chunks
 
     async with produce(
         access.nsqds, options=access.producer_options(), connection=access.connection_options()

@@ -11,8 +11,8 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ...spark.spool_admin import SpoolInfo
     from ...spark.spool_errors import SpoolError
-    from ...spark.spools import SpoolInfo
 
 __all__ = ["fields", "report", "table", "tell_damage"]
 

@@ -4,8 +4,8 @@
         archive topic=clicks channel=archive nsqlookupd=http://127.0.0.1:4161 \\
         output=/data/clicks checkpoint=/data/state/checkpoint spool_dir=/shared/spool
 
-The first argument is a pipeline, the others are arguments of its function: text as it is, times as ISO 8601,
-anything else as JSON.
+The first argument is the pipeline; the others are arguments of its function. Text is written as it is, times
+as ISO 8601, and anything else as JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOT_FOR_TEXT = ("spark", "on_progress", "stop")
 def parsed(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Return the name of a pipeline and the arguments of its function.
 
-    :raises InvalidOption: for a pipeline or an argument that there is not, or that is missing
+    :raises InvalidOption: for an unknown pipeline, or an argument that is unknown or missing
     """
     name, *assignments = arguments or [""]
     if name not in _PIPELINES:
@@ -86,7 +86,7 @@ def _tell(what: object) -> None:
 
 
 def main() -> None:
-    """Run what the arguments of this process say; print each batch, and the summary as JSON."""
+    """Run the pipeline that the command line names; print each batch, and the summary as JSON."""
     try:
         name, given = parsed(sys.argv[1:])
     except InvalidOption as error:

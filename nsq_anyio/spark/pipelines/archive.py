@@ -1,4 +1,4 @@
-"""``archive``: keep every message of a topic in files, by date and hour."""
+"""``archive``: write every message of a topic to files, by date and hour."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .query import Option, Source, Trigger, run
 
 __all__ = ["Format", "archive", "archived", "check_format", "read_archive"]
 
-# A line of JSON would keep milliseconds, and the time zone of the session.
+# By default JSON has only milliseconds, and the session's time zone.
 _OPTIONS: dict[str, dict[str, str]] = {
     "parquet": {},
     "json": {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"},
 }
-# Given, because lines of JSON tell no types.
+# Given, because JSON has no types.
 _COLUMNS = {
     "parquet": "body BINARY, timestamp TIMESTAMP, date DATE, hour INT",
     "json": "body STRING, body_base64 STRING, timestamp TIMESTAMP, date DATE, hour INT",
@@ -29,7 +29,7 @@ _SECONDS_OF_DAY = 86_400
 _SECONDS_OF_HOUR = 3_600
 
 Format: TypeAlias = Literal["parquet", "json"]
-"""``json`` is a line for each message, with its body as text, or as ``body_base64`` if it is not UTF-8."""
+"""``json`` has one line for each message, with the body as text, or as ``body_base64`` if it is not UTF-8."""
 
 
 def archive(
@@ -50,20 +50,20 @@ def archive(
 ) -> Summary:
     """Write the messages of a channel to files, in directories ``date=YYYY-MM-DD/hour=H`` of UTC.
 
-    Date and hour are those at which nsqd received the message. Nothing is lost when this is killed: run it
-    again with the same ``checkpoint`` and ``spool_dir``. A message that nsqd delivered twice is there twice,
+    Date and hour are those at which nsqd received the message. Nothing is lost if this is killed: run it
+    again with the same ``checkpoint`` and ``spool_dir``. A message that nsqd delivered twice is stored twice,
     with the same ``id``.
 
-    :param output: the directory of the files, a path or URI that Spark knows
-    :param checkpoint: a directory for Spark's own notes, of this pipeline alone
-    :param spool_dir: a path that the driver and all executors share
-    :param nsqlookupd: URLs that find the nsqds; either this or ``nsqd``
+    :param output: the directory for the files, as a path or URI that Spark knows
+    :param checkpoint: the directory for Spark's checkpoint, used by this pipeline only
+    :param spool_dir: a directory that the driver and all executors share
+    :param nsqlookupd: URLs of the nsqlookupds that know the nsqds; give either this or ``nsqd``
     :param nsqd: addresses as ``host:port``
-    :param format: default ``parquet``
-    :param trigger: default ``available-now``
+    :param format: the format of the files; default ``parquet``
+    :param trigger: when to run batches; default ``available-now``
     :param options: more options of ``format("nsq")``
     :param on_progress: called after each batch
-    :param stop: set it, from another thread, to end the pipeline
+    :param stop: set it from another thread to end the pipeline
     :raises InvalidOption: for a value out of range
     :raises PipelineFailed: if Spark's job fails; the text names the cause
     """
@@ -83,7 +83,7 @@ def archive(
 
 
 def check_format(format: str) -> None:
-    """Refuse what no archive is written in.
+    """Refuse a format that an archive cannot have.
 
     :raises InvalidOption: naming the choices
     """
@@ -93,8 +93,8 @@ def check_format(format: str) -> None:
 
 
 def archived(messages: DataFrame, format: Format) -> DataFrame:
-    """Return the columns that an archive holds, with ``date`` and ``hour`` of UTC."""
-    # By arithmetic: Spark's own functions for dates go by the time zone of the session.
+    """Return the columns of an archive, with ``date`` and ``hour`` in UTC."""
+    # By arithmetic, because Spark's functions for dates use the session's time zone.
     seconds = F.unix_seconds("timestamp")
     days = F.floor(seconds / _SECONDS_OF_DAY)
     dated = messages.withColumns(
@@ -106,18 +106,18 @@ def archived(messages: DataFrame, format: Format) -> DataFrame:
     if format == "parquet":
         return dated
     text = F.try_validate_utf8(F.col("body").cast("string"))
-    # Spark leaves null fields out of a line of JSON, so that each has one of the two.
+    # Spark omits null fields in JSON, so each line has one of the two.
     return dated.withColumn("body_base64", F.when(text.isNull(), F.base64("body"))).withColumn("body", text)
 
 
 def read_archive(spark: SparkSession, input: str, format: Format) -> DataFrame:
-    """Return what a replay needs of an archive: ``body, timestamp, date, hour``.
+    """Return the columns of an archive that `replay` needs: ``body, timestamp, date, hour``.
 
-    :raises InvalidOption: if its files are of another format
+    :raises InvalidOption: if its files have another format
     """
     reader = spark.read.format(format).options(**_OPTIONS[format]).schema(_COLUMNS[format])
     archive = reader.load(input)
-    # Spark finds no rows in Parquet that it reads as JSON, and for the contrary its error names no way out.
+    # Spark reads Parquet as JSON without rows; for JSON read as Parquet, its error names no remedy.
     files = archive.inputFiles()
     for other in get_args(Format):
         if other != format and files and all(f".{other}" in file for file in files):

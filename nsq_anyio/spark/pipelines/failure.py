@@ -1,4 +1,4 @@
-"""Find the cause in what Spark says about a failed job."""
+"""Finds the cause of a failed job in Spark's errors."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ...errors import NSQError
 
 __all__ = ["PipelineFailed", "failed", "spark_errors_explained"]
 
-# The line after the indented ones: what Python raised in a worker, or in the reader's own process.
+# The line after the indented ones: the error that Python raised in a worker, or in the reader's process.
 _PYTHON_ERROR = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(?:[\w]+\.)*(\w+(?:: .+)?)$", re.MULTILINE
 )
 
-# What PySpark 4.3.0 raises itself when a source has raised while its reader was made.
+# What PySpark 4.3.0 itself raises when a source has raised while making its reader.
 _HIDES_THE_CAUSE = "UnboundLocalError: cannot access local variable 'reader'"
 
-# What Java raised, and what that was raised from.
+# The error that Java raised, and its causes.
 _JAVA_ERROR = re.compile(r"^(?::|Caused by:) (?:[\w$]+\.)*([\w$]+(?:: .+)?)$", re.MULTILINE)
 
 
 class PipelineFailed(NSQError):
-    """A pipeline's job failed on Spark; the text is its cause, and ``__cause__`` is all that Spark says."""
+    """A pipeline's job failed in Spark; the text is the cause, and ``__cause__`` is Spark's whole error."""
 
 
 @contextmanager
 def spark_errors_explained() -> Generator[None]:
-    """Turn what Spark raises in the block into its cause.
+    """Turn Spark's errors in the block into their causes.
 
     :raises PipelineFailed: for any error of Spark
     """
@@ -42,11 +42,11 @@ def spark_errors_explained() -> Generator[None]:
 
 
 def failed(error: BaseException) -> PipelineFailed:
-    """Return the error to raise for what Spark raised."""
+    """Return the `PipelineFailed` for an error of Spark."""
     texts = list(_texts(error))
     for pattern in (_PYTHON_ERROR, _JAVA_ERROR):
         for text in texts:
-            # Python tells what an error was raised from before it, Java after it.
+            # Python prints the cause of an error before it, Java after it.
             raised = [cause for cause in pattern.findall(text) if not cause.startswith(_HIDES_THE_CAUSE)]
             if raised:
                 return PipelineFailed(raised[-1])
@@ -55,7 +55,7 @@ def failed(error: BaseException) -> PipelineFailed:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Tell what the error says, and what each of its causes says; Spark keeps them apart from Python's."""
+    """Yield the text of the error and of each of its causes; Spark has its own attribute for causes."""
     while error is not None:
         yield str(error)
         error = error.__cause__ or getattr(error, "_cause", None)

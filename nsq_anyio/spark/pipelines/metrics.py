@@ -1,4 +1,4 @@
-"""``metrics``: counts, sums and quantiles of JSON bodies, by key and window of time."""
+"""``metrics``: counts, sums and quantiles of JSON bodies, by key and time window."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .query import Option, Source, Trigger, comma_separated, run
 __all__ = ["Measures", "metrics"]
 
 _QUANTILE_ACCURACY = 10_000
-"""A quantile's rank is at most 1/10000 of the count off."""
+"""The rank of a quantile is off by at most 1/10000 of the count."""
 
 _JSON_OPTIONS = {"timeZone": "UTC"}
 
-# What stands between the quotes of $['...'] in Spark's paths.
+# A name that may stand between the quotes of $['...'] in Spark's paths.
 _FIELD = re.compile(r"[^.'?\\]+")
 
 
@@ -53,28 +53,29 @@ def metrics(
 ) -> Summary:
     """Count the messages of a channel for each key and window; with ``value``, sum it and take quantiles.
 
-    A message belongs to the window in which nsqd received it, and counts once even if it is delivered twice.
-    Without an output the windows are printed whenever they change. Otherwise each is written once, when no
-    message for it is expected any more, so that the newest windows wait for the next run.
+    A message belongs to the window in which nsqd received it, and is counted once even if it is delivered
+    twice. Without an output, windows are printed whenever they change. With one, each window is written once,
+    when no more messages for it are expected; so the newest windows wait for the next run.
 
     Bodies that are not JSON, or lack the key, are counted as skipped.
 
     :param key: the field to group by, such as ``country`` or ``user.country``
-    :param checkpoint: a directory for Spark's own notes, of this pipeline alone
-    :param spool_dir: a path that the driver and all executors share
+    :param checkpoint: the directory for Spark's checkpoint, used by this pipeline only
+    :param spool_dir: a directory that the driver and all executors share
     :param value: the field to sum; messages without a number in it are only counted
-    :param window: seconds, 1 or more; default 60
-    :param lateness: seconds for which a window waits for messages that are late, 0 or more; default 60
-    :param quantiles: of ``value``, each 0 to 1, in columns such as ``p50``; default 0.5, 0.95 and 0.99
-    :param output: a directory for Parquet files, a path or URI that Spark knows
-    :param output_topic: an NSQ topic that gets a line of JSON for each key and window; not with ``output``
+    :param window: the length of a window in seconds, 1 or more; default 60
+    :param lateness: the seconds for which a window waits for late messages, 0 or more; default 60
+    :param quantiles: the quantiles of ``value``, each 0 to 1, in columns such as ``p50``; default 0.5, 0.95
+        and 0.99
+    :param output: a directory for Parquet files, as a path or URI that Spark knows
+    :param output_topic: an NSQ topic that gets a JSON object for each key and window; not with ``output``
     :param output_nsqd: the nsqds to publish to; required with ``output_topic``
-    :param nsqlookupd: URLs that find the nsqds; either this or ``nsqd``
+    :param nsqlookupd: URLs of the nsqlookupds that know the nsqds; give either this or ``nsqd``
     :param nsqd: addresses as ``host:port``
-    :param trigger: default ``available-now``
+    :param trigger: when to run batches; default ``available-now``
     :param options: more options of ``format("nsq")``
     :param on_progress: called after each batch
-    :param stop: set it, from another thread, to end the pipeline
+    :param stop: set it from another thread to end the pipeline
     :raises InvalidOption: for a value out of range
     :raises PipelineFailed: if Spark's job fails; the text names the cause
     """
@@ -134,7 +135,7 @@ class Measures:
             ]
         keyed = (
             messages.withWatermark("timestamp", _interval(self.lateness))
-            # An id is unique on its nsqd only.
+            # An id is unique only on its nsqd.
             .dropDuplicatesWithinWatermark(["nsqd", "id"])
             .withColumns(fields)
             .observe(SKIPPED, F.count_if(F.col("key").isNull()).alias(SKIPPED))
@@ -173,12 +174,12 @@ def _quantile_name(quantile: float) -> str:
 
 
 def _sink(output: str | None, topic: str | None, nsqd: str | None) -> Callable[[DataFrame], DataStreamWriter]:
-    """Return what starts to write a table to the output that was chosen.
+    """Return a function that makes the writer for the chosen output.
 
-    :raises InvalidOption: if they exclude each other, or one is missing
+    :raises InvalidOption: if outputs exclude each other, or a part of one is missing
     """
     if output is None and topic is None and nsqd is None:
-        # The console has room for what is still open, and a file or a topic has none for corrections.
+        # The console can show open windows again; a file or a topic takes no corrections.
         return lambda table: (
             table.writeStream.format("console").option("truncate", "false").outputMode("update")
         )

@@ -1,4 +1,4 @@
-"""``format("nsq")`` for writing, held to a rate."""
+"""Writes like ``format("nsq")``, at a limited rate."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..source import NsqDataSource
 __all__ = ["RATE", "PacedNsqDataSource", "paced"]
 
 RATE = "rowsPerSecond"
-"""The option for the rate of each task, in rows per second; it is required."""
+"""The required option with the rate of each task, in rows per second."""
 
 _BURSTS_PER_SECOND = 10
 _MAX_BURST = 10_000
 
 
 class PacedNsqDataSource(NsqDataSource):
-    """Writes as `NsqDataSource` does, each task at most as fast as `RATE` says; it does not read.
+    """Writes like `NsqDataSource`, but no task exceeds `RATE`; it does not read.
 
-    The rows are held back next to the connection: any further away, the buffers between Spark and a Python
-    worker would let them through in bursts of many seconds.
+    The rate is limited right before the connection. If it were limited earlier, the buffers between Spark and
+    the Python worker would let rows through in bursts of many seconds.
     """
 
     @classmethod
@@ -59,7 +59,7 @@ class _PacedWriter(DataSourceArrowWriter):
 
 
 def paced(batches: Iterator[pa.RecordBatch], rate: float) -> Iterator[pa.RecordBatch]:
-    """Cut the batches into tenths of a second, and take that long for each of them, the last included."""
+    """Cut batches into parts of a tenth of a second, and take that long for each, including the last."""
     burst = min(_MAX_BURST, math.ceil(rate / _BURSTS_PER_SECOND))
     for batch in batches:
         for start in range(0, batch.num_rows, burst):

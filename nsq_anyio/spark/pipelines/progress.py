@@ -1,4 +1,4 @@
-"""Follow a streaming query: what each batch did, and what came of all of them."""
+"""Follows a streaming query, and reports each batch and a summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .failure import failed
 __all__ = ["SKIPPED", "OnProgress", "Progress", "Summary", "follow"]
 
 SKIPPED = "skipped"
-"""The name of the observation, and of its column, that counts the messages a pipeline could not use."""
+"""The name of the observation, and of its column, that counts the messages that a pipeline cannot use."""
 
 _POLL_INTERVAL = 0.2
 
@@ -26,10 +26,10 @@ class Progress:
     """What a pipeline has done so far.
 
     :ivar batch: the number of the batch that has just ended
-    :ivar rows: in that batch
-    :ivar total: in this run
-    :ivar rows_per_second: of that batch
-    :ivar lag: rows that still wait; None when that is not known
+    :ivar rows: the rows in that batch
+    :ivar total: the rows in this run
+    :ivar rows_per_second: the rate of that batch
+    :ivar lag: the rows that still wait; None if that is unknown
     """
 
     batch: int
@@ -41,13 +41,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What came of one run of a pipeline.
+    """The result of one run of a pipeline.
 
-    :ivar batches: with rows in them
-    :ivar rows: read from NSQ, or published to it
-    :ivar skipped: of these, what the pipeline could not use
-    :ivar seconds: from the start to the end, with Spark's own preparations
-    :ivar lag: rows that still wait; None when that is not known
+    :ivar batches: the number of batches with rows
+    :ivar rows: the rows that were read from NSQ, or published to it
+    :ivar skipped: those of them that the pipeline could not use
+    :ivar seconds: the duration of the run, with Spark's own preparations
+    :ivar lag: the rows that still wait; None if that is unknown
     """
 
     batches: int
@@ -67,7 +67,7 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class _Tally:
-    """Sums the batches up; Spark keeps the last hundred reports, and adds one each ten seconds when idle."""
+    """Sums up the batches. Spark keeps the last hundred reports, and adds one every ten seconds when idle."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -76,7 +76,7 @@ class _Tally:
         self._last: tuple[str, int] | None = None
 
     def take(self, query: StreamingQuery) -> list[Progress]:
-        """Count the reports that are new, and return what those with rows say, still without a lag."""
+        """Count the new reports, and return the progress of those with rows, still without the lag."""
         last = query.lastProgress
         if last is None or _key(last) == self._last:
             return []
@@ -113,15 +113,15 @@ def follow(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Wait until the query ends; stop it if this is left in any other way.
+    """Wait until the query ends; however this function ends, the query is stopped.
 
-    :param lag: asked after each batch, and at the end, for the rows that still wait
+    :param lag: returns the rows that still wait; called after each batch, and at the end
     :param on_progress: called after each batch
-    :param stop: ends the query when it is set; what its last batch has not finished comes again next time
+    :param stop: ends the query when it is set; the next run repeats a batch that was not complete
     :raises PipelineFailed: if the query fails
     """
     tally = _Tally()
-    told = stop or threading.Event()
+    stopping = stop or threading.Event()
     started_at = time.monotonic()
 
     def report() -> None:
@@ -130,7 +130,7 @@ def follow(
                 on_progress(replace(progress, lag=lag()))
 
     try:
-        while query.isActive and not told.wait(_POLL_INTERVAL):
+        while query.isActive and not stopping.wait(_POLL_INTERVAL):
             report()
         report()
         error = query.exception()

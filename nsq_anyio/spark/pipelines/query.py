@@ -1,4 +1,4 @@
-"""What the pipelines that read NSQ have in common: the source, its lag, and the start of the query."""
+"""The parts that pipelines which read NSQ share: the source, its lag, and the start of the query."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...checks import check_seconds
 from ...errors import InvalidOption, NSQError
-from ..depth import depths
+from ..depth import channel_depths
 from ..options import read_options
 from ..source import NsqDataSource
 from .failure import spark_errors_explained
@@ -21,8 +21,8 @@ from .progress import OnProgress, Summary, follow
 __all__ = ["Option", "Source", "Trigger", "comma_separated", "option_texts", "run"]
 
 Trigger: TypeAlias = Literal["available-now"] | float
-"""``available-now`` reads what waits at the start, and ends; a number is the seconds from the start of one
-batch to the start of the next, until the pipeline is stopped."""
+"""When to run batches. ``available-now`` reads the messages that wait at the start, and ends. A number is the
+seconds from the start of one batch to the start of the next, until the pipeline is stopped."""
 
 Option: TypeAlias = str | int | float | bool
 
@@ -57,31 +57,31 @@ class Source:
     def load(self, spark: SparkSession) -> DataFrame:
         """Return the stream of the channel's messages.
 
-        :raises PipelineFailed: if Spark does not take the source
+        :raises PipelineFailed: if Spark refuses the source
         """
         spark.dataSource.register(NsqDataSource)
         with spark_errors_explained():
             return spark.readStream.format("nsq").options(**self._texts).load()
 
     def lag(self) -> int | None:
-        """Count the messages that wait in the channel; None while nobody can say."""
+        """Return the number of messages that wait in the channel; None if no server answers."""
         try:
-            return sum(depth.rows for depth in depths(self._options))
+            return sum(depth.rows for depth in channel_depths(self._options))
         except NSQError as error:
-            # It is shown and nothing depends on it: the query itself fails where it has to.
+            # The lag is only shown; the query itself fails if it has to.
             _log.warning("the lag is not known: %s", error)
             return None
 
 
 def comma_separated(addresses: str | Sequence[str] | None) -> str | None:
-    """Return addresses as the options of ``format("nsq")`` take them, None if there are none."""
+    """Join addresses for the options of ``format("nsq")``; None if there are none."""
     return addresses if isinstance(addresses, str) else ",".join(addresses or ()) or None
 
 
 def option_texts(given: Mapping[str, Option | None], more: Mapping[str, Option] | None) -> dict[str, str]:
-    """Return options as Spark passes them on: text, and only those that are set.
+    """Return the options that are set, as texts, which is how Spark passes them on.
 
-    :raises InvalidOption: for one that is in both, whatever its case
+    :raises InvalidOption: for an option that is in both, in any case
     """
     texts = {key: _text(value) for key, value in given.items() if value is not None}
     known = {key.lower(): key for key in given}
@@ -109,7 +109,7 @@ def run(
 ) -> Summary:
     """Start the query and follow it to its end.
 
-    :raises InvalidOption: for a trigger that is none
+    :raises InvalidOption: for a trigger that is not valid
     :raises PipelineFailed: if the query fails
     """
     writer = writer.option("checkpointLocation", checkpoint)

@@ -31,7 +31,7 @@ _HOUR = timedelta(hours=1)
 _SPAN_SECONDS = 10
 _MAX_SPAN_ROWS = 1_000_000
 _TASK_RATE = 20_000
-"""Rows per second that one task is asked for; well below what it can do."""
+"""The most rows per second for one task, well below what a task can do."""
 _MAX_TASKS = 100
 
 
@@ -44,7 +44,7 @@ class _Span:
     until: datetime
 
     def rows(self, archive: DataFrame) -> DataFrame:
-        """Return them; the first two conditions spare Spark all other directories."""
+        """Return these messages; the first two conditions let Spark skip all other directories."""
         return archive.where(
             (F.col("date") == F.lit(self.hour.date()))
             & (F.col("hour") == self.hour.hour)
@@ -67,21 +67,21 @@ def replay(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Publish what `archive` wrote, hour by hour, in spans of about ten seconds of the rate at most.
+    """Publish what `archive` wrote, in spans of time that take about ten seconds each at ``rate``.
 
-    Spans are published in the order of time, and the messages of one span in any order. When it fails, the
-    error says up to where everything was published: go on with that as ``since``.
+    Spans are published oldest first, and the messages of one span in any order. If it fails, the error says
+    up to which time everything was published: go on with that time as ``since``.
 
     :param input: the ``output`` of the archive
-    :param topic: where to publish to
+    :param topic: the topic to publish to
     :param nsqd: the nsqds to publish to, as ``host:port``
-    :param rate: messages per second at most, over all tasks, 1 or more; default None, as fast as it goes
-    :param since: the first time that counts, with its time zone; default None, from the beginning
-    :param until: the first time that does not count any more; default None, to the end
-    :param format: of the archive; default ``parquet``
+    :param rate: the most messages per second, over all tasks, 1 or more; default None, without a limit
+    :param since: publish messages from this time on, with a time zone; default None, from the oldest
+    :param until: publish messages before this time, with a time zone; default None, to the newest
+    :param format: the format of the archive; default ``parquet``
     :param options: more options of ``format("nsq")`` for writing
     :param on_progress: called after each span
-    :param stop: set it, from another thread, to end after the span that is under way
+    :param stop: set it from another thread to end after the current span
     :raises InvalidOption: for a value out of range, or the format of another archive
     :raises PipelineFailed: if there is no archive, or Spark's job fails; the text names the cause
     """
@@ -151,7 +151,7 @@ def _spans(
     until: datetime | None,
     rate: int | None,
 ) -> Iterator[_Span]:
-    """Divide each hour into spans with about as many messages as ten seconds of the rate publish.
+    """Divide each hour into spans of about as many messages as are published in ten seconds.
 
     :raises PipelineFailed: if Spark cannot read the archive
     """
@@ -164,24 +164,24 @@ def _spans(
 
 
 def _edges(rows: DataFrame, count: int) -> list[datetime]:
-    """Return the times that part the rows into ``count`` spans: fewer if many rows are of the same time."""
+    """Return the times between ``count`` spans of the rows; fewer if many rows have the same time."""
     if count == 1:
         return []
     shares = [number / count for number in range(1, count)]
     with spark_errors_explained():
         (row,) = rows.agg(F.percentile_approx(F.unix_micros("timestamp"), shares)).collect()
-    # Behind the last message of a span, as a span ends before its end.
+    # Just after the last message of a span, because the end of a span is exclusive.
     return [_EPOCH + (time + 1) * _MICROSECOND for time in sorted(set(row[0]))]
 
 
 def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _Span) -> int:
-    """Publish the rows; return how many they were."""
+    """Publish the rows, and return their number."""
     counted = Observation()
     messages = rows.select("body").observe(counted, F.count(F.lit(1)).alias("rows"))
     if rate is None:
         writer = messages.write.format("nsq")
     else:
-        # A number of tasks of its own, so that it does not depend on the cores whether the rate is kept.
+        # The number of tasks follows from the rate, so that the rate does not depend on the cores.
         tasks = min(_MAX_TASKS, math.ceil(rate / _TASK_RATE))
         paced = messages.repartition(tasks).write.format(PacedNsqDataSource.name())
         writer = paced.option(RATE, str(rate / tasks))

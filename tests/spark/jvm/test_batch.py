@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from nsq_anyio.spark import NsqDataSource
-from nsq_anyio.spark.spools import spools
+from nsq_anyio.spark.spool_admin import find_spools
 
 from ..nsqds import Topic, wait_until
 
@@ -61,7 +61,7 @@ def test_limit_does_not_take_anything_unasked(spark: SparkSession, topic: Topic,
     wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was looked at")
     assert topic.state().left == 1_000
     assert len(_read(spark, topic, spoolDir=str(tmp_path)).limit(5).collect()) == 5
-    (spool,) = spools(tmp_path)
+    (spool,) = find_spools(tmp_path)
     wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
     assert spool.rows + topic.state().left == 1_000, "what the job did not use is in the spool"
 

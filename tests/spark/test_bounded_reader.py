@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.errors import ConnectionFailed, InvalidOption, PermanentRefusal
-from nsq_anyio.spark.backlog import backlog, fitting
+from nsq_anyio.spark.bounded_reader import bounded_reader, fitting
 
 from .nsqds import Nsqd, Topic
 from .reading import options_of, returned
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.timeout(30)
 async def test_all_that_was_planned_is_taken_and_nothing_more(topic: Topic) -> None:
     topic.publish_numbers(500)
     found: list[bytes] = []
-    async with backlog(options_of(topic), topic.nsqd.tcp_address, 330) as waiting:
-        while chunk := await waiting.take():
+    async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 330) as reader:
+        while chunk := await reader.take():
             assert len(chunk) <= 50, "nsqd must be able to send while one is stored"
             found += [message.body for message in chunk]
-            waiting.finish(chunk)
+            reader.finish(chunk)
     assert len(set(found)) == len(found) == 330
     state = topic.state()
     # What had come in excess would have been handed back.
@@ -45,9 +45,9 @@ async def test_planned_rows_end_it_at_once(topic: Topic) -> None:
     topic.publish_numbers(300)
     options = options_of(topic, maxWait=20)
     with anyio.fail_after(10):
-        async with backlog(options, topic.nsqd.tcp_address, 300) as waiting:
-            while chunk := await waiting.take():
-                waiting.finish(chunk)
+        async with bounded_reader(options, topic.nsqd.tcp_address, 300) as reader:
+            while chunk := await reader.take():
+                reader.finish(chunk)
     assert topic.state().left == 0
 
 
@@ -56,11 +56,11 @@ async def test_it_ends_when_nothing_waits_any_more(topic: Topic) -> None:
     topic.publish_numbers(30)
     started_at = anyio.current_time()
     found = 0
-    async with backlog(options_of(topic), topic.nsqd.tcp_address, 1_000) as waiting:
-        while chunk := await waiting.take():
+    async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 1_000) as reader:
+        while chunk := await reader.take():
             found += len(chunk)
-            waiting.finish(chunk)
-        assert await waiting.take() == []
+            reader.finish(chunk)
+        assert await reader.take() == []
     assert found == 30
     assert anyio.current_time() - started_at < 5
     assert topic.state().left == 0
@@ -70,13 +70,13 @@ async def test_it_ends_when_nothing_waits_any_more(topic: Topic) -> None:
 async def test_in_flight_is_never_more_than_is_left_of_the_plan(topic: Topic) -> None:
     topic.publish_numbers(500)
     taken = 0
-    async with backlog(options_of(topic, maxInFlight=200), topic.nsqd.tcp_address, 120) as waiting:
-        while chunk := await waiting.take():
+    async with bounded_reader(options_of(topic, maxInFlight=200), topic.nsqd.tcp_address, 120) as reader:
+        while chunk := await reader.take():
             taken += len(chunk)
             state = await anyio.to_thread.run_sync(topic.state)
             assert state.in_flight <= 120
             assert state.left + taken - len(chunk) == 500
-            waiting.finish(chunk)
+            reader.finish(chunk)
     assert topic.state().requeued == 0
     assert topic.state().left == 380
 
@@ -86,10 +86,10 @@ async def test_in_flight_is_never_more_than_is_left_of_the_plan(topic: Topic) ->
 async def test_bytes_are_bounded_but_for_one_message(topic: Topic, max_bytes: int, expected: int) -> None:
     topic.publish([b"x" * 1_000] * 9)
     found = 0
-    async with backlog(options_of(topic), topic.nsqd.tcp_address, 9, max_bytes=max_bytes) as waiting:
-        while chunk := await waiting.take():
+    async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 9, max_bytes=max_bytes) as reader:
+        while chunk := await reader.take():
             found += len(chunk)
-            waiting.finish(chunk)
+            reader.finish(chunk)
     # The message that crosses the bound may come by itself.
     assert expected <= found <= min(expected + 1, 9)
     await returned(topic, 9 - found)
@@ -109,10 +109,10 @@ async def test_trickle_does_not_keep_a_batch_open(topic: Topic) -> None:
     with anyio.fail_after(8):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(publish)
-            async with backlog(options, topic.nsqd.tcp_address, 10_000) as waiting:
-                while chunk := await waiting.take():
+            async with bounded_reader(options, topic.nsqd.tcp_address, 10_000) as reader:
+                while chunk := await reader.take():
                     found += len(chunk)
-                    waiting.finish(chunk)
+                    reader.finish(chunk)
             tasks.cancel_scope.cancel()
     assert found >= 1
 
@@ -121,8 +121,8 @@ async def test_trickle_does_not_keep_a_batch_open(topic: Topic) -> None:
 async def test_failure_in_the_block_hands_back_what_is_unanswered(topic: Topic) -> None:
     topic.publish_numbers(60)
     with pytest.raises(ZeroDivisionError):
-        async with backlog(options_of(topic), topic.nsqd.tcp_address, 60) as waiting:
-            waiting.finish((await waiting.take())[:10])
+        async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 60) as reader:
+            reader.finish((await reader.take())[:10])
             raise ZeroDivisionError
     await returned(topic, 50)
     assert topic.state().clients == 0
@@ -132,8 +132,8 @@ async def test_failure_in_the_block_hands_back_what_is_unanswered(topic: Topic) 
 async def test_cancellation_hands_back_what_is_unanswered(topic: Topic) -> None:
     topic.publish_numbers(60)
     with anyio.CancelScope() as scope:
-        async with backlog(options_of(topic), topic.nsqd.tcp_address, 60) as waiting:
-            assert await waiting.take()
+        async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 60) as reader:
+            assert await reader.take()
             scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught
@@ -144,7 +144,7 @@ async def test_cancellation_hands_back_what_is_unanswered(topic: Topic) -> None:
 async def test_unreachable_nsqd_is_named(real_topic: Topic, unreachable: str) -> None:
     started_at = anyio.current_time()
     with pytest.raises(ConnectionFailed, match=unreachable):
-        async with backlog(options_of(real_topic, connectTimeout=0.5), unreachable, 10):
+        async with bounded_reader(options_of(real_topic, connectTimeout=0.5), unreachable, 10):
             pytest.fail("there is nothing to read")
     assert anyio.current_time() - started_at < 5
 
@@ -153,7 +153,7 @@ async def test_unreachable_nsqd_is_named(real_topic: Topic, unreachable: str) ->
 async def test_refusal_is_raised(real_nsqd: Nsqd, real_topic: Topic) -> None:
     # The real nsqd refuses a msg_timeout above its --max-msg-timeout.
     with pytest.raises(PermanentRefusal, match="msg timeout"):
-        async with backlog(options_of(real_topic, msgTimeout=86_400), real_nsqd.tcp_address, 10):
+        async with bounded_reader(options_of(real_topic, msgTimeout=86_400), real_nsqd.tcp_address, 10):
             pytest.fail("there is nothing to read")
 
 
@@ -161,5 +161,5 @@ async def test_refusal_is_raised(real_nsqd: Nsqd, real_topic: Topic) -> None:
 async def test_missing_file_of_the_options_is_named(real_topic: Topic) -> None:
     options = options_of(real_topic, authSecretFile="/nowhere/secret")
     with pytest.raises(InvalidOption, match="authSecretFile='/nowhere/secret' cannot be read"):
-        async with backlog(options, real_topic.nsqd.tcp_address, 10):
+        async with bounded_reader(options, real_topic.nsqd.tcp_address, 10):
             pytest.fail("there is nothing to read")

@@ -66,12 +66,12 @@ def published(nsqd: Nsqd, count: int, first: int = 0, name: str = "moving") -> T
     return topic
 
 
-def away(reader: NsqStreamReader, offset: Offset) -> object:
+def reported(reader: NsqStreamReader, offset: Offset) -> object:
     """What the query's progress says once the next batch is planned."""
     reader.latestOffset(offset, ReadAllAvailable())
     told = reader.reportLatestOffset()
     assert told is not None
-    return told.get("away")
+    return told.get("unreachable")
 
 
 def test_nsqd_that_has_left_does_not_stop_the_others(
@@ -90,7 +90,7 @@ def test_nsqd_that_has_left_does_not_stop_the_others(
         found = read(reader, reader.partitions(start, end))
         assert sorted(map(int, found)) == list(range(30))
         assert leaving.tcp_address in caplog.text
-        assert away(reader, end) == {leaving.tcp_address: 1}
+        assert reported(reader, end) == {leaving.tcp_address: 1}
         # Spark runs the batch once more: it has ended, whatever comes back.
         assert sorted(map(int, read(reader, reader.partitions(start, end)))) == list(range(30))
 
@@ -130,7 +130,10 @@ def test_nsqlookupd_tells_where_an_nsqd_has_gone(kind: Kind, running: ExitStack,
     with reading(tmp_path, nsqlookupd=lookupd.http_url) as reader:
         assert read(reader, reader.partitions(start, end)) == []
         last = logged(reader.latestOffset(end, ReadAllAvailable()))
-        assert reader.reportLatestOffset() == {"depth": {new.tcp_address: 20}, "away": {old.tcp_address: 1}}
+        assert reader.reportLatestOffset() == {
+            "depth": {new.tcp_address: 20},
+            "unreachable": {old.tcp_address: 1},
+        }
         assert sorted(map(int, read(reader, reader.partitions(end, last)))) == list(range(20))
 
 
@@ -147,7 +150,7 @@ def test_nsqd_is_lost_in_mid_read(
         before_chunk(monkeypatch, 1, stopping.close)
         found = read(reader, reader.partitions(start, end))
         assert 50 <= len(set(found)) < 300
-        assert away(reader, end) == {leaving.tcp_address: 1}
+        assert reported(reader, end) == {leaving.tcp_address: 1}
 
 
 def test_nobody_can_be_reached_and_nothing_is_stored(kind: Kind, running: ExitStack, tmp_path: Path) -> None:

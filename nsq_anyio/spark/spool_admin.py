@@ -1,4 +1,4 @@
-"""The spools of a directory, as people see and clear them: one that is damaged hinders no other."""
+"""Lists and clears the spools of a directory; a damaged spool does not affect the others."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from .chunk_file import Chunk, Record
 from .chunks import Partition
 from .lease import VALID, holder
 from .spool import PLAN, QUERY, Spool
-from .spool_errors import SpoolDamaged, SpoolError, naming
-from .spool_files import is_empty_of_rows
+from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
+from .spool_files import holds_no_rows
 
-__all__ = ["SpoolInfo", "clear", "delete", "sound_chunks", "spools"]
+__all__ = ["SpoolInfo", "clear", "delete", "find_spools", "sound_chunks"]
 
 _DELETED = ".deleted-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolInfo:
-    """What a spool holds, for people.
+    """The contents and state of a spool.
 
     :ivar path: the spool's directory
-    :ivar uuid: its name, which the query's offsets carry
-    :ivar topic: that the query reads; None if its description is damaged
-    :ivar channel: likewise
-    :ivar created: when the query began, UTC; likewise
-    :ivar epochs: batches of which the spool does not know yet that the sink has them
-    :ivar rows: in them, as far as they are sound
-    :ivar bytes: of their files
-    :ivar last_written: when a chunk was added, UTC; None when there is none
-    :ivar user: who uses it; None for nobody
-    :ivar damage: what of it is missing or altered
+    :ivar uuid: its name, which is in the query's offsets
+    :ivar topic: the topic that the query reads; None if the description is damaged
+    :ivar channel: the channel that it reads; None if the description is damaged
+    :ivar created: when the query began, UTC; None if the description is damaged
+    :ivar epochs: the number of batches that are not yet known to be in the sink
+    :ivar rows: the rows in their sound chunks
+    :ivar bytes: the bytes of these chunks' files
+    :ivar last_written: when the last chunk was stored, UTC; None if there is none
+    :ivar user: who uses the spool; None if nobody does
+    :ivar damage: what is missing or altered
     """
 
     path: Path
@@ -59,34 +59,34 @@ class SpoolInfo:
         return "damaged" if self.damage else "in use" if self.user else "sound"
 
 
-def spools(directory: str | os.PathLike[str], now: float | None = None) -> list[SpoolInfo]:
-    """The spools in a ``spoolDir``, the oldest first; those that are damaged as well.
+def find_spools(directory: str | os.PathLike[str], now: float | None = None) -> list[SpoolInfo]:
+    """Return the spools in a ``spoolDir``, the oldest first, including damaged ones.
 
-    :param now: by the clock of its file system; by this machine's if it is not given
-    :raises SpoolError: if it cannot be listed
+    :param now: the file system's time; default: this machine's time
+    :raises SpoolError: if the directory cannot be listed
     """
-    with naming(directory):
+    with as_spool_error(directory):
         paths = [path for path in Path(directory).iterdir() if _is_spool(path)]
     infos = [info for path in paths if (info := _info(path, time.time() if now is None else now)) is not None]
     return sorted(infos, key=lambda info: (info.created or datetime.min.replace(tzinfo=UTC), info.uuid))
 
 
 def sound_chunks(info: SpoolInfo) -> Iterator[Chunk]:
-    """The chunks of a spool that are what was stored, with those that are the ends of partitions."""
+    """Yield the sound chunks of a spool, including end chunks."""
     for found in _survey(Spool(info.path)):
         if isinstance(found, Chunk):
             yield found
 
 
 def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
-    """Delete chunks, by their paths and records, and of the spool what is empty then; return what stays.
+    """Delete chunks with their records, then all empty directories; return the files that remain.
 
-    Each is deleted by its name, so that what came meanwhile stays.
+    Only these chunks are deleted, so chunks that are stored meanwhile remain.
 
     :raises SpoolError: if something cannot be deleted
     """
     spool = Spool(info.path)
-    with naming(info.path):
+    with as_spool_error(info.path):
         for path, record in chunks:
             path.unlink(missing_ok=True)
             (Partition(path.parent).record / record.name).unlink(missing_ok=True)
@@ -96,52 +96,52 @@ def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
                     _remove(path, ())
             _remove(info.path / str(epoch), (PLAN,))
         _remove(info.path, (QUERY,))
-        # The innermost ones say what keeps the others.
+        # Only files: they are why the directories remain.
         return [path for path in sorted(info.path.rglob("*")) if not path.is_dir()]
 
 
 def delete(info: SpoolInfo) -> None:
-    """Delete a spool with all that it holds, sound or not, and what earlier calls were killed over.
+    """Delete a spool with all of its contents, and what earlier calls left when they were killed.
 
-    :raises SpoolError: if it cannot be deleted, or not whole
+    :raises SpoolError: if it cannot be deleted, or only in part
     """
     directory = info.path.parent
-    with naming(info.path):
-        # In one step first, so that nobody finds half of it.
+    with as_spool_error(info.path):
+        # First an atomic rename, so that nobody finds half a spool.
         info.path.rename(directory / f"{_DELETED}{info.uuid}-{uuid.uuid4().hex}")
     for path in sorted(directory.glob(f"{_DELETED}*")):
-        with naming(path), suppress(FileNotFoundError):  # another process deletes it as well
+        with as_spool_error(path), suppress(FileNotFoundError):  # another process deletes it, too
             shutil.rmtree(path)
 
 
 def _remove(directory: Path, own: tuple[str, ...]) -> None:
-    """Remove a directory in which there is nothing but what is named, and what the spool needs no more."""
+    """Remove a directory that has only the files in ``own``, and files without rows."""
     with suppress(FileNotFoundError):
         names = os.listdir(directory)  # noqa: PTH208 - names will do
-        if all(name in own or is_empty_of_rows(name) for name in names) and not any(
+        if all(name in own or holds_no_rows(name) for name in names) and not any(
             (directory / name).is_dir() for name in names
         ):
             for name in names:
                 (directory / name).unlink(missing_ok=True)
-            with suppress(OSError):  # something has come meanwhile: it stays
+            with suppress(OSError):  # something was added meanwhile: keep it
                 directory.rmdir()
 
 
 def _is_spool(path: Path) -> bool:
-    """Whether a path is a spool, if perhaps a damaged one."""
+    """Whether a path is a spool, possibly a damaged one."""
     if path.name.startswith(".") or not path.is_dir():
         return False
     try:
         if os.path.lexists(path / QUERY):
             return True
         uuid.UUID(path.name)
-        return any(path.iterdir())  # an empty one is about to be a spool, or to be deleted
+        return any(path.iterdir())  # an empty directory is being created or deleted
     except (ValueError, FileNotFoundError):
         return False
 
 
 def _info(path: Path, now: float) -> SpoolInfo | None:
-    """What a spool holds; None if it was deleted meanwhile."""
+    """Return the info of a spool; None if it was deleted meanwhile."""
     spool = Spool(path)
     damage: list[SpoolError] = []
     description: dict[str, str] = {}
@@ -160,7 +160,7 @@ def _info(path: Path, now: float) -> SpoolInfo | None:
     unended: set[Path] = set()
     try:
         epochs = spool.epochs()
-        with naming(path):
+        with as_spool_error(path):
             user = holder(path, now)
         for found in _survey(spool):
             if isinstance(found, SpoolError):
@@ -196,10 +196,10 @@ def _info(path: Path, now: float) -> SpoolInfo | None:
 
 
 def _survey(spool: Spool) -> Iterator[Chunk | SpoolError]:
-    """Each chunk that is sound, and what is wrong with the others."""
+    """Yield each sound chunk, and the errors of the others."""
     for epoch in spool.epochs():
         for found in _survey_epoch(spool, epoch):
-            # Spark commits batches while this looks at them.
+            # Spark may commit the epoch meanwhile: that is no damage.
             if isinstance(found, Chunk) or (spool.path / str(epoch)).exists():
                 yield found
 
@@ -219,6 +219,6 @@ def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
         for partition in spool.expected(epoch):
             partition.check()
     except SpoolError as error:
-        # The plan is made last, so that one of an epoch in which there is nothing may be about to be.
+        # The plan is written last: an empty epoch without one is still being created.
         if is_used or os.path.lexists(spool.path / str(epoch) / PLAN):
             yield error

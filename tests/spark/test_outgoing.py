@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nsq_anyio.errors import InvalidBody, InvalidName, InvalidOption
 from nsq_anyio.spark.options import WriteOptions
-from nsq_anyio.spark.rows_out import Outgoing, Rows, outgoing
+from nsq_anyio.spark.outgoing import Outgoing, Rows, outgoing
 
 NSQD = ("127.0.0.1:4150",)
 ONE_TOPIC = WriteOptions(nsqds=NSQD, topic="clicks")

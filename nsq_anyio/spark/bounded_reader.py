@@ -1,4 +1,4 @@
-"""A bounded part of what waits in one nsqd, as the executors take it."""
+"""Reads a bounded number of messages from one nsqd, as a task of Spark does."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from ..options import ConnectionOptions
 from .options import ReadOptions
 from .schema import warm_up
 
-__all__ = ["Backlog", "backlog", "fitting", "touch_all"]
+__all__ = ["BoundedReader", "bounded_reader", "fitting", "touch_all"]
 
 _CHUNK_BYTES = 16 * 1024 * 1024
-"""Of bodies in a chunk, from which on a larger one is not worth the memory: the disk is at full speed."""
+"""Bytes of bodies in a chunk. Larger chunks cost memory, and are written no faster."""
 
 _HELD_BACK = 0.25
-"""Seconds for which nsqd holds small output back (its output_buffer_timeout): what waits comes as late."""
+"""Seconds for which nsqd buffers small output (its output_buffer_timeout), so that messages arrive late."""
 
 _PART_OF_MSG_TIMEOUT = 0.25
-"""The part of nsqd's msg_timeout after which a chunk is stored, full or not."""
+"""The fraction of nsqd's msg_timeout after which a chunk is stored, full or not."""
 
 _CLOSE_TIMEOUT = 10.0
-"""For nsqd to confirm the FINs: what it has not handled by then comes again, as duplicates."""
+"""Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then come again."""
 
 
-class Backlog:
-    """Takes messages in chunks, until there were as many as planned or nothing waits any more.
+class BoundedReader:
+    """Takes messages in chunks, until it has as many as planned or no more come.
 
     :raises ConnectionFailed: if there is no connection
     """
@@ -68,7 +68,7 @@ class Backlog:
         if not connections:
             raise ConnectionFailed(nsqd, "the connection was lost at once")
         identity = connections[0].identity
-        # The second half comes while the first is stored.
+        # One half arrives while the other is stored.
         self._size = max(1, min(max_in_flight, identity.max_rdy_count) // 2)
         self._msg_timeout = identity.msg_timeout
         self._patience = identity.msg_timeout * _PART_OF_MSG_TIMEOUT
@@ -78,9 +78,9 @@ class Backlog:
         self._waited = 0.0
 
     async def take(self) -> list[Message]:
-        """The next chunk, oldest first; empty once there are no more.
+        """Return the next chunk, oldest messages first; an empty one at the end.
 
-        :raises ConnectionFailed: if the connection was lost, and is not back after ``maxWait``
+        :raises ConnectionFailed: if the connection was lost and not restored within ``maxWait``
         """
         if not self._pending and self._rows_left and not self._trickles():
             asked_at = anyio.current_time()
@@ -96,27 +96,27 @@ class Backlog:
         return chunk
 
     def finish(self, chunk: list[Message]) -> None:
-        """Tell nsqd that these are stored."""
+        """Finish the messages of a chunk that is stored."""
         self._unfinished -= len(chunk)
         self._held = [held for held in self._held if held is not chunk]
-        # Lowered before the FINs make room for more than was planned.
+        # First, so that the FINs make no room for more messages than planned.
         self._bound_in_flight()
         finish_all(chunk)
 
-    async def keep_alive(self) -> None:
-        """TOUCH what is in flight while it is held, as long as nsqd allows; until cancelled.
+    async def touch_held(self) -> None:
+        """TOUCH the messages in flight while chunks are held, as long as nsqd allows; until cancelled.
 
-        A slow disk holds chunks: the second ages while the first is stored.
+        A slow disk delays chunks: the second one waits while the first is stored.
         """
         while True:
             await anyio.sleep(self._patience)
-            # With what has not been taken yet: it comes after the chunks that are held.
+            # This includes messages that were not taken yet, which have to wait longer.
             delegates = {message.delivery.delegate for held in self._held for message in held[:1]}
             for delegate in delegates:
                 touch_all(delegate.unanswered(), self._msg_timeout - self._patience)
 
     def _bound_in_flight(self) -> None:
-        """Let nsqd push no more than is left of the plan, and about as many bytes."""
+        """Limit what nsqd pushes to the remaining rows, and about to the remaining bytes."""
         most = min(self._max_in_flight, self._unfinished)
         if self._bytes_left is not None and self._taken_bytes:
             held = sum(map(len, self._held)) + len(self._pending)
@@ -126,7 +126,7 @@ class Backlog:
             self._consumer.max_in_flight = most
 
     async def _next_batch(self) -> list[Message]:
-        # A message that comes within maxWait, as nsqd sees it, has time to become a batch.
+        # A message that nsqd gets within maxWait still has the time to become a batch.
         with anyio.move_on_after(self._max_wait + _HELD_BACK + self._linger):
             return await anext(self._batches)
         if not self._consumer.connections:
@@ -136,11 +136,11 @@ class Backlog:
         return []
 
     def _trickles(self) -> bool:
-        """Whether messages come so slowly that they are no backlog: they would keep the batch open."""
+        """Whether messages arrive so slowly that they would keep the batch open for long."""
         if self._since_full >= self._size:
             self._since_full = 0
             self._waited = 0.0
-        # Waiting for the disk does not count: that says nothing of the messages.
+        # Waiting for the disk does not count.
         return self._waited > self._patience
 
     def _within_bounds(self) -> list[Message]:
@@ -167,9 +167,9 @@ def touch_all(messages: Iterable[Message], soon: float) -> None:
 
 
 def fitting(sizes: Sequence[int], bound: int) -> int:
-    """How many of the first have ``bound`` bytes in sum at most; one in any case, if there is one.
+    """Return how many of the first messages fit into ``bound`` bytes; 1 at least, if there is any.
 
-    However large, it would stay in front of the others for ever otherwise.
+    Otherwise a message that is too large would block those behind it for ever.
     """
     if sum(sizes) <= bound:
         return len(sizes)
@@ -177,18 +177,18 @@ def fitting(sizes: Sequence[int], bound: int) -> int:
 
 
 @asynccontextmanager
-async def backlog(
+async def bounded_reader(
     options: ReadOptions, nsqd: str, rows: int, *, max_bytes: int | None = None
-) -> AsyncGenerator[Backlog]:
-    """Take what waits in one nsqd, for the length of the block.
+) -> AsyncGenerator[BoundedReader]:
+    """Read from one nsqd for the length of the block.
 
-    At its end nsqd has handled each FIN, and gets back what is unanswered.
+    The block ends when nsqd has handled all FINs; unanswered messages go back to it.
 
-    :param rows: to take at most, 1 or more; more are never in flight either
-    :param max_bytes: of bodies to take at most, but for the last message
+    :param rows: the most messages to take, 1 or more; no more are ever in flight
+    :param max_bytes: the most bytes of bodies to take; the last message may exceed it
     :raises ConnectionFailed: if there is no connection after ``connectTimeout``
-    :raises InvalidOption: if a file of the options cannot be used
-    :raises PermanentRefusal: if nsqd refuses for good
+    :raises InvalidOption: if a file that the options name cannot be used
+    :raises PermanentRefusal: if nsqd refuses the connection permanently
     """
     await anyio.to_thread.run_sync(warm_up)
     connection = await anyio.to_thread.run_sync(options.consumer_connection)
@@ -205,7 +205,7 @@ async def backlog(
             await consumer.ready()
         if limit.cancelled_caught:
             await _tell_why(nsqd, connection, options.connect_timeout)
-        waiting = Backlog(
+        reader = BoundedReader(
             consumer,
             nsqd,
             max_in_flight=max_in_flight,
@@ -214,12 +214,12 @@ async def backlog(
             max_wait=options.max_wait,
         )
         async with background_tasks() as tasks:
-            tasks.start_soon(waiting.keep_alive)
-            yield waiting
+            tasks.start_soon(reader.touch_held)
+            yield reader
 
 
 async def _tell_why(nsqd: str, options: ConnectionOptions, connect_timeout: float) -> NoReturn:
-    """Connect once more, for the reason; a consumer goes on trying, and tells the log only."""
+    """Connect once more to get the reason: a consumer keeps trying, and only logs it."""
     (address,) = nsqd_addresses(nsqd)
     async with open_connection(address, prepared(options), NoMessages()):
         raise ConnectionFailed(nsqd, f"no subscription after connectTimeout={connect_timeout:g} s")

@@ -1,4 +1,4 @@
-"""One partition that goes through a spool: what a task is told of it, and how it reads it."""
+"""A partition that is read through a spool: what the driver tells the task, and how the task reads it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import anyio
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from .away import fill_unless_away
 from .fill import fill
 from .options import ReadOptions
-from .replay import replay
 from .spool import Spool
+from .stored_rows import stored_rows
+from .unreachable import fill_unless_unreachable
 
-__all__ = ["SpooledPartition", "read_spooled"]
+__all__ = ["SpooledPartition", "read_spooled_partition"]
 
 
 class SpooledPartition(InputPartition):
     """What one task reads.
 
     :ivar spool: the spool's name in ``spoolDir``
-    :ivar epoch: the batch
-    :ivar number: of the partition within it
-    :ivar nsqd: to read, as ``host:port``
-    :ivar rows: to read at most
-    :ivar max_bytes: of bodies to read at most, but for the last message; None for no bound
-    :ivar others: nsqds that the query reads besides; None where the task fails if its own is away
+    :ivar epoch: the number of the batch
+    :ivar number: the number of the partition in the batch
+    :ivar nsqd: the nsqd to read from, as ``host:port``
+    :ivar rows: the most rows to read
+    :ivar max_bytes: the most bytes of bodies to read, which the last message may exceed; None for no bound
+    :ivar others: the other nsqds of the query; None if the task has to fail when its nsqd is unreachable
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class SpooledPartition(InputPartition):
         self.others = others
 
 
-def read_spooled(
+def read_spooled_partition(
     options: ReadOptions, spool_dir: str, partition: SpooledPartition
 ) -> Iterator[pa.RecordBatch]:
-    """Fill a partition in the spool, or what is missing of it, and return its rows.
+    """Add the missing rows of a partition to the spool, and return all of its rows.
 
-    :raises NSQError: as `fill` and `replay`
+    :raises NSQError: as `fill` and `stored_rows`
     """
     place = Spool.at(spool_dir, partition.spool).partition(partition.epoch, partition.number)
-    filling = fill if partition.others is None else partial(fill_unless_away, others=partition.others)
+    filling = fill if partition.others is None else partial(fill_unless_unreachable, others=partition.others)
     anyio.run(partial(filling, max_bytes=partition.max_bytes), options, partition.nsqd, partition.rows, place)
-    yield from replay(place)
+    yield from stored_rows(place)

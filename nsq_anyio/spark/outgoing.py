@@ -1,4 +1,4 @@
-"""From rows to what is published: checked as a whole before any of them reaches the wire."""
+"""Turns rows into batches to publish; all rows are checked before any is sent."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .options import WriteOptions
 __all__ = ["Outgoing", "Rows", "outgoing"]
 
 _SIZE_LENGTH = 4
-"""Bytes that an MPUB takes before each body, and once for their count."""
+"""The bytes that an MPUB has for the size of each body, and once for their count."""
 
 _DEFERRED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What one MPUB publishes; with ``defers`` each body is published on its own instead.
+    """The bodies of one MPUB. With ``defers``, each body is published by a DPUB of its own instead.
 
-    :ivar defers: seconds until nsqd delivers each of ``bodies``; None for at once
+    :ivar defers: the seconds after which nsqd delivers each of ``bodies``; None for at once
     """
 
     topic: str
@@ -35,10 +35,10 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows that follow each other in a task, and how errors name them.
+    """Consecutive rows of a task, with their place for errors.
 
-    :ivar first: the number of the first one; the task's own first one is 1
-    :ivar partition: the task's partition
+    :ivar first: the number of the first row, counted from 1 in the task
+    :ivar partition: the number of the task's partition
     """
 
     batch: pa.RecordBatch
@@ -46,7 +46,7 @@ class Rows:
     partition: int
 
     def column(self, name: str) -> pa.Array[Any] | None:
-        """Return a column, None if there is no such one."""
+        """Return a column; None if there is none of that name."""
         index = self.batch.schema.get_field_index(name)
         if index < 0:
             return None
@@ -54,12 +54,12 @@ class Rows:
         return found
 
     def place(self, column: str, index: int) -> str:
-        """Say where the value at ``index`` of a column stands."""
+        """Describe where the value at ``index`` of a column is."""
         return f"column {column}, row {self.first + index} of partition {self.partition}"
 
 
 def outgoing(rows: Rows, options: WriteOptions) -> Iterator[Outgoing]:
-    """Check all rows, then return what they publish, those of each topic in their order.
+    """Check all rows, then yield what to publish; rows of one topic keep their order.
 
     :raises InvalidBody: for a body that is null, empty or too large
     :raises InvalidName: for a topic that is null, or that nsqd would refuse
@@ -102,7 +102,7 @@ def _refuse_body(rows: Rows, sizes: Sequence[int | None], options: WriteOptions)
 
 
 def _topics(rows: Rows, options: WriteOptions) -> str | list[str]:
-    """The topic of each row; a single one if it is the same for all."""
+    """Return the topic of each row, or a single topic if all rows have the same."""
     if options.topic is not None:
         return options.topic
     column = rows.column("topic")
@@ -126,7 +126,7 @@ def _topics(rows: Rows, options: WriteOptions) -> str | list[str]:
 
 
 def _defers(rows: Rows, options: WriteOptions) -> list[float | None] | None:
-    """The seconds by which each row is deferred; None if no row is."""
+    """Return the seconds by which each row is deferred; None if no row is."""
     column = rows.column("defer")
     if column is None or column.null_count == len(column):
         return None
@@ -161,8 +161,8 @@ def _by_topic(
 
 
 def _cut(topic: str, bodies: Sequence[bytes], options: WriteOptions) -> Iterator[Outgoing]:
-    """Into MPUBs of bounded rows and bytes; a body that exceeds the bytes travels alone."""
-    # An MPUB of more than may be in flight would wait for all others to be answered.
+    """Cut bodies into MPUBs of bounded rows and bytes; a body that is too large gets its own."""
+    # A larger MPUB would have to wait until all others are answered.
     most_rows = min(options.batch_rows, options.max_in_flight)
     start = 0
     while start < len(bodies):
@@ -178,7 +178,7 @@ def _size(bodies: Sequence[bytes]) -> int:
 
 
 def _fitting(bodies: Sequence[bytes], limit: int) -> int:
-    """How many of the first bodies fit; 1 at least."""
+    """Return how many of the first bodies fit; 1 at least."""
     size = _SIZE_LENGTH
     for count, body in enumerate(bodies):
         size += _SIZE_LENGTH + len(body)

@@ -1,4 +1,4 @@
-"""From the spool to Spark."""
+"""Reads the rows of a partition back from the spool, for Spark."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from .chunks import Partition
 
-__all__ = ["replay"]
+__all__ = ["stored_rows"]
 
 _ROWS = 10_000
 
 
-def replay(partition: Partition) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition that has ended, the same at each call, in batches of a size that suits Spark.
+def stored_rows(partition: Partition) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an ended partition, the same at each call, in batches of a good size for Spark.
 
-    :raises SpoolError: if one of them is missing or damaged, or cannot be read
+    :raises SpoolError: if a chunk is missing or damaged, or cannot be read
     """
     waiting: list[pa.RecordBatch] = []
     rows = 0

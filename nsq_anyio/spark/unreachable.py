@@ -1,10 +1,9 @@
-"""What a task does whose nsqd cannot be reached: it left for good, moved, or is down for a while.
+"""What a task does if its nsqd cannot be reached, because it is gone, has moved, or is down for a while.
 
-The plan of a batch is an upper bound, so such an nsqd adds nothing to it. Its partition ends with what is
-stored of it, and its messages wait where they are. Were the task to fail, the query would fail at every
-start, and the rows of all other nsqds would not reach the sink. It is different when no nsqd can be reached:
-then it is more likely this machine that is cut off, or the options are wrong, and the batch has nothing to
-end with.
+The plan of a batch is an upper bound. So the partition of such an nsqd ends with the rows that are stored,
+and the other messages wait in nsqd. If the task failed instead, the query would fail at every start, and the
+rows of all other nsqds would not reach the sink. But if no nsqd can be reached, the task fails: probably this
+machine is cut off, or the options are wrong.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from .chunks import Partition
 from .fill import fill
 from .options import ReadOptions
 
-__all__ = ["fill_unless_away", "why_away"]
+__all__ = ["fill_unless_unreachable", "why_unreachable"]
 
-_SUFFIX = ".away"
+_SUFFIX = ".unreachable"
 
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-async def fill_unless_away(
+async def fill_unless_unreachable(
     options: ReadOptions,
     nsqd: str,
     rows: int,
@@ -42,27 +41,27 @@ async def fill_unless_away(
     max_bytes: int | None,
     others: Iterable[str],
 ) -> None:
-    """Fill a partition as `fill` does; if its nsqd is away, end it with what is stored of it.
+    """Fill a partition as `fill` does; if its nsqd cannot be reached, end it with the rows that are stored.
 
-    :param others: the other nsqds of the query; while none of them is there either, and nothing of the batch
-        is stored, the error is raised
+    :param others: the other nsqds of the query. If none of them can be reached either, and no rows of the
+        batch are stored, the error is raised
     :raises NSQError: as `fill`
     """
     try:
         await fill(options, nsqd, rows, partition, max_bytes=max_bytes)
     except TLSFailed:
-        raise  # it is there
+        raise  # the nsqd was reached
     except (ConnectionFailed, ProtocolError) as error:
         is_anything_stored = await anyio.to_thread.run_sync(_has_chunks, partition.path.parent)
-        if not is_anything_stored and not await _is_any_there(options, set(others) - {nsqd}):
+        if not is_anything_stored and not await _is_any_reachable(options, set(others) - {nsqd}):
             raise
         _log.warning("%s: the batch ends without what waits there, and a later one reads it", error)
         await anyio.to_thread.run_sync(_note, partition, str(error))
         await fill(options, nsqd, 0, partition)
 
 
-def why_away(partition: Partition) -> str | None:
-    """Why the partition has ended without its nsqd; None if it has not."""
+def why_unreachable(partition: Partition) -> str | None:
+    """Return why the nsqd of a partition could not be reached; None if it could."""
     try:
         return _mark(partition).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -70,11 +69,11 @@ def why_away(partition: Partition) -> str | None:
 
 
 def _note(partition: Partition, reason: str) -> None:
-    # For the driver to tell; the partition itself does not depend on it.
+    # Only for the driver's log; the partition itself does not depend on it.
     try:
         _mark(partition).write_text(reason, encoding="utf-8")
     except OSError as error:
-        _log.warning("cannot note in the spool that an nsqd is away: %s", error)
+        _log.warning("cannot note in the spool that an nsqd is unreachable: %s", error)
 
 
 def _mark(partition: Partition) -> Path:
@@ -82,18 +81,18 @@ def _mark(partition: Partition) -> Path:
 
 
 def _has_chunks(epoch: Path) -> bool:
-    """Whether any task of the batch has read its nsqd."""
+    """Whether any task of the batch has reached its nsqd: it has stored a chunk then."""
     return any(name.endswith(".arrow") for _, _, files in os.walk(epoch) for name in files)
 
 
-async def _is_any_there(options: ReadOptions, nsqds: Iterable[str]) -> bool:
+async def _is_any_reachable(options: ReadOptions, nsqds: Iterable[str]) -> bool:
     connection = await anyio.to_thread.run_sync(options.consumer_connection)
     found: list[str] = []
     with anyio.move_on_after(options.connect_timeout):
         async with anyio.create_task_group() as tasks:
 
             async def ask(nsqd: str) -> None:
-                if await _is_there(nsqd, connection):
+                if await _is_reachable(nsqd, connection):
                     found.append(nsqd)
                     tasks.cancel_scope.cancel()
 
@@ -102,7 +101,7 @@ async def _is_any_there(options: ReadOptions, nsqds: Iterable[str]) -> bool:
     return bool(found)
 
 
-async def _is_there(nsqd: str, options: ConnectionOptions) -> bool:
+async def _is_reachable(nsqd: str, options: ConnectionOptions) -> bool:
     try:
         (address,) = nsqd_addresses(nsqd)
         async with open_connection(address, prepared(options), NoMessages()):

@@ -1,7 +1,7 @@
-"""What nsqd and nsqlookupd answer by HTTP, and how they read what they are asked.
+"""How nsqd and nsqlookupd read HTTP requests and make responses.
 
-Statuses, headers and codes are those of NSQ 1.3.0 (``internal/http_api``), so that tools written for it
-work unchanged.
+Statuses, headers and codes are those of NSQ 1.3.0 (``internal/http_api``), so that tools written for it work
+unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = [
     "Arguments",
     "Refusal",
     "arguments",
-    "arguments_behind_body",
+    "arguments_after_body",
     "error_response",
     "json_response",
     "plain_response",
@@ -34,7 +34,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 class Refusal(Exception):
-    """Raise it in a handler to answer with ``status`` and ``{"message": code}``."""
+    """Raised by a handler to respond with ``status`` and ``{"message": code}``."""
 
     def __init__(self, status: int, code: str) -> None:
         super().__init__(f"{status} {code}")
@@ -49,7 +49,7 @@ class Arguments:
         self._values = values
 
     def get(self, name: str) -> str:
-        """The first value of a parameter, possibly empty.
+        """Return the first value of a parameter, possibly empty.
 
         :raises Refusal: 400 ``MISSING_ARG_<NAME>`` if the query does not have it
         """
@@ -58,15 +58,15 @@ class Arguments:
         return self._values[name][0]
 
     def optional(self, name: str, default: str = "") -> str:
-        """The first value of a parameter, or ``default``."""
+        """Return the first value of a parameter, or ``default``."""
         return self._values[name][0] if name in self._values else default
 
 
 def arguments(request: Request) -> Arguments:
-    """The parameters of the query.
+    """Return the parameters of the query.
 
-    :raises Refusal: 400 ``INVALID_REQUEST`` for a query that Go does not parse, with an incomplete escape
-        or a semicolon
+    :raises Refusal: 400 ``INVALID_REQUEST`` for a query with an incomplete escape or a semicolon, which Go
+        does not parse
     """
     query = request.target.query
     if _BAD_ESCAPE.search(query) or ";" in query:
@@ -74,8 +74,8 @@ def arguments(request: Request) -> Arguments:
     return Arguments(parse_qs(query, keep_blank_values=True))
 
 
-async def arguments_behind_body(request: Request) -> Arguments:
-    """The same for an endpoint that reads a body first, though it means nothing to it.
+async def arguments_after_body(request: Request) -> Arguments:
+    """Return the parameters of the query after reading the body, which the endpoint ignores as nsqd does.
 
     :raises Refusal: 400 ``INVALID_REQUEST`` if either cannot be read
     """
@@ -88,29 +88,29 @@ async def arguments_behind_body(request: Request) -> Arguments:
 
 
 def json_response(value: object) -> Response:
-    """200 with ``value`` as JSON."""
+    """Return 200 with ``value`` as JSON."""
     return Response(200, _to_json(value), (_NSQ_HEADER, _JSON_HEADER))
 
 
 def text_response(text: str = "") -> Response:
-    """200 with plain text, such as ``OK``; most commands of nsqd answer with none."""
+    """Return 200 with plain text, such as ``OK``; for most commands of nsqd the text is empty."""
     body = text.encode("utf-8", "surrogateescape")
     return Response(200, body, (_NSQ_HEADER, _TEXT_HEADER) if text else (_NSQ_HEADER,))
 
 
 def plain_response(text: str) -> Response:
-    """200 with plain text and without NSQ's header, as ``/ping`` answers."""
+    """Return 200 with plain text and without NSQ's header, as ``/ping`` does."""
     return Response(200, text.encode(), (_TEXT_HEADER,))
 
 
 def error_response(status: int, code: str) -> Response:
-    """``{"message": code}`` with ``status``."""
+    """Return ``status`` with ``{"message": code}``."""
     return Response(status, _to_json({"message": code}), (_NSQ_HEADER, _JSON_HEADER))
 
 
 def tls_required(https_port: int) -> Handler:
-    """A handler that sends every request to the HTTPS port."""
-    # Not by `_to_json`, as nsqd writes this one with spaces.
+    """Return a handler that refuses every request, and names the HTTPS port."""
+    # Not by `_to_json`: nsqd writes spaces here.
     body = json.dumps({"message": "TLS_REQUIRED", "https_port": https_port}).encode()
 
     async def refuse(_: Request) -> Response:
@@ -121,4 +121,4 @@ def tls_required(https_port: int) -> Handler:
 
 def _to_json(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text).encode()  # as Go has it
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text).encode()  # as Go does

@@ -1,4 +1,4 @@
-"""What both sides of nsqlookupd's protocol V1 write."""
+"""The parts of nsqlookupd's protocol V1 that both sides write."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _SIZE = struct.Struct(">i")
 
 
 def frame(body: bytes) -> bytes:
-    """``body`` behind its size, as protocol V1 frames replies and the body of IDENTIFY."""
+    """Return ``body`` with its size in front, as V1 sends replies and the body of IDENTIFY."""
     return _SIZE.pack(len(body)) + body
