@@ -15,7 +15,7 @@ MessageT = TypeVar("MessageT")
 class Receiver(Protocol[SourceT, MessageT]):
     """Takes the messages of a connection. No method may block, or raise an error of user code."""
 
-    def arrival(self, now: float) -> SourceT:
+    def arrival(self, now: float, /) -> SourceT:
         """Return the ``source`` for all messages of the chunk that arrived ``now``."""
         ...
 
@@ -25,7 +25,7 @@ class Receiver(Protocol[SourceT, MessageT]):
         """Make the object for one message frame."""
         ...
 
-    def received(self, messages: list[MessageT], now: float) -> None:
+    def received(self, messages: list[MessageT], now: float, /) -> None:
         """Take the messages of one chunk."""
         ...
 
