@@ -9,8 +9,7 @@ from ..lazy import importer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .connection import Connection
-    from .no_messages import NoMessages
+    from .connection import Connection, NoMessages
     from .open import open_connection
     from .prepare import prepared
     from .receiver import Receiver
@@ -30,8 +29,7 @@ __all__ = [
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {
-        ".connection": ("Connection",),
-        ".no_messages": ("NoMessages",),
+        ".connection": ("Connection", "NoMessages"),
         ".open": ("open_connection",),
         ".prepare": ("prepared",),
         ".receiver": ("Receiver",),

@@ -35,7 +35,7 @@ from .receiver import Receiver
 from .request import Request, TakesAnswer
 from .writer import Outbox, write
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "NoMessages"]
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
@@ -271,3 +271,24 @@ class Connection(Generic[SourceT, MessageT]):
         if failed:
             self._failure = reason
             self._scope.cancel()
+
+
+class NoMessages:
+    """The receiver of a connection that never subscribes; ``may_proceed`` is as in `Receiver`."""
+
+    def __init__(self, may_proceed: Callable[[], None] = lambda: None) -> None:
+        self.may_proceed: Callable[[], None] = may_proceed
+
+    def arrival(self, now: float) -> None:
+        """Return no source, as there are no messages."""
+
+    def make_message(self, *message: object) -> None:
+        """Raise an error: nsqd pushes messages only after SUB."""
+        raise ProtocolError(f"nsqd pushed message {message[3]!r} on a connection without a subscription")
+
+    def received(self, messages: list[None], now: float) -> None:
+        """Never called with messages, since `make_message` raises."""
+
+    def response_failed(self, failure: ResponseFailed) -> None:
+        """Raise an error: no FIN, REQ or TOUCH was sent."""
+        raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")
