@@ -46,7 +46,7 @@ def check_integer(
 
 
 def is_number(value: object, low: float, high: float, special: Collection[float | None] = ()) -> bool:
-    """Whether ``value`` is a number from ``low`` to ``high``, or one of the ``special`` values."""
+    """Return whether ``value`` is a number from ``low`` to ``high``, or one of the ``special`` values."""
     if value in special:
         return True
     # Neither infinity nor an integer too large for a timer.
@@ -59,7 +59,7 @@ def is_number(value: object, low: float, high: float, special: Collection[float 
 
 
 def is_integer(value: object, low: float, high: float, special: Collection[float | None] = ()) -> bool:
-    """Whether ``value`` is an integer from ``low`` to ``high``, or one of the ``special`` values."""
+    """Return whether ``value`` is an integer from ``low`` to ``high``, or one of the ``special`` values."""
     if value is None:
         return None in special
     # -1.0 equals the special -1, but nsqd would get "-1.0", which is not an integer in JSON.

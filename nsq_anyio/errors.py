@@ -29,11 +29,11 @@
     ├── AlreadyResponded (RuntimeError) a second answer to one message
     ├── Closed (RuntimeError)           a consumer or producer used after its block
     │   └── NotEntered (AttributeError) ... or before it
-    ├── WouldDeadlock (RuntimeError)    a wait in the thread that must do the work
+    ├── WouldDeadlock (RuntimeError)    a blocking call in the thread that must do the work
     ├── Requeue, Discard                raised by handlers to requeue or discard a message
     ├── ListenFailed                    a server cannot listen at its address [serving]
     ├── SpoolError                      a spool cannot be read or written [spark]
-    │   ├── SpoolDamaged                something of it is missing or altered [spark]
+    │   ├── SpoolDamaged                a part of it is missing or altered [spark]
     │   └── AttemptSuperseded           another attempt stores the partition [spark]
     │       └── NumberTaken             ... and has stored this chunk first [spark]
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
@@ -44,7 +44,7 @@
 
 A name in brackets is the subpackage that defines the exception, because its extra may not be installed.
 
-Cancellation is not one of these, and is never turned into one.
+Cancellation is not one of these exceptions, and is never turned into one.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ __all__ = [
 
 
 class NSQError(Exception):
-    """The root of every exception that this package raises; it can be pickled and copied."""
+    """The base class of every exception that this package raises; it can be pickled and copied."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default, pickle calls the class with the finished text, which most classes here make from other
-        # arguments. Errors must be able to cross from a worker process.
+        # By default, pickle would call the class with the text of the error, but most classes here take other
+        # arguments. Errors must survive the way from a worker process.
         return _restore, (type(self), self.args), self.__dict__
 
 
@@ -106,7 +106,7 @@ class InvalidName(InvalidOption):
 
 
 class InvalidAddress(InvalidOption):
-    """An address that names no nsqd or nsqlookupd."""
+    """An address that cannot be one of an nsqd or nsqlookupd."""
 
 
 class InvalidBody(InvalidOption):
@@ -190,7 +190,7 @@ class ServerError(NSQError):
 
 
 class PermanentRefusal(ServerError):
-    """An error frame that every retry would get too: a bad name, no permission, refused options."""
+    """nsqd refused for a reason that no retry can change: a bad name, no permission, or refused options."""
 
 
 class PublishError(NSQError):
@@ -214,13 +214,13 @@ class NotSent(PublishError):
 
 
 class OutcomeUnknown(PublishError):
-    """No answer came from nsqd: the message may or may not be stored."""
+    """nsqd sent no answer: the message may or may not be stored."""
 
 
 class HTTPError(NSQError):
-    """A request to the HTTP side of nsqd or nsqlookupd failed.
+    """A request to the HTTP API of nsqd or nsqlookupd failed.
 
-    :ivar url: the URL that was asked
+    :ivar url: the URL of the request
     """
 
     def __init__(self, url: str, reason: str) -> None:
@@ -230,7 +230,7 @@ class HTTPError(NSQError):
 
 
 class HTTPUnavailable(HTTPError):
-    """No answer: refused, unreachable, or later than the timeout."""
+    """The server did not answer: it refused the connection, is unreachable, or exceeded the timeout."""
 
 
 class HTTPStatusError(HTTPError):
@@ -247,7 +247,7 @@ class HTTPStatusError(HTTPError):
 
 
 class HTTPInvalidReply(HTTPError):
-    """The answer is not one of this endpoint: not JSON, without required fields, or too large."""
+    """The answer is not valid for this endpoint: not JSON, without required fields, or too large."""
 
 
 class AlreadyResponded(NSQError, RuntimeError):
@@ -263,7 +263,7 @@ class NotEntered(Closed, AttributeError):
 
 
 class WouldDeadlock(NSQError, RuntimeError):
-    """A plain function was called in the very thread that must do what the function waits for."""
+    """A blocking function was called in the thread that must do the work it waits for."""
 
 
 class Requeue(NSQError):  # not a failure, but users expect one root

@@ -26,12 +26,12 @@ _NAME = re.compile(r"[.a-zA-Z0-9_-]+(#ephemeral)?", re.ASCII)
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether nsqd would accept ``name`` as a topic or channel."""
+    """Return whether nsqd would accept ``name`` as a topic or channel."""
     return len(name) <= MAX_NAME_LENGTH and _NAME.fullmatch(name) is not None
 
 
 def is_ephemeral(name: str) -> bool:
-    """Whether nsqd keeps this topic or channel in memory only and drops it with its last client."""
+    """Return whether nsqd keeps this topic or channel in memory only and drops it with its last client."""
     return name.endswith(EPHEMERAL_SUFFIX)
 
 

@@ -35,7 +35,7 @@ class Pattern:
         return f"Pattern({self._text!r})"
 
     def is_in(self, name: str) -> bool:
-        """Whether the pattern matches anywhere in a name."""
+        """Return whether the pattern matches anywhere in a name."""
         return self._compiled is None or self._compiled.search(name) is not None
 
 

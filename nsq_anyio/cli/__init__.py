@@ -14,8 +14,8 @@ _EXTRA = frozenset({"click", "rich"})
 def main() -> None:
     """Run the command line of this process and exit."""
     end_at_signals(sys.argv[1:])
-    # httpx has a command of its own, whose display takes longer to import than all else of a command here; it
-    # does without where that cannot be imported.
+    # httpx imports its own command line, which takes longer than everything else that a command here imports.
+    # If that import fails, httpx works without it.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     try:
         from .main import cli

@@ -1,4 +1,4 @@
-"""What the commands that work with NSQ have in common: flags, config file, environment, log, exit codes."""
+"""The base of the commands that work with NSQ: common flags, config file, environment, log, exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GoCommand(click.Command):
         return super().parse_args(ctx, list(self._with_two_dashes(args)))
 
     def _with_two_dashes(self, args: Iterable[str]) -> Iterator[str]:
-        """Write long flags as click has them; values, and short flags such as ``-n1``, stay as they are."""
+        """Rewrite long flags for click; leave values, and short flags such as ``-n1``, unchanged."""
         options = {flag: each for each in self.params if isinstance(each, click.Option) for flag in each.opts}
         words = iter(args)
         for word in words:
@@ -42,21 +42,21 @@ class GoCommand(click.Command):
             flag = f"-{word}" if is_long else word
             yield flag
             option = options.get(flag)
-            # A flag with a value of its own, such as --print-topic, takes one behind "=" alone.
+            # A flag that may stand alone, such as --print-topic, takes a value only after "=".
             if option is not None and not option.is_flag and not _may_stand_alone(option):
                 yield from itertools.islice(words, 1)
         yield from words
 
 
 def _may_stand_alone(option: click.Option) -> bool:
-    """Whether it means something without a value, as Go's booleans do."""
+    """Return whether the option may be given without a value, like Go's booleans."""
     return isinstance(option.flag_value, str)
 
 
 class UtilityCommand(GoCommand):
-    """A command for NSQ: takes flags as Go does, and says in one line which value is not valid.
+    """A command for NSQ: accepts flags in Go's style, and reports an invalid value in one line.
 
-    A flag can stand in the environment as ``NSQ_ANYIO_<COMMAND>_<FLAG>``, by its name on the command line.
+    The environment variable ``NSQ_ANYIO_<COMMAND>_<FLAG>`` sets a flag, by its name on the command line.
     """
 
     def make_context(
@@ -68,7 +68,7 @@ class UtilityCommand(GoCommand):
         return super().make_context(info_name, args, parent, **extra)
 
     def _name_variables(self, prefix: str) -> None:
-        """Where click would take the name of the function's parameter, which users do not know."""
+        """Name each variable after its flag; click would name it after the function's parameter."""
         for option in self.params:
             if isinstance(option, click.Option) and option.allow_from_autoenv and option.envvar is None:
                 long = max(option.opts, key=len)
@@ -100,13 +100,14 @@ def backend_option(command: _Command) -> _Command:
 def command_flags(command: _Command) -> _Command:
     """Add ``--config``, ``--backend``, ``--log-level``, ``--log-format`` and ``--version``.
 
-    The log is set up before the command runs, which gets ``backend`` alone. It stands at info unless told.
+    Logging is set up before the command runs; of these flags the command receives only ``backend``. The
+    default level is info.
     """
     return _add(command, "info")
 
 
 def quiet_command_flags(command: _Command) -> _Command:
-    """The same for a command that people watch: its log stands at warning unless told."""
+    """Add the flags of `command_flags` to a command that people watch: the default level is warning."""
     return _add(command, "warning")
 
 
@@ -124,14 +125,14 @@ def _add(command: _Command, level: str) -> _Command:
             type=click.Choice(["text", "json"]),
             default="text",
             show_default=True,
-            help="How the log on stderr is written.",
+            help="The format of the log on stderr.",
         ),
         click.option(
             "--log-level",
             type=click.Choice(list(LEVELS), case_sensitive=False),
             default=level,
             show_default=True,
-            help="The least that is logged.",
+            help="The lowest level to log.",
         ),
         backend_option,
         config_option,

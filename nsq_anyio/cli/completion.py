@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 __all__ = ["COMPLETE_VARIABLE", "completion"]
 
 COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
-"""The environment variable by which the script asks; click makes it of the program's name."""
+"""The environment variable through which the script asks; click derives it from the program's name."""
 
 
 @click.command(
@@ -27,7 +27,7 @@ def completion(context: click.Context, shell: str) -> None:
     if kind is None:
         raise click.ClickException(f"the installed click cannot complete in {shell}")
     script = kind(root.command, {}, root.info_name or "nsq-anyio", COMPLETE_VARIABLE)
-    # Not the base class's own check of the shell's version: bash may read this elsewhere.
+    # The base class's `source` would check the version of the local bash, but the script may run elsewhere.
     # In click's script for fish a description ends at its first comma.
     template = script.source_template.replace('string split ","', 'string split --max 1 ","')
     click.echo(template % script.source_vars())

@@ -1,7 +1,8 @@
 """``--config``: flags from a TOML file.
 
-A table per command, such as ``[tail]`` or ``[topic.list]``, and keys for all commands at the top. Keys are
-the long flags without their dashes. A flag on the command line or in the environment wins over the file.
+The file has a table per command, such as ``[tail]`` or ``[topic.list]``, and keys for all commands at the
+top. Keys are the long flags without their dashes. A flag on the command line or in the environment overrides
+the file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Command = TypeVar("_Command")
 
 
 class _InvalidEntryError(Exception):
-    """A key or value of the file that means nothing."""
+    """A key or value of the file is unknown or invalid."""
 
 
 def config_option(command: _Command) -> _Command:
@@ -30,11 +31,11 @@ def config_option(command: _Command) -> _Command:
         "--config",
         type=click.Path(exists=True, dir_okay=False, readable=True),
         envvar="NSQ_ANYIO_CONFIG",
-        is_eager=True,  # what it sets stands in for the other flags, so it is read before them
+        is_eager=True,  # it sets the defaults of the other flags, so it is read before them
         expose_value=False,
         callback=_load,
         metavar="FILE",
-        help="TOML with flags: a table per command, keys for all commands at the top.  "
+        help="A TOML file with flags: a table per command, keys for all commands at the top.  "
         "[env var: NSQ_ANYIO_CONFIG]",
     )
     return cast("_Command", option(cast("Any", command)))
@@ -60,12 +61,15 @@ def _load(context: click.Context, parameter: click.Parameter, path: str | None) 
 
 
 def _is_table(root: click.Command, key: str, value: object) -> bool:
-    """Whether it is for one command: ``topic = "clicks"`` is a flag, though there is a command ``topic``."""
+    """Return whether a key holds the table of one command.
+
+    ``topic = "clicks"`` sets a flag, although there is a command ``topic``.
+    """
     return isinstance(value, dict) and isinstance(root, click.Group) and key in subcommands(root)
 
 
 def _own(context: click.Context, tables: Table) -> Table:
-    """The table of the command that is called."""
+    """Return the table of the invoked command."""
     if context.parent is None:
         return tables
     own = _own(context.parent, tables).get(context.info_name or "", {})
@@ -78,7 +82,7 @@ def _check_table(command: click.Command, table: Table, path: str) -> None:
             subcommand = subcommands(command).get(key)
             if subcommand is None or not isinstance(value, dict):
                 named = _suggested(key, subcommands(command), f"[{path}{{}}]")
-                raise _InvalidEntryError(f"{path}{key} is not a command with its table{named}")
+                raise _InvalidEntryError(f"{path}{key} is not the table of a command{named}")
             _check_table(subcommand, cast("Table", value), f"{path}{key}.")
         elif _option(command, key) is None:
             named = _suggested(key, _names(command), "{}")
@@ -115,7 +119,7 @@ def _option(command: click.Command, key: str) -> click.Option | None:
 
 
 def _names(command: click.Command) -> set[str]:
-    """The keys that a command takes."""
+    """Return the keys that a command takes."""
     flags = [flag for each in command.params if _is_settable(each) for flag in each.opts]
     return {flag[2:] for flag in flags if flag.startswith("--")}
 
@@ -125,7 +129,7 @@ def _is_settable(parameter: click.Parameter) -> bool:
 
 
 def _suggested(key: str, known: Iterable[str], form: str) -> str:
-    """What may have been meant, as the end of an error."""
+    """Return a suggestion to end an error with; empty if no known name is close."""
     from difflib import get_close_matches
 
     found = get_close_matches(_flag(key), known, n=1)
@@ -137,7 +141,7 @@ def _flag(key: str) -> str:
 
 
 def _defaults(command: click.Command, table: Table) -> dict[str, object]:
-    """What ``table`` says for the flags of ``command``, as click takes it; it may say more."""
+    """Return the values of ``table`` for the flags of ``command``, in click's form; skip its other keys."""
     found: dict[str, object] = {}
     for key, value in table.items():
         option = _option(command, key)
@@ -161,7 +165,7 @@ def _value(option: click.Option, key: str, value: object) -> object:
 
 
 def _text(key: str, value: object) -> str:
-    """As it would stand on the command line."""
+    """Return the value as it would be written on the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

@@ -1,4 +1,4 @@
-"""How each command ends: its exit code, and what stands on stderr."""
+"""End a command: choose its exit code, and write its error to stderr."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .visible import visible
 __all__ = ["FAILED", "OUTPUT_CLOSED", "PARTIAL", "exit_after"]
 
 FAILED = 1
-"""It could not do what was asked, and said why on stderr. Code 2, click's own, is a wrong command line."""
+"""The command failed, and stderr says why. Code 2, click's own, is for an invalid command line."""
 
 PARTIAL = 3
-"""Some servers did what was asked and others failed, or only a part of the input was handled."""
+"""Some servers succeeded and others failed, or only part of the input was processed."""
 
 OUTPUT_CLOSED = 141
-"""Whoever read its output went away; what a program shows that SIGPIPE ends."""
+"""The reader of the output went away; a program that SIGPIPE ends has this code too."""
 
 
 def exit_after(command: Callable[[], int | None]) -> NoReturn:
-    """Run a command, and end the process as it ended.
+    """Run a command, then exit the process with its code.
 
     :param command: raises what click's commands raise; an int that it returns is the exit code
     """
@@ -52,7 +52,7 @@ def exit_after(command: Callable[[], int | None]) -> NoReturn:
 
 
 def _show(error: click.ClickException) -> None:
-    """Say what went wrong; what a server said in it must not control the terminal."""
+    """Show the error; a server's text in it must not control the terminal."""
     text = io.StringIO()
     error.show(text)
     click.echo(visible(text.getvalue()), err=True, nl=False)

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called: all of them together take longer than most of them run."""
+"""Import commands when they are called: importing all of them takes longer than most of them run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LazyGroup", "Place", "subcommands"]
 
 
 class Place(NamedTuple):
-    """Where a command is, and what the list of commands says of it.
+    """The location of a command, and its line in the list of commands.
 
     :ivar command: ``module:name``, the module relative to this package
     :ivar text: the first sentence of its help
@@ -23,9 +23,9 @@ class Place(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that knows where its commands are.
+    """A group that imports a command when it is called.
 
-    :param places: by the commands' names
+    :param places: the commands' places, by name
     """
 
     def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
 
 
 def subcommands(group: click.Group) -> dict[str, click.Command]:
-    """The commands of a group by their names, imported if need be."""
+    """Import the commands of a group, and return them by name."""
     context = click.Context(group)
     found = {name: group.get_command(context, name) for name in group.list_commands(context)}
     return {name: command for name, command in found.items() if command is not None}

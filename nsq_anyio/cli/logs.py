@@ -29,7 +29,7 @@ def set_up_logging(level: str, format: str) -> None:
     """Log to stderr.
 
     :param level: one of `LEVELS`
-    :param format: ``text``, or ``json`` for an object a line
+    :param format: ``text``, or ``json`` for one object per line
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JSONFormatter() if format == "json" else _TextFormatter())
@@ -49,7 +49,7 @@ class _TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        # A record of its own: its message is escaped, and the traceback below it keeps its lines.
+        # A copy of the record: the message is escaped to one line, and the traceback keeps its lines.
         shown = logging.makeLogRecord(vars(record))
         shown.msg, shown.args = one_line(record.getMessage()), None
         return visible(super().format(shown))

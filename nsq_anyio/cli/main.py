@@ -16,41 +16,41 @@ from .signals import EndedBySignal
 __all__ = ["cli"]
 
 _COMMANDS = {
-    "tail": Place(".tail.command:tail", "Print the messages of one or several topics as they come."),
+    "tail": Place(".tail.command:tail", "Print the messages of one or several topics as they arrive."),
     "pub": Place(".pub.command:pub", "Publish each line of FILES, or of standard input, as a message."),
     "stat": Place(
-        ".stat.command:stat", "Show depths, rates and counters of channels, summed up over all nsqds."
+        ".stat.command:stat", "Show depths, rates and counters of channels, summed over all nsqds."
     ),
-    "to-file": Place(".to_file.command:to_file", "Write the messages of topics to files, a line each."),
+    "to-file": Place(".to_file.command:to_file", "Write the messages of topics to files, one per line."),
     "to-http": Place(".to_http.command:to_http", "Send the messages of a topic to HTTP servers."),
-    "to-nsq": Place(".to_nsq.command:to_nsq", "Publish the messages of topics again, to other nsqds."),
+    "to-nsq": Place(".to_nsq.command:to_nsq", "Republish the messages of topics to other nsqds."),
     "topic": Place(
-        ".admin.command:topic", "List, create, delete, empty, pause and unpause topics, on a whole cluster."
+        ".admin.command:topic", "List, create, delete, empty, pause and unpause topics across a cluster."
     ),
     "channel": Place(
         ".admin.command:channel",
-        "List, create, delete, empty, pause and unpause channels, on a whole cluster.",
+        "List, create, delete, empty, pause and unpause channels across a cluster.",
     ),
-    "node": Place(
-        ".admin.command:node", "List the nsqds of a cluster, and take a topic away from one of them."
-    ),
+    "node": Place(".admin.command:node", "List the nsqds of a cluster, and remove a topic from one of them."),
     "pipeline": Place(
-        ".pipeline.command:pipeline", "Run a pipeline on Spark, here or on a cluster; needs Java 17 or later."
+        ".pipeline.command:pipeline",
+        "Run a pipeline on Spark, locally or on a cluster; needs Java 17 or later.",
     ),
     "spool": Place(".spool.command:spool", "List and clear the spools of Spark's streaming queries."),
-    "demo": Place(".demo.command:demo", "Publish messages, consume them, and show what came of them."),
+    "demo": Place(".demo.command:demo", "Publish messages, consume them, and show the throughput."),
     "up": Place(
         ".servers.up:up", "Run several nsqds and one nsqlookupd on free ports, for development and tests."
     ),
     "nsqd": Place(
-        ".servers.command:nsqd", "Run an nsqd for development and tests, with the flags of the real one."
+        ".servers.command:nsqd", "Run an nsqd for development and tests, with the flags of the real nsqd."
     ),
     "nsqlookupd": Place(
         ".servers.command:nsqlookupd",
-        "Run an nsqlookupd for development and tests, with the flags of the real one.",
+        "Run an nsqlookupd for development and tests, with the flags of the real nsqlookupd.",
     ),
     "completion": Place(
-        ".completion:completion", "Print the script that completes commands, flags and their values in SHELL."
+        ".completion:completion",
+        "Print the script that completes commands, flags and their values in SHELL.",
     ),
 }
 
@@ -62,7 +62,7 @@ class _AllCommands(LazyGroup):
         return exit_after(call) if standalone_mode else call()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """See `click.Group.invoke`; click would tell of a KeyboardInterrupt."""
+        """See `click.Group.invoke`; click would print "Aborted!" for a KeyboardInterrupt."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -77,4 +77,4 @@ class _AllCommands(LazyGroup):
 )
 @click.version_option(VERSION, allow_from_autoenv=False, prog_name="nsq-anyio")
 def cli() -> None:
-    """NSQ at the command line: print, publish, archive, forward and watch messages; look after topics."""
+    """NSQ on the command line: print, publish, archive, forward and watch messages; manage topics."""

@@ -1,4 +1,4 @@
-"""Standard output as bytes, and how far a command is on stderr."""
+"""Write bytes to standard output, and a command's progress to stderr."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Output", "has_colours", "is_dumb", "progress_display"]
 
 
 def is_dumb() -> bool:
-    """Whether the terminal knows no control sequences, as those in editors do not."""
+    """Return whether the terminal supports no control sequences, as in some editors."""
     return os.environ.get("TERM", "") in {"dumb", "unknown"}
 
 
 def has_colours() -> bool:
-    """Whether a terminal, if it is one, may be written to in colours (https://no-color.org)."""
+    """Return whether output may be coloured, provided that it goes to a terminal (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and not is_dumb()
 
 
 class Output:
-    """Writes bytes to a file descriptor without holding up the event loop.
+    """Writes bytes to a file descriptor without blocking the event loop.
 
     :param descriptor: default: standard output
     """
@@ -42,14 +42,14 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person looks at it."""
+        """Whether the output goes to a terminal."""
         return os.isatty(self._descriptor)
 
     async def write(self, data: bytes) -> None:
-        """Write all of ``data``; what is written is not cancelled in the middle.
+        """Write all of ``data``; a write in progress is not cancelled.
 
-        :raises OutputClosed: if nobody reads it any more
-        :raises OutputFailed: if it cannot be written, as to a full disk
+        :raises OutputClosed: if the reader has gone away
+        :raises OutputFailed: if the write fails, as on a full disk
         """
         if self._is_file:
             self._write(data)  # never waits for a reader, and is cheaper than a thread
@@ -57,15 +57,15 @@ class Output:
             await anyio.to_thread.run_sync(self._write, data)
 
     async def wait_closed(self) -> None:
-        """Wait until whoever reads the output goes away, where the system tells: of a pipe.
+        """Wait until the reader of the output goes away; return at once if the output is not a pipe.
 
-        Without it a command that waits for messages would notice at the next one.
+        Without this a command that waits for messages would notice only at its next write.
 
-        :raises OutputClosed: then
+        :raises OutputClosed: when the reader has gone away
         """
         if not self._is_pipe or sys.platform == "win32":
             return
-        await anyio.wait_readable(self._descriptor)  # the end to write to wakes up by its error alone
+        await anyio.wait_readable(self._descriptor)  # a pipe's write end becomes readable only on an error
         raise OutputClosed
 
     def _write(self, data: bytes) -> None:
@@ -80,13 +80,13 @@ class Output:
 
 
 def progress_display(*columns: ProgressColumn, shown: bool, transient: bool = False) -> Progress:
-    """Make a display on stderr, to be used as a block; nothing at all is written unless ``shown``.
+    """Return a progress display on stderr, a context manager; it writes nothing unless ``shown``.
 
-    :param transient: whether it disappears at the end
+    :param transient: whether the display disappears at the end
     """
     from rich.console import Console
     from rich.progress import Progress
 
-    # Quiet besides disabled, as older Rich ends a display with an empty line even if it is disabled.
+    # Quiet as well as disabled: older versions of Rich end even a disabled display with an empty line.
     console = Console(stderr=True, quiet=not shown)
     return Progress(*columns, console=console, disable=not shown, transient=transient)

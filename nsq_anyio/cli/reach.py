@@ -1,4 +1,4 @@
-"""Whether the servers of a command line are there, before a command waits for them."""
+"""Check that the servers on the command line are reachable before a command waits for them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ __all__ = ["check_nsqds_reachable", "check_reachable"]
 
 _Call: TypeAlias = Callable[[], Awaitable[None]]
 
-# An nsqd that gets nothing at all logs an error, and others show by their answer what they are.
+# nsqd logs an error if a client connects and sends nothing. Other servers can be told by their answers.
 _HELLO = b"  V2IDENTIFY\n\x00\x00\x00\x02{}"
 _NOT_NSQD = {
     b"HTTP": "it speaks HTTP: use nsqd's TCP port, 4150 by default",
-    b"\x00\x00\x00\x0eE_BAD_PROTOCOL": "it is no nsqd: use nsqd's TCP port, 4150 by default",
+    b"\x00\x00\x00\x0eE_BAD_PROTOCOL": "it is not an nsqd: use nsqd's TCP port, 4150 by default",
 }
 _PATIENCE = 1.0
-"""Seconds to wait for the answer; one that is silent may get better."""
+"""Seconds to wait for the answer; a silent server passes, as it may recover."""
 
 
 async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
-    """Ask all servers of a source whether they are there.
+    """Check that at least one server of a source is reachable.
 
-    One of several is enough: the others may come back. When all are away, it is more likely that the
-    addresses are wrong than that the servers come later.
+    One of several is enough: the others may come back. If none is reachable, wrong addresses are more likely
+    than servers that start later.
 
-    :raises click.ClickException: if none is there, or one is no nsqd at all
-    :raises InvalidOption: if a file of the TLS flags cannot be used
+    :raises click.ClickException: if no server is reachable, or one is not an nsqd
+    :raises InvalidOption: if a file named by the TLS flags cannot be used
     """
     calls = [*_nsqds(source.nsqd or (), consumer.connection), *_nsqlookupds(source, consumer)]
     problems = await _problems(calls)
@@ -51,9 +51,9 @@ async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
 async def check_nsqds_reachable(
     nsqds: Sequence[str], connection: ConnectionOptions, *, all_of_them: bool
 ) -> None:
-    """Ask nsqds whether they are there; one is enough unless ``all_of_them`` are needed.
+    """Check that nsqds are reachable; one is enough unless ``all_of_them`` are needed.
 
-    :raises click.ClickException: if they are not, or one is no nsqd at all
+    :raises click.ClickException: if too few are reachable, or one is not an nsqd
     """
     problems = await _problems(_nsqds(nsqds, connection))
     if len(problems) >= (1 if all_of_them else len(nsqds)):
@@ -61,7 +61,7 @@ async def check_nsqds_reachable(
 
 
 async def _problems(calls: Sequence[_Call]) -> list[str]:
-    """Why some of ``calls`` failed."""
+    """Make all ``calls``, and return the errors of those that failed."""
     problems: list[str] = []
 
     async def attempt(call: _Call) -> None:
@@ -97,7 +97,7 @@ async def _answer(stream: ByteStream) -> bytes:
             await stream.send(_HELLO)
             return await stream.receive()
     except (anyio.EndOfStream, anyio.BrokenResourceError):
-        pass  # it may get better
+        pass  # the server may recover
     return b""
 
 
@@ -112,7 +112,7 @@ def _nsqlookupds(source: Source, consumer: ConsumerFlags) -> list[_Call]:
                 try:
                     await nsqlookupd.ping()
                 except HTTPStatusError:
-                    return  # it is there; what it refuses comes up when it is asked for a topic
+                    return  # it is reachable; a refusal is reported when a topic is looked up
 
         return ping
 

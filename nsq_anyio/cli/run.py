@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[None]]
-"""Enters the servers into the stack and tells where they listen."""
+"""Enters the servers into the stack and prints where they listen."""
 
 Main: TypeAlias = Callable[[], Awaitable[object]]
 
 Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
-"""Runs until its work is done, or until the event is set; then it ends what it has begun, and returns."""
+"""Runs until its work is done or the event is set, then completes what it has begun and returns."""
 
 
 def run_servers(start: Start, backend: str) -> None:
-    """Run what ``start`` enters; return after SIGINT or SIGTERM, when all of it has ended.
+    """Run the servers that ``start`` enters; return after SIGINT or SIGTERM, once all have ended.
 
     A second signal ends the process at once, with 130 or 143.
 
@@ -73,13 +73,13 @@ def run_to_end(main: Main, backend: str) -> None:
 
 
 def run_draining(main: Draining, backend: str) -> None:
-    """Run ``main`` to its end; the first SIGINT or SIGTERM asks it to come there.
+    """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second exits immediately.
 
-    A second signal ends the process at once, with 130 or 143.
+    The exit code after the second is 130 or 143.
 
     :raises EndedBySignal: on Windows, where Ctrl-C cancels ``main``
-    :raises OutputClosed: if whoever read the output went away
-    :raises OutputFailed: if it cannot be written
+    :raises OutputClosed: if the reader of the output went away
+    :raises OutputFailed: if the output cannot be written
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: what ``main`` raises, or any other error of this package
     """
@@ -89,7 +89,7 @@ def run_draining(main: Draining, backend: str) -> None:
 
 
 async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
-    """Handle messages until ``stop`` is set, and then finish those that are being handled."""
+    """Handle messages until ``stop`` is set, then wait for the handlers that are running."""
 
     async def stop_consumer() -> None:
         await stop.wait()
@@ -102,7 +102,7 @@ async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, 
 
 
 def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
-    """Run ``main``; the number of the signal that ended it, if one did."""
+    """Run ``main``; return the number of the signal that ended it, or None."""
     if backend == "trio" and importlib.util.find_spec("trio") is None:
         raise click.UsageError("trio is not installed: pip install 'nsq-anyio[trio]'")
     try:
@@ -110,11 +110,11 @@ def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
     except BaseException as error:
         errors = list(leaves(error))
         if len(errors) == 1 and isinstance(errors[0], KeyboardInterrupt):
-            return signal.SIGINT  # before the first or, on Windows, any signal could be received
+            return signal.SIGINT  # it came before the signal receiver was open, or on Windows, which has none
         if isinstance(errors[0], ModuleNotFoundError):
             raise errors[0] from error  # an extra that is not installed
         if not all(isinstance(each, _EXPECTED) for each in errors):
-            raise  # a mistake of this program: with its traceback
+            raise  # a bug in this program: show the traceback
         _end_with(errors)
 
 
@@ -122,7 +122,7 @@ _EXPECTED = (NSQError, click.ClickException, OutputClosed, OutputFailed)
 
 
 def _end_with(errors: list[BaseException]) -> NoReturn:
-    """Say what went wrong, a command's own words before those of the package."""
+    """Raise the error to show: a command's own error takes precedence over one of the package."""
     for kind in (click.ClickException, OutputClosed, OutputFailed):
         for error in errors:
             if isinstance(error, kind):
@@ -134,7 +134,7 @@ def _end_with(errors: list[BaseException]) -> NoReturn:
 
 
 async def _until_signal(main: Main) -> int | None:
-    """Run ``main`` until it ends or is cancelled by a signal; the number of that signal."""
+    """Run ``main`` until it ends or a signal cancels it; return that signal's number, or None."""
     first: int | None = None
     async with anyio.create_task_group() as tasks:
 
@@ -152,7 +152,7 @@ async def _until_signal(main: Main) -> int | None:
 
 
 async def _drain_at_signal(main: Draining) -> None:
-    """Run ``main`` to its end, which the first signal asks for, and the second does not wait for."""
+    """Run ``main``; the first signal sets its stop event, the second ends the process."""
     stop = anyio.Event()
     signalled = False
 
@@ -172,7 +172,7 @@ async def _drain_at_signal(main: Draining) -> None:
 async def _watch_signals(
     on_signal: Callable[[int], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Call ``on_signal`` for each SIGINT and SIGTERM; it has started when none can be missed."""
+    """Call ``on_signal`` for each SIGINT and SIGTERM; report started once no signal can be missed."""
     if sys.platform == "win32":
         task_status.started()
         return  # asyncio has no signal receiver there; Ctrl-C raises KeyboardInterrupt

@@ -1,8 +1,8 @@
-"""The way out by a signal, from the first instant on.
+"""Exit cleanly on a signal, from the very start of the process.
 
-Python's own way is a traceback, of whatever is being imported just then. So this module is imported first,
-and imports next to nothing. The interpreter has `_signal` already. `signal` makes enumerations of it, which
-takes longer than all else before the handlers stand.
+Python's default is the traceback of whatever is being imported at that moment. So this module is imported
+first, and imports almost nothing. `_signal` is built into the interpreter. `signal` builds enumerations from
+it, which takes longer than everything else before the handlers are installed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all the rest
+TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
 
 if TYPE_CHECKING:
     import signal
@@ -29,9 +29,9 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 
 class EndedBySignal(Exception):
-    """A signal ended the command before it had done what was asked.
+    """A signal ended the command before it had finished.
 
-    :ivar number: of the signal
+    :ivar number: the signal's number
     """
 
     def __init__(self, number: int) -> None:
@@ -40,16 +40,16 @@ class EndedBySignal(Exception):
 
 
 def end_at_signals(arguments: Sequence[str]) -> None:
-    """Let SIGINT and SIGTERM end the process at once and without a word, until a command handles them itself.
+    """Let SIGINT and SIGTERM end the process at once and silently, until a command handles them itself.
 
-    A signal that whoever started the process had ignored stays so.
+    A signal that the parent process ignored stays ignored.
 
-    :param arguments: of the command line
+    :param arguments: the arguments of the command line
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end_now)
-    # For `to-file` it means that files are to be rotated, of which there are none before it runs.
+    # `to-file` rotates its files on SIGHUP; there are none before it runs.
     if arguments[:1] == ["to-file"] and sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
@@ -57,11 +57,11 @@ def end_at_signals(arguments: Sequence[str]) -> None:
 def end_now(number: int, frame: FrameType | None = None) -> NoReturn:
     """End the process at once, with the exit code for the signal.
 
-    An exception would not do: where an import, a destructor or a callback of the interpreter runs just then,
-    it is swallowed or told with a traceback.
+    An exception would not do: an import, a destructor or a callback of the interpreter that happens to be
+    running swallows it or prints its traceback.
     """
     del frame
-    if "rich.live" in sys.modules:  # live displays hide it, on either stream
+    if "rich.live" in sys.modules:  # live displays hide the cursor, on either stream
         for descriptor in (1, 2):
             _show_cursor(descriptor)
     os._exit(SIGNALLED + number)
@@ -76,7 +76,7 @@ def _show_cursor(descriptor: int) -> None:
 
 
 class HandlersRestored:
-    """Brings back the handlers of signals after its block; event loops leave Python's own."""
+    """Restores signal handlers after its block; event loops would leave Python's default handlers."""
 
     def __init__(self, *numbers: int) -> None:
         self._numbers = numbers

@@ -1,8 +1,8 @@
-"""Standard streams as a command needs them, whatever it was started with.
+"""Standard streams that a command can rely on, however it was started.
 
-Python leaves a closed stream out (``sys.stdout`` is None): what is printed vanishes, and the next file or
-socket gets its number. It cannot print what the terminal's encoding lacks. And of an output that cannot be
-written it tells by a traceback, at the latest when it ends.
+If a standard stream is closed, Python sets it to None (``sys.stdout``): output vanishes, and the next file
+or socket takes its descriptor. Python cannot print characters that the terminal's encoding lacks. If output
+cannot be written, Python shows a traceback, at exit at the latest.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ __all__ = ["OutputClosed", "OutputFailed", "leave_output", "prepare_streams"]
 
 
 class OutputClosed(Exception):
-    """Whoever read the output went away: there is nothing left to do, and nothing to say about it."""
+    """The reader of the output went away: nothing is left to do or to report."""
 
 
 class OutputFailed(Exception):
-    """The output cannot be written, as on a full disk."""
+    """Writing the output failed, as on a full disk."""
 
 
 def prepare_streams() -> None:
-    """Make the standard streams of this process what a command can rely on.
+    """Replace the standard streams of this process by reliable ones.
 
-    A closed one fails when it is used. What an encoding lacks is printed as an escape sequence.
-    Standard output raises `OutputClosed` or `OutputFailed`; standard error raises nothing, as nobody is left
-    to be told.
+    Using a closed stream fails. Characters that the encoding lacks are printed as escape sequences.
+    Standard output raises `OutputClosed` or `OutputFailed`; standard error raises nothing, because nobody
+    would see its errors.
     """
-    # From the lowest number on, as each takes the first that is free.
+    # In ascending order, because each `os.open` takes the lowest free descriptor.
     _reserve(0, os.O_WRONLY)
     _reserve(1, os.O_RDONLY)
     _reserve(2, os.O_WRONLY)
@@ -44,14 +44,14 @@ def prepare_streams() -> None:
 
 
 def leave_output() -> None:
-    """Let what is still buffered for the output vanish, where Python would complain of it at its end."""
+    """Discard buffered output, which Python would fail to flush, with a complaint, at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
 
 
 def _reserve(descriptor: int, flags: int) -> None:
-    """If it is closed, open it the wrong way round, so that using it fails with EBADF."""
+    """Open a closed descriptor in the opposite direction, so that using it fails with EBADF."""
     try:
         os.fstat(descriptor)
     except OSError:
@@ -59,7 +59,7 @@ def _reserve(descriptor: int, flags: int) -> None:
 
 
 def _text(raw: io.FileIO, before: TextIO | None) -> TextIO:
-    """A text stream like ``before``, which is None if that was closed."""
+    """Return a text stream with the encoding of ``before``; UTF-8 if ``before`` is None, a closed stream."""
     if before is not None:
         before.flush()
     return io.TextIOWrapper(

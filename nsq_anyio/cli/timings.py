@@ -1,4 +1,4 @@
-"""How long requests take, logged after every so many of them."""
+"""Log how long requests take, after every given number of requests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class Timings:
-    """The times of each of several destinations, and of all together.
+    """Collects request times for each destination, and for all together.
 
-    :param names: of the destinations
-    :param every: so many times make a line of the log; 0 for none
+    :param names: the destinations' names
+    :param every: requests per log line; 0 logs none
     """
 
     def __init__(self, names: Iterable[str], every: int) -> None:
@@ -24,14 +24,14 @@ class Timings:
         self._each = {name: _Times(name, every) for name in names}
 
     def add(self, name: str, seconds: float, messages: int = 1) -> None:
-        """Count messages that a destination took together, ``seconds`` after they were sent."""
-        if len(self._each) > 1:  # else it would be the same twice
+        """Count messages that a destination acknowledged together, ``seconds`` after they were sent."""
+        if len(self._each) > 1:  # with one destination, both lines would be equal
             self._each[name].add(seconds, messages)
         self._all.add(seconds, messages)
 
 
 class _Times:
-    """Of one destination, or of all together."""
+    """The request times of one destination, or of all together."""
 
     def __init__(self, name: str, every: int) -> None:
         self._name = name
@@ -57,5 +57,5 @@ class _Times:
 
 
 def _percentile(times: list[float], part: float) -> float:
-    """The time that ``part`` of the sorted ``times`` do not exceed."""
+    """Return the smallest of the sorted ``times`` that the fraction ``part`` of them does not exceed."""
     return times[max(math.ceil(part * len(times)) - 1, 0)]

@@ -51,12 +51,12 @@ class Request:
         self._done: anyio.Event | None = None
 
     def answer(self, data: bytes) -> None:
-        """As `TakesAnswer.answer`."""
+        """See `TakesAnswer.answer`."""
         self.data = data
         self._set_done()
 
     def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
-        """As `TakesAnswer.fail`."""
+        """See `TakesAnswer.fail`."""
         self.error = error
         self.maybe_executed = maybe_executed
         self._set_done()

@@ -18,7 +18,7 @@ __all__ = ["is_stray"]
 
 
 def is_stray(error: BaseException | None) -> bool:
-    """Whether ``error``, just caught, is a `CancelledError` although nobody cancelled this task."""
+    """Return whether ``error``, just caught, is a `CancelledError` although nobody cancelled this task."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     # The text of AnyIO's own cancellations proves nothing: tasks that await a cancelled one get it as well.

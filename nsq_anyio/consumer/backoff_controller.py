@@ -52,7 +52,7 @@ class BackoffController:
         return self._backoff.level
 
     def bound(self, budget: int) -> int:
-        """How much of the budget may be used now: all, none, or one for a probe."""
+        """Return how much of the budget may be used now: all, none, or one for a probe."""
         return self._backoff.bound(budget)
 
     def result(self, result: Result) -> None:

@@ -90,7 +90,7 @@ class Budget:
             self._limiter.total_tokens = max(max_in_flight, 1)
 
     def share(self, now: float) -> int:
-        """The most slots to hold: ``max_in_flight``, or fewer while other consumers want some."""
+        """Return the most slots to hold: ``max_in_flight``, or fewer while other consumers want some."""
         return min(self._max_in_flight, self._share(now))
 
     def _share(self, now: float) -> int:

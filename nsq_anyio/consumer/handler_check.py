@@ -40,7 +40,7 @@ def check_handler(handler: object) -> None:
 
 
 def not_awaitable(handler: object, returned: object) -> InvalidOption | None:
-    """The error for a handler whose return value cannot be awaited; None if it can."""
+    """Return the error for a handler whose return value cannot be awaited; None if it can."""
     if inspect.isawaitable(returned):
         return None
     kind = type(returned).__name__
@@ -50,7 +50,7 @@ def not_awaitable(handler: object, returned: object) -> InvalidOption | None:
 
 
 def _function_of(handler: object) -> object:
-    """The function that is called in the end, behind `functools.partial`, a bound method, or ``__call__``."""
+    """Return the function behind `functools.partial`, a bound method or ``__call__``."""
     while True:
         if isinstance(handler, functools.partial):
             handler = handler.func
@@ -65,7 +65,7 @@ def _function_of(handler: object) -> object:
 
 
 def _returns_constants(code: CodeType) -> bool:
-    """Whether each ``return`` returns a constant, most often None, which cannot be awaited."""
+    """Return whether each ``return`` returns a constant, most often None, which cannot be awaited."""
     returns = False
     before = ""
     for instruction in dis.get_instructions(code):

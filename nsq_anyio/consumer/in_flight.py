@@ -92,11 +92,11 @@ class InFlight:
         return self.counters.finished + self.counters.requeued
 
     def holds(self, message: Message) -> bool:
-        """Whether nsqd still waits for the answer to ``message``, as far as is known here."""
+        """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
         return self._messages.get(message.wire_id) is message
 
     def unanswered(self) -> list[Message]:
-        """All messages for whose answers nsqd still waits."""
+        """Return all messages for whose answers nsqd still waits."""
         return list(self._messages.values())
 
     # The connection

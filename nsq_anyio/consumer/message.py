@@ -30,11 +30,11 @@ class MessageDelegate(Protocol):
     channel: str
 
     def holds(self, message: Message) -> bool:
-        """Whether nsqd still waits for the answer to ``message``, as far as is known here."""
+        """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
         ...
 
     def unanswered(self) -> list[Message]:
-        """All messages for whose answers nsqd still waits."""
+        """Return all messages for whose answers nsqd still waits."""
         ...
 
     def finish(self, message: Message, *, handled: bool = True) -> None:

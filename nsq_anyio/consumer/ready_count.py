@@ -62,7 +62,7 @@ class ReadyCount:
         return self._put is None
 
     def awaits_flush(self) -> bool:
-        """Whether the next answer, once it is sent, frees a slot or may be the last one to wait for."""
+        """Return whether sending the next answer frees a slot, or may complete a drain."""
         return self._put is None or len(self._slots) > self.rdy
 
     def state(self) -> ConnectionRdy[ReadyCount]:
@@ -121,7 +121,7 @@ class ReadyCount:
         return self._outstanding.settles_at(self._in_flight.answers, self._in_flight.last_arrival)
 
     def settle(self, now: float) -> bool:
-        """Whether a lowered RDY count has just taken effect, so that slots come free."""
+        """Return whether a lowered RDY count has just taken effect, so that slots come free."""
         return self._outstanding.settle(self._in_flight.answers, self._in_flight.last_arrival, now)
 
     # Its slots

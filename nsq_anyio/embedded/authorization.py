@@ -71,7 +71,7 @@ class Authorization:
             pattern(expression)
 
     def allows(self, topic: str, channel: str) -> bool:
-        """Whether it allows a subscription to ``channel``; with channel "", a publish to ``topic``."""
+        """Return whether it allows a subscription to ``channel``; with channel "", a publish to ``topic``."""
         return (
             ("subscribe" if channel else "publish") in self.permissions
             and pattern(self.topic).is_in(topic)
@@ -108,7 +108,7 @@ class AuthState:
             )
 
     def allows(self, topic: str, channel: str) -> bool:
-        """Whether one of the authorizations does; see `Authorization.allows`."""
+        """Return whether one of the authorizations does; see `Authorization.allows`."""
         return any(authorization.allows(topic, channel) for authorization in self.authorizations)
 
 

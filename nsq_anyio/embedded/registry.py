@@ -63,7 +63,7 @@ class Producer:
     tombstoned_at: float | None = None
 
     def is_tombstoned(self, now: float, lifetime: float) -> bool:
-        """Whether it was tombstoned less than ``lifetime`` seconds ago, and so is hidden."""
+        """Return whether it was tombstoned less than ``lifetime`` seconds ago, and so is hidden."""
         return self.tombstoned_at is not None and now - self.tombstoned_at < lifetime
 
 
@@ -151,7 +151,7 @@ class Registry:
     # Queries
 
     def has_topic(self, topic: str) -> bool:
-        """Whether a topic is registered, with or without producers."""
+        """Return whether a topic is registered, with or without producers."""
         return bool(self._find("topic", topic))
 
     def topics(self) -> list[str]:

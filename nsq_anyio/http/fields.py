@@ -56,7 +56,7 @@ def _no_constant(text: str) -> float:
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:
-    """Whether a JSON value is an object, whose keys are always strings."""
+    """Return whether a JSON value is an object, whose keys are always strings."""
     return isinstance(value, dict)
 
 
@@ -94,7 +94,7 @@ class Fields:
             raise ValueError(f"{self._place} has no {name!r}")
 
     def has(self, name: str) -> bool:
-        """Whether the field ``name`` exists and is not null."""
+        """Return whether the field ``name`` exists and is not null."""
         return self._values.get(name) is not None
 
     def get(self, name: str, default: T) -> T:

@@ -1,9 +1,9 @@
-"""Options, validated when they are made. All durations are seconds, all sizes bytes.
+"""Options, validated on construction. All durations are in seconds, all sizes in bytes.
 
-The ranges are those of nsqd 1.3.0 where nsqd has one; a bound that only nsqd's configuration knows
-(the largest heartbeat interval, for example) is left to nsqd, whose refusal is raised.
+The ranges are those of nsqd 1.3.0 where nsqd has fixed ones. A limit that depends on nsqd's configuration
+(the longest heartbeat interval, for example) is checked by nsqd, whose refusal is raised.
 
-Each option is declared once, at its field; see `nsq_anyio.options.declaration` for what is derived from it.
+Each option is declared once, at its field; `nsq_anyio.options.declaration` derives everything else from it.
 """
 
 from .connection import AuthSecret, ConnectionOptions, Dialer, default_user_agent

@@ -21,11 +21,11 @@ AuthSecret: TypeAlias = str | bytes | Callable[[], str | bytes | Awaitable[str |
 """A secret, or a plain or async function that is called for it at each connection."""
 
 Dialer: TypeAlias = "Callable[[str], Awaitable[ByteStream]]"
-"""Opens a byte stream to the address it is given."""
+"""Opens a byte stream to the given address."""
 
 
 def default_user_agent() -> str:
-    """``nsq-anyio/<version>``, which nsqadmin shows for each client."""
+    """Return ``nsq-anyio/<version>``, which nsqadmin shows for each client."""
     return f"nsq-anyio/{VERSION}"
 
 
@@ -81,7 +81,7 @@ class ConnectionOptions:
     write_timeout: Annotated[
         float,
         Seconds(
-            "the time after which a peer that takes no bytes counts as lost; on a stream of ``dialer``, a "
+            "the time after which a peer that accepts no bytes counts as lost; on a stream of ``dialer``, a "
             "peer for which the system does not take 64 KiB, which may wait for a megabyte to go",
             low=0.001,
             go=SAME,
@@ -187,7 +187,7 @@ class ConnectionOptions:
     auth_secret: Annotated[
         AuthSecret | None,
         Text(
-            "the secret to AUTH with, where nsqd asks for it",
+            "the secret for AUTH, sent if nsqd requires it",
             valid=_is_auth_secret,
             use="a non-empty string or bytes, or a function",
             is_secret=True,
@@ -208,7 +208,7 @@ class ConnectionOptions:
     dialer: Annotated[
         "Dialer | None",
         Value(
-            "a function that opens the byte stream to an nsqd, given its address as text, for proxies and "
+            "a function that opens the byte stream to an nsqd at a given address, a str; for proxies and "
             "tunnels; the stream's ``send_eof`` must work while another task receives; None for TCP or a "
             "unix socket",
             valid=_is_dialer,

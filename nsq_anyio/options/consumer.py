@@ -28,7 +28,8 @@ class ConsumerOptions:
         float, Seconds("the time between polls of all nsqlookupds", low=0.01, go=SAME)
     ] = 60.0
     lookupd_poll_jitter: Annotated[
-        float, Ratio("the part of the interval by which each poll is spread", low=0, high=1, go=SAME)
+        float,
+        Ratio("the fraction of the interval by which each poll is randomly shifted", low=0, high=1, go=SAME),
     ] = 0.3
     lookupd_poll_timeout: Annotated[
         float, Seconds("the time for one nsqlookupd's answer", low=0.001, go=SAME)
@@ -51,7 +52,7 @@ class ConsumerOptions:
     reconnect_delay: Annotated[
         float,
         Seconds(
-            "the delay before the first attempt to reach a static nsqd (``nsqd=``) again; it doubles with "
+            "the delay before the first attempt to reconnect to a static nsqd (``nsqd=``); it doubles with "
             "each attempt",
             low=0.001,
         ),
@@ -62,7 +63,7 @@ class ConsumerOptions:
     max_attempts: Annotated[
         int,
         Integer(
-            "how often a message is delivered before it is given up; 0 for no limit",
+            "how often a message is attempted before it is given up; 0 for no limit",
             low=0,
             high=65535,
             unit="deliveries",
@@ -70,15 +71,21 @@ class ConsumerOptions:
         ),
     ] = 5
     requeue_delay: Annotated[
-        float, Seconds("the delay per attempt, where a handler names none", low=0, go="default_requeue_delay")
+        float,
+        Seconds(
+            "the delay of a requeue, times the attempts so far, unless the handler sets one",
+            low=0,
+            go="default_requeue_delay",
+        ),
     ] = 90.0
     max_requeue_delay: Annotated[
-        float, Seconds("the bound of that delay; nsqd's own default bound is 3600", low=0, high=3600, go=SAME)
+        float,
+        Seconds("the longest such delay; nsqd's own limit is 3600 by default", low=0, high=3600, go=SAME),
     ] = 900.0
     rdy_policy: Annotated[
         _RdyPolicy,
         Choice(
-            "how connections share max_in_flight: ``lend`` lets busy ones have what idle ones would not use, "
+            "how connections share max_in_flight: ``lend`` lets busy ones use the share of idle ones, "
             "``even`` gives each the same",
             choices=get_args(_RdyPolicy),
         ),
@@ -88,12 +95,12 @@ class ConsumerOptions:
         Seconds("the time without a message after which a connection counts as idle for ``lend``", low=0.001),
     ] = 1.0
     rdy_redistribute_interval: Annotated[
-        float, Seconds("the time between looks at the RDY distribution", low=0.001, high=5, go=SAME)
+        float, Seconds("the time between updates of the RDY distribution", low=0.001, high=5, go=SAME)
     ] = 1.0
     low_rdy_idle_timeout: Annotated[
         float,
         Seconds(
-            "the time without a message after which a connection passes its turn on, where connections "
+            "the time without a message after which a connection passes its turn on, when connections "
             "outnumber max_in_flight",
             low=0.01,
             go=SAME,
@@ -101,12 +108,14 @@ class ConsumerOptions:
     ] = 10.0
     low_rdy_timeout: Annotated[
         float,
-        Seconds("the time after which a connection passes its turn on in any case then", low=0.01, go=SAME),
+        Seconds(
+            "the time after which a connection passes its turn on even if it is not idle", low=0.01, go=SAME
+        ),
     ] = 30.0
     prune_after_polls: Annotated[
         int,
         Integer(
-            "after how many polls in which no nsqlookupd lists an nsqd its connection is drained and closed; "
+            "how many polls in a row must not list an nsqd before its connection is drained and closed; "
             "0 for never",
             low=0,
             unit="polls",
@@ -115,8 +124,8 @@ class ConsumerOptions:
     cancel_at_deadline: Annotated[
         bool,
         Flag(
-            "whether a handler of ``run`` is cancelled when its message times out, since nsqd gives it to "
-            "another consumer then"
+            "whether a handler of ``run`` is cancelled when its message times out, since nsqd then "
+            "gives it to another consumer"
         ),
     ] = True
     backoff_strategy: Annotated[

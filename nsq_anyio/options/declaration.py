@@ -1,6 +1,6 @@
-"""Options are declared once, at their fields, as ``Annotated[type, kind] = default``; all else is derived.
+"""Derive everything from the declarations of options, ``Annotated[type, kind] = default`` at each field.
 
-From the declarations come the check of each value and its line in the docstring (here), the keys of
+This module derives the check of each value and its line in the docstring. Others derive the keys of
 ``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY, and the tables of the documentation.
 
 A module that declares options has no ``from __future__ import annotations``: the annotations would be texts,
@@ -29,7 +29,7 @@ class Declared(NamedTuple):
 
     @property
     def default_text(self) -> str:
-        """The default as the documentation has it; empty for an option that has to be set."""
+        """The default as shown in the documentation; empty for a required option."""
         if self.option.default or self.default is MISSING:
             return self.option.default
         if isinstance(self.option, Integer) and self.option.unit == "bytes" and self.default:
@@ -39,9 +39,9 @@ class Declared(NamedTuple):
 
 
 def declarations(options: type) -> Iterator[Declared]:
-    """Read what a class of options declares, in the order of its fields.
+    """Yield the declared options of a class, in the order of its fields.
 
-    :raises TypeError: for a field that declares nothing
+    :raises TypeError: for a field without a declaration
     """
     for each in fields(options):
         kind: Any = each.type
@@ -65,9 +65,9 @@ def _declared(options: Any) -> Mapping[str, Option]:
 
 
 def check(options: object) -> None:
-    """Check each option by itself; for ``__post_init__``.
+    """Check each option on its own; called by ``__post_init__``.
 
-    :raises InvalidOption: for the first that is not valid
+    :raises InvalidOption: for the first invalid option
     """
     for name, option in declared(type(options)).items():
         option.check(name, getattr(options, name))

@@ -1,4 +1,4 @@
-"""What is declared of an option at its field: its kind, its range, its other names and its description.
+"""Kinds of options: each declares an option's range, its other names and its description, at its field.
 
 ::
 
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 SAME = "="
-"""The option's own name, where go-nsq or IDENTIFY have the same; for Spark, that name in camelCase."""
+"""Stands for the option's own name, if go-nsq or IDENTIFY use the same; for Spark, in camelCase."""
 
 
 if TYPE_CHECKING:
 
     class _More(TypedDict, total=False):
-        """What an option of any kind can declare besides its description."""
+        """The declarations that all kinds of options have in common, besides the description."""
 
         go: str
         identify: Identify
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 # Plain classes: as dataclasses they would take as long to import as all options together.
 class Identify:
-    """How IDENTIFY tells an option to nsqd.
+    """How IDENTIFY sends an option to nsqd.
 
-    :param key: in the JSON
-    :param always: whether it is sent even when it is empty; otherwise nsqd takes its own default then
-    :param only_with: another option without which it is not sent
+    :param key: the key in the JSON
+    :param always: whether the option is sent even if it is empty; otherwise nsqd then uses its own default
+    :param only_with: another option, without which this one is not sent
     """
 
     def __init__(self, key: str = SAME, *, always: bool = False, only_with: str = "") -> None:
@@ -58,18 +58,18 @@ class Identify:
         self.only_with = only_with
 
     def key_of(self, name: str) -> str:
-        """The key of the option with that name."""
+        """Return the JSON key of the option ``name``."""
         return name if self.key == SAME else self.key
 
 
 class Option:
-    """What every option declares. The subclasses are the kinds of values.
+    """The declaration of an option. Each subclass is a kind of value.
 
-    :param help: what it is, for the docstring and the reference
-    :param go: go-nsq's name for it; empty if go-nsq has none
-    :param identify: for an option that nsqd is told
-    :param spark: what Spark has for it; ``SAME`` if it takes the option as it is, empty if it has nothing
-    :param default: what the default is, in words, where the value does not say so
+    :param help: the description, for the docstring and the reference
+    :param go: go-nsq's name of the option; empty if go-nsq has none
+    :param identify: how IDENTIFY sends the option; None if it does not
+    :param spark: Spark's name of the option; ``SAME`` for the same name, empty if Spark has none
+    :param default: the default in words, if the value alone does not explain it
     """
 
     def __init__(
@@ -88,32 +88,33 @@ class Option:
         self.default = default
 
     def go_name(self, name: str) -> str:
-        """What go-nsq calls the option with that name; empty if it has none."""
+        """Return go-nsq's name of the option ``name``; empty if it has none."""
         return name if self.go == SAME else self.go
 
     def spark_name(self, name: str) -> str:
-        """What Spark calls the option with that name; empty if it has none."""
+        """Return Spark's name of the option ``name``; empty if it has none."""
         first, *others = name.split("_")
         return first + "".join(map(str.capitalize, others)) if self.spark == SAME else self.spark
 
     @property
     def allowed(self) -> str:
-        """What an error names as valid."""
+        """The valid values, for errors."""
         raise NotImplementedError
 
     @property
     def range(self) -> str:
-        """What the reference names as valid; empty if the type says it all."""
+        """The valid values, for the reference; empty if the type alone describes them."""
         return ""
 
     def accepts(self, value: object) -> bool:
-        """Whether it can be set to ``value``."""
+        """Return whether ``value`` is valid for the option."""
         raise NotImplementedError
 
     def check(self, name: str, value: object) -> None:
-        """Refuse what it cannot be set to.
+        """Check a value.
 
-        :raises InvalidOption: with the name, the value, and what is allowed
+        :raises InvalidOption: for an invalid value; the error names the option, the value and the valid
+            values
         """
         if not self.accepts(value):
             raise InvalidOption(f"{name}={value!r} is not valid: use {self.allowed}")
@@ -122,8 +123,8 @@ class Option:
 class Number(Option):
     """A number in a range.
 
-    :param special: values outside of the range that mean something, such as -1 or None
-    :param unit: what is counted
+    :param special: valid values outside the range, such as -1 or None
+    :param unit: the unit of the number
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class Seconds(Number):
 
 
 class Ratio(Number):
-    """A part of something else, such as 0.3."""
+    """A fraction, such as 0.3."""
 
 
 class Integer(Number):
@@ -187,7 +188,7 @@ class Integer(Number):
 class Flag(Option):
     """True or False.
 
-    :param go_opposite: go-nsq's name for the opposite, which is true where this is False
+    :param go_opposite: go-nsq's name of an option with the opposite meaning
     """
 
     def __init__(self, help: str, *, go_opposite: str = "", **more: Unpack[_More]) -> None:
@@ -208,7 +209,7 @@ class Choice(Option):
     """One of a few words.
 
     :param choices: the words
-    :param function: what function can be given in place of a word; empty if none
+    :param function: a description of the function that may be given in place of a word; empty if none may
     """
 
     def __init__(
@@ -235,10 +236,10 @@ class Choice(Option):
 
 
 class Value(Option):
-    """What only code can set: a function, or an object of another library.
+    """A value that only code can set: a function, or an object of another library.
 
-    :param valid: whether a value is one
-    :param use: what an error names as valid
+    :param valid: returns whether a value is valid
+    :param use: the valid values, for errors
     """
 
     def __init__(
@@ -265,7 +266,7 @@ def _is_string(value: object) -> bool:
 class Text(Value):
     """A name, a path or a secret.
 
-    :param is_secret: whether the value is never shown, not even a bad one
+    :param is_secret: whether errors must not show the value
     """
 
     def __init__(

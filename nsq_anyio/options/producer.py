@@ -10,13 +10,13 @@ from .kinds import Choice, Flag, Integer, Seconds
 __all__ = ["ProducerOptions", "PublishMode"]
 
 PublishMode: TypeAlias = Literal["round_robin", "least_outstanding", "hostpool", "epsilon_greedy"]
-"""Which connected nsqd a publish goes to."""
+"""How to choose the nsqd for a publish."""
 
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """How a producer connects, bounds what is outstanding, and stops.
+    """How a producer connects, limits its outstanding messages, and stops.
 
     :raises InvalidOption: for a value outside its range
     """
@@ -24,7 +24,7 @@ class ProducerOptions:
     mode: Annotated[
         PublishMode,
         Choice(
-            "which connected nsqd a publish goes to: ``round_robin``, each in turn; ``least_outstanding``, "
+            "how to choose the nsqd for a publish: ``round_robin``, each in turn; ``least_outstanding``, "
             "the one with the fewest publishes waiting for their answer; ``hostpool``, each in turn, but one "
             "that failed is left out for a growing time; ``epsilon_greedy``, mostly the one that answers "
             "fastest, and at times another to measure it",
@@ -49,7 +49,7 @@ class ProducerOptions:
     linger: Annotated[
         float,
         Seconds(
-            "how long a publish waits for others with ``coalesce``; 0 joins those that are waiting already",
+            "how long a publish waits for others with ``coalesce``; 0 joins only publishes that already wait",
             low=0,
             high=60,
             spark="",
@@ -62,7 +62,7 @@ class ProducerOptions:
         ),
     ] = 500
     max_batch_bytes: Annotated[
-        int, Integer("the most that their bodies have in sum", low=1, unit="bytes", spark="batchBytes")
+        int, Integer("the largest total size of their bodies", low=1, unit="bytes", spark="batchBytes")
     ] = 1024 * 1024
     connect_timeout: Annotated[
         float, Seconds("how long a publish waits for a connection before `NotSent`", low=0)
@@ -73,7 +73,7 @@ class ProducerOptions:
     reconnect_delay: Annotated[
         float,
         Seconds(
-            "the delay before the first attempt to reach an nsqd again; it doubles with each attempt",
+            "the delay before the first attempt to reconnect to an nsqd; it doubles with each attempt",
             low=0.001,
         ),
     ] = 0.1
@@ -83,14 +83,14 @@ class ProducerOptions:
     max_outstanding: Annotated[
         int,
         Integer(
-            "the most messages that wait for the answer of one nsqd; others wait for room",
+            "the most messages that await the answer of one nsqd; further publishes wait",
             low=1,
             unit="messages",
             spark="maxInFlight",
         ),
     ] = 10_000
     max_outstanding_bytes: Annotated[
-        int, Integer("the most that their bodies have in sum", low=1, unit="bytes")
+        int, Integer("the largest total size of their commands", low=1, unit="bytes")
     ] = 64 * 1024 * 1024
     max_msg_size: Annotated[
         int, Integer("the largest body of a message (nsqd: --max-msg-size)", low=1, unit="bytes")

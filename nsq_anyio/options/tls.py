@@ -1,4 +1,4 @@
-"""How TLS is set up; the same for nsqd and nsqlookupd."""
+"""The options of TLS, for nsqd and nsqlookupd."""
 
 import os
 import ssl
@@ -12,11 +12,11 @@ from .kinds import Choice, Flag, Option, Text, Value
 __all__ = ["TLS", "MinimumVersion", "TLSOptions", "TLSVersion"]
 
 TLSVersion: TypeAlias = Literal["TLSv1.2", "TLSv1.3"]
-"""What is spoken."""
+"""A version of TLS."""
 
 
 class MinimumVersion(Choice):
-    """A version of TLS; command lines may write it as go-nsq does."""
+    """The oldest version of TLS; command lines also accept go-nsq's spelling."""
 
 
 def _is_path(value: object) -> bool:
@@ -40,11 +40,11 @@ def _is_context(value: object) -> bool:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLSOptions:
-    """Whom to trust, and how to prove who this client is.
+    """Which authorities to trust, and how this client authenticates itself.
 
     The files are read once, when `consume` or `produce` is called.
 
-    :raises InvalidOption: for a value of the wrong kind, or options that exclude each other
+    :raises InvalidOption: for an invalid value, or options that exclude each other
     """
 
     ca_file: Annotated[

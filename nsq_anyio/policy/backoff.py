@@ -107,7 +107,7 @@ class Backoff:
         return True
 
     def bound(self, budget: int) -> int:
-        """The part of the budget that may be used in this state."""
+        """Return the part of the budget that may be used in this state."""
         match self.state:
             case BackoffState.RUNNING:
                 return budget

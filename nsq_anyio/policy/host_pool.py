@@ -42,7 +42,7 @@ class Host(Protocol):
         ...
 
     def has_room(self, count: int, size: int) -> bool:
-        """Whether ``count`` more messages, of ``size`` bytes in all, may be sent to it now."""
+        """Return whether ``count`` more messages, of ``size`` bytes in all, may be sent to it now."""
         ...
 
 
@@ -61,7 +61,7 @@ class RoundRobin(Generic[HostT]):
         self._turn = 0
 
     def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:  # noqa: ARG002
-        """The host for ``count`` messages of ``size`` bytes; None if no eligible host has room.
+        """Return the host for ``count`` messages of ``size`` bytes; None if no eligible host has room.
 
         :param hosts: the connected hosts, 1 or more
         """
@@ -88,7 +88,7 @@ class LeastOutstanding(RoundRobin[HostT]):
     """Picks the host with the fewest outstanding messages, then bytes; equal hosts in turn."""
 
     def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:  # noqa: ARG002
-        """As `RoundRobin.pick`."""
+        """See `RoundRobin.pick`."""
         number = len(hosts)
         order = [hosts[place % number] for place in range(self._turn, self._turn + number)]
         least = min(order, key=lambda host: (host.outstanding, host.outstanding_bytes))
@@ -144,7 +144,7 @@ class FailingHosts(RoundRobin[HostT]):
         self._health: dict[HostT, _Health] = {}
 
     def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:
-        """As `RoundRobin.pick`."""
+        """See `RoundRobin.pick`."""
         usable = [host for host in hosts if self._of(host).retry_at <= now]
         if not usable:
             first = min(hosts, key=lambda host: self._of(host).retry_at)
@@ -156,7 +156,7 @@ class FailingHosts(RoundRobin[HostT]):
         return host
 
     def failed(self, host: HostT, now: float) -> float | None:
-        """As `RoundRobin.failed`. A failure while the host is left out changes nothing."""
+        """See `RoundRobin.failed`. A failure while the host is left out changes nothing."""
         health = self._of(host)
         if health.retry_at > now:
             return None
@@ -164,7 +164,7 @@ class FailingHosts(RoundRobin[HostT]):
         return health.delay
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:  # noqa: ARG002
-        """As `RoundRobin.succeeded`. The host is healthy again."""
+        """See `RoundRobin.succeeded`. The host is healthy again."""
         health = self._of(host)
         health.delay = health.retry_at = 0.0
 
@@ -195,7 +195,7 @@ class EpsilonGreedy(FailingHosts[HostT]):
         self._epsilon = _FIRST_EPSILON
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:
-        """As `RoundRobin.succeeded`. The answer time counts towards its speed."""
+        """See `RoundRobin.succeeded`. The answer time counts towards its speed."""
         super().succeeded(host, seconds, now)
         self._of(host).measure(seconds, now)
 

@@ -44,7 +44,7 @@ class Outstanding:
         self._lowered_at = now
 
     def needed_slots(self, answered: int) -> int:
-        """The slots that are needed whatever the RDY count is now; 0 or less for none."""
+        """Return the slots that are needed whatever the RDY count is now; 0 or less for none."""
         return self._most - answered if self._most else 0
 
     def settles_at(self, answered: int, last_arrival: float) -> float | None:

@@ -69,7 +69,7 @@ def plan(
     rng: random.Random,
     policy: RdyPolicy,
 ) -> tuple[dict[KeyT, int], dict[KeyT, int]]:
-    """The RDY counts to lower and, after that, the ones to raise.
+    """Return the RDY counts to lower and, after that, the ones to raise.
 
     A count is raised by less than `distribute` wants while others still take the room; the next plan raises
     it further. Connections at RDY 0 get one slot before any other connection is raised.
@@ -99,7 +99,7 @@ def distribute(
     rng: random.Random,
     policy: RdyPolicy,
 ) -> dict[KeyT, int]:
-    """The RDY count that each connection should have; their sum is at most ``budget``."""
+    """Return the RDY count that each connection should have; their sum is at most ``budget``."""
     if budget < len(connections):
         return _in_turns(connections, budget, now, rng, policy)
     if policy.lend_after is None:

@@ -26,7 +26,7 @@ class Directory(Generic[AddressT]):
         self._answers[nsqlookupd] = tuple(nsqds)
 
     def wanted(self) -> list[AddressT]:
-        """The union of all answers, without repetition and in a stable order."""
+        """Return the union of all answers, without repetition and in a stable order."""
         return list(dict.fromkeys(nsqd for answer in self._answers.values() for nsqd in answer))
 
     def vanished(self, live: Collection[AddressT], polls: int) -> list[AddressT]:
@@ -36,5 +36,5 @@ class Directory(Generic[AddressT]):
         return [nsqd for nsqd, absent in self._absent.items() if absent >= polls]
 
     def missing(self, live: Collection[AddressT]) -> list[AddressT]:
-        """The nsqds of `wanted` that are not in ``live``."""
+        """Return the nsqds of `wanted` that are not in ``live``."""
         return [nsqd for nsqd in self.wanted() if nsqd not in live]

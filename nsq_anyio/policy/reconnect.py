@@ -26,7 +26,7 @@ class ReconnectDelay:
         self._next = initial
 
     def after(self, lasted: float, rng: random.Random) -> float:
-        """The delay after a connection of ``lasted`` seconds; 0 for an attempt that failed."""
+        """Return the delay after a connection of ``lasted`` seconds; 0 for an attempt that failed."""
         if lasted >= _HEALTHY_SPELL:
             self._next = self._initial
         delay = self._next

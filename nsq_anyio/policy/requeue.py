@@ -6,7 +6,7 @@ __all__ = ["requeue_delay"]
 
 
 def requeue_delay(attempts: int, *, base: float, maximum: float) -> float:
-    """The seconds before a message that has failed ``attempts`` times is delivered again.
+    """Return the seconds before a message that has failed ``attempts`` times is delivered again.
 
     ``base`` times the attempts (building client libraries, "Message Handling"), at most ``maximum``.
     """

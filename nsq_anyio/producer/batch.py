@@ -90,26 +90,26 @@ class Batch(Publication):
         return self._deadlines[index]
 
     def encode(self) -> tuple[Command, bytes]:
-        """As `Publication.encode`."""
+        """See `Publication.encode`."""
         bodies = [body for body in self._bodies if body is not None]
         if len(bodies) == 1:
             return Command.PUB, commands.pub(self.topic, bodies[0])
         return Command.MPUB, commands.mpub(self.topic, bodies)
 
     def complete(self, error: PublishError | None) -> None:
-        """As `Publication.complete`."""
+        """See `Publication.complete`."""
         super().complete(error)
         self._completed(self)
 
     def expire(self, now: float) -> bool:
-        """As `Publication.expire`: callers whose deadline has passed leave, and the batch stays."""
+        """See `Publication.expire`: callers whose deadline has passed leave, and the batch stays."""
         self.deadline = next((deadline for deadline in self._deadlines if deadline > now), math.inf)
         self.event.set()
         self.event = self._new_event()
         return False
 
     def split(self, refusal: PublishRejected, sent_messages: int) -> list[Publication] | None:
-        """As `Publication.split`: nsqd stored none of the messages, so each can be published on its own."""
+        """See `Publication.split`: nsqd stored none of the messages, so each can be published on its own."""
         if refusal.code not in SPLITTABLE_CODES or sent_messages == 1:
             return None
         self.parts = {

@@ -208,7 +208,7 @@ class Dispatcher:
             self._emit.to_hook(PublishedMessages(attempt.connection.nsqd, topic, attempt.messages, seconds))
 
     def _all_refused(self, publication: Publication) -> bool:
-        """Whether each connected nsqd has said that it cannot store the publication."""
+        """Return whether each connected nsqd has said that it cannot store the publication."""
         return all(connection in publication.refused_by for connection in self.pool.open)
 
     def _refused(self, publication: Publication, refusal: PublishRejected, messages: int) -> None:

@@ -143,7 +143,7 @@ class ProducerConnection:
         self._rng = random.Random()
 
     def has_room(self, count: int, size: int) -> bool:
-        """Whether ``count`` messages of ``size`` bytes may be sent; always if nothing is outstanding."""
+        """Return whether ``count`` messages of ``size`` bytes may be sent; True if nothing is outstanding."""
         outstanding = self.outstanding
         return self.current is not None and (
             outstanding == 0

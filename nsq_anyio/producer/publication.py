@@ -147,11 +147,11 @@ class Attempt:
         self._answered = answered
 
     def answer(self, _: bytes) -> None:
-        """As `TakesAnswer.answer`: nsqd said OK."""
+        """See `TakesAnswer.answer`: nsqd said OK."""
         self._answered(self)
 
     def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
-        """As `TakesAnswer.fail`."""
+        """See `TakesAnswer.fail`."""
         self.error = error
         self.maybe_executed = maybe_executed
         self._answered(self)

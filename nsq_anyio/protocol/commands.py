@@ -60,7 +60,7 @@ def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
 
 
 def encode_bodies(bodies: Sequence[bytes]) -> bytes:
-    """The body of ``MPUB`` and of ``/mpub?binary=true``: a count, then each message with its size."""
+    """Return the body of ``MPUB`` and of ``/mpub?binary=true``: a count, then each message with its size."""
     parts = [b""] * (2 * len(bodies))
     parts[::2] = map(_pack_size, map(len, bodies))
     parts[1::2] = bodies

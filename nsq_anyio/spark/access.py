@@ -29,7 +29,7 @@ _TLS_NAMES = {
 
 
 def is_pass_through(value: object) -> bool:
-    """Whether it is a `PassThrough`."""
+    """Return whether it is a `PassThrough`."""
     return isinstance(value, tuple)
 
 

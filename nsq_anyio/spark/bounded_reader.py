@@ -136,7 +136,7 @@ class BoundedReader:
         return []
 
     def _trickles(self) -> bool:
-        """Whether messages arrive so slowly that they would keep the batch open for long."""
+        """Return whether messages arrive so slowly that they would keep the batch open for long."""
         if self._since_full >= self._size:
             self._since_full = 0
             self._waited = 0.0

@@ -45,7 +45,7 @@ class NsqDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "nsq"
 
     def schema(self) -> str:

@@ -128,7 +128,7 @@ def _remove(directory: Path, own: tuple[str, ...]) -> None:
 
 
 def _is_spool(path: Path) -> bool:
-    """Whether a path is a spool, possibly a damaged one."""
+    """Return whether a path is a spool, possibly a damaged one."""
     if path.name.startswith(".") or not path.is_dir():
         return False
     try:

@@ -69,12 +69,12 @@ def _write(file: io.FileIO, content: bytes | memoryview) -> None:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file is still being written, or was left by a writer that was killed."""
+    """Return whether a file is still being written, or was left by a writer that was killed."""
     return name.startswith(".")
 
 
 def holds_no_rows(name: str) -> bool:
-    """Whether a file has no rows, so that nothing is lost with it."""
+    """Return whether a file has no rows, so that nothing is lost with it."""
     return is_temporary(name) or name.startswith((_COMMITTED, LEASE))
 
 
@@ -126,7 +126,7 @@ def _document(fields: dict[str, Any]) -> bytes:
 
 
 def numbered_directories(path: Path) -> list[int]:
-    """The directories whose names are numbers, in order; whatever else is there is not the spool's.
+    """Return the directories whose names are numbers, in order; whatever else is there is not the spool's.
 
     :raises SpoolError: if it cannot be listed
     """
@@ -150,7 +150,7 @@ def mark_committed(spool: Path, epoch: int) -> None:
 
 
 def committed(spool: Path) -> int:
-    """The last epoch that Spark has committed; 0 if there is none, or no spool.
+    """Return the last epoch that Spark has committed; 0 if there is none, or no spool.
 
     :raises OSError: if it cannot be read
     """

@@ -16,7 +16,7 @@ _LAST_TESTED = (3, 13)
 
 
 def on_asyncio() -> bool:
-    """Whether the running task belongs to asyncio, with any loop, and not to Trio."""
+    """Return whether the running task belongs to asyncio, with any loop, and not to Trio."""
     try:
         # Trio may run as the guest of an asyncio loop. That loop runs then, but none of its tasks.
         return asyncio.current_task() is not None
@@ -25,7 +25,7 @@ def on_asyncio() -> bool:
 
 
 def waits_for_sockets() -> bool:
-    """Whether the running loop can wait efficiently for a socket that our own stream reads and writes.
+    """Return whether the running loop can wait efficiently for a socket that our own stream reads and writes.
 
     Trio can, and so can asyncio's loops with a selector and uvloop. A ProactorEventLoop waits in another
     thread, and nothing is known about other loops.
@@ -36,7 +36,7 @@ def waits_for_sockets() -> bool:
 
 
 def continues_in_callbacks() -> bool:
-    """Whether the running loop's callback that receives bytes may resume the task that waits for them.
+    """Return whether the running loop's callback that receives bytes may resume the task that waits for them.
 
     That relies on internals of asyncio's futures, so it is limited to interpreters on which the tests ran.
     """

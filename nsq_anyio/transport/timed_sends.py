@@ -23,7 +23,7 @@ class TimedSends(ByteStream):
         self._timeout = timeout
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """As ``stream`` does."""
+        """See ``stream`` does."""
         return await self._stream.receive(max_bytes)
 
     async def send(self, item: bytes) -> None:
@@ -36,7 +36,7 @@ class TimedSends(ByteStream):
                 await self._stream.send(item[start : start + _PIECE])
 
     async def send_eof(self) -> None:
-        """As ``stream`` does."""
+        """See ``stream`` does."""
         await self._stream.send_eof()
 
     async def aclose(self) -> None:

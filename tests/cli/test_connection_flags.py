@@ -106,7 +106,7 @@ def test_what_has_no_effect_is_said() -> None:
     )
     assert result.stderr == (
         "note: --consumer-opt read_timeout has no effect: "
-        "a connection ends after two heartbeats that do not come\n"
+        "a connection ends after two missed heartbeats\n"
     )
 
 

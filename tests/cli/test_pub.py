@@ -208,8 +208,8 @@ def test_a_signal_ends_the_reading(nsqd: Server, topic: str, number: signal.Sign
         until(lambda: depth(nsqd, topic) == 2)
         _, log = end(process, number)
     warning, note = log.splitlines()
-    assert "the last 4 bytes are not published: no delimiter came after them" in warning
-    assert note == "ended before the end of the input: 2 messages were published"
+    assert "the last 4 bytes are not published: no delimiter follows them" in warning
+    assert note == "stopped before the end of the input: 2 messages were published"
     assert published(nsqd, topic) == [b"a", b"b"]
 
 
@@ -222,7 +222,7 @@ def test_what_was_read_is_published_without_regard_to_the_rate(
         process.stdin.flush()
         until(lambda: depth(nsqd, topic) == 1)
         _, log = end(process)
-    assert log == "ended before the end of the input: 3 messages were published\n"
+    assert log == "stopped before the end of the input: 3 messages were published\n"
     assert published(nsqd, topic) == [b"a", b"b", b"c"]
 
 
@@ -232,7 +232,7 @@ def test_a_signal_in_the_middle_of_a_file(nsqd: Server, topic: str, tmp_path: Pa
     with running(*pub(nsqd, topic, str(lines), "--rate=20")) as process:
         until(lambda: depth(nsqd, topic) > 1)
         _, log = end(process)
-    told = int(log.removeprefix("ended before the end of the input: ").partition(" ")[0])
+    told = int(log.removeprefix("stopped before the end of the input: ").partition(" ")[0])
     assert 0 < told < 1000
     assert depth(nsqd, topic) == told
     assert published(nsqd, topic) == [b"%d" % number for number in range(told)]

@@ -272,4 +272,4 @@ def test_up_runs_a_cluster(backend: str) -> None:
         listed = {f"{node['broadcast_address']}:{node['tcp_port']}" for node in nodes(consume[1], 3)}
         assert listed == set(addresses)
         assert all(address in shown.split("async with")[0] for address in addresses)  # in the table
-        assert end(process) == (0, "For development and tests. Ctrl-C ends them all.\n")
+        assert end(process) == (0, "For development and tests. Ctrl-C stops all servers.\n")

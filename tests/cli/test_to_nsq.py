@@ -124,7 +124,7 @@ def test_json(nsqds: list[Server], topic: str) -> None:
         log = end(process)
     assert messages(destination, topic, 1) == [b'{"kind":"click","id":9007199254740993}']
     assert destination.topic(topic)["message_count"] == 1
-    assert log.count("discarded: it is no JSON object") == 1
+    assert log.count("discarded: it is not a JSON object") == 1
 
 
 def test_what_no_destination_takes_is_requeued(nsqds: list[Server], topic: str) -> None:

@@ -1,8 +1,8 @@
-"""``nsq-anyio topic``, ``channel`` and ``node``: what nsqadmin does.
+"""``nsq-anyio topic``, ``channel`` and ``node``: nsqadmin's actions on the command line.
 
 ::
 
     command   the three groups, and their flags
-    actions   what can be done, and what that would touch
-    perform   ask the cluster, do it, and tell what came of it
+    actions   the actions, and what each would affect
+    perform   ask the cluster, perform an action, and report its outcome
 """

@@ -1,4 +1,4 @@
-"""What can be done to topics, channels and nodes, and what that would touch."""
+"""The actions on topics, channels and nodes, and what each would affect."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["CHANNEL_ACTIONS", "TOMBSTONE", "TOPIC_ACTIONS", "Action", "Call", "Plan", "cluster_method"]
 
 Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
-"""Asks a cluster, which is its first argument, or does something to it."""
+"""Queries or changes a cluster, its first argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an action will touch.
+    """What an action will affect.
 
-    :ivar nsqds: their URLs, with the messages that will be thrown away there
-    :ivar failures: of servers that could not be asked
+    :ivar nsqds: the URLs of the nsqds, each with the number of messages that will be discarded there
+    :ivar failures: the errors of servers that could not be asked
     """
 
     nsqds: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -29,21 +29,21 @@ class Plan:
 
     @property
     def messages(self) -> int:
-        """Those that will be thrown away on all."""
+        """The number of messages that will be discarded on all nsqds."""
         return sum(self.nsqds.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What can be done to a topic, to a channel of one, or to a topic on a node.
+    """An action on a topic, on a channel, or on a topic of one node.
 
-    :ivar verb: also the name of its command
-    :ivar done: its past tense
-    :ivar help: of its command
-    :ivar call: does it, given the cluster and the names
-    :ivar plan: what that will touch, given the same; None for the nsqds that are named
-    :ivar is_destructive: whether it throws messages away
-    :ivar tells_nsqlookupds: whether these are asked to do it as well
+    :ivar verb: the action's verb, also the name of its command
+    :ivar done: the past tense of the verb
+    :ivar help: the help of its command
+    :ivar call: performs the action, given the cluster and the names
+    :ivar plan: finds what the action will affect, given the same; None for the nsqds on the command line
+    :ivar is_destructive: whether the action discards messages
+    :ivar tells_nsqlookupds: whether the action is sent to the nsqlookupds as well
     """
 
     verb: str
@@ -87,7 +87,7 @@ async def _tombstone(cluster: Cluster, topic: str, name: str) -> ClusterReply[tu
 
 
 async def _find(cluster: Cluster, name: str) -> Node:
-    """The node of that name, host name or URL.
+    """Return the node with this name, host name or URL.
 
     :raises InvalidOption: if there is not exactly one
     """
@@ -107,12 +107,12 @@ def _topic_messages(topic: TopicStats) -> int:
 
 
 def _channel_messages(channel: ChannelStats) -> int:
-    """Those in flight and deferred too: they go with the others."""
+    """Count waiting, in-flight and deferred messages: all are discarded."""
     return channel.depth + channel.in_flight_count + channel.deferred_count
 
 
 def cluster_method(name: str) -> Call:
-    """The method of `nsq_anyio.http.Cluster` of that name, which is imported when it is used."""
+    """Return a function that calls this method of `nsq_anyio.http.Cluster`, imported at the call."""
 
     def call(cluster: Cluster, *arguments: str) -> Awaitable[ClusterReply[tuple[str, ...]]]:
         method: Call = getattr(cluster, name)
@@ -125,7 +125,7 @@ TOPIC_ACTIONS = (
     Action(
         "create",
         "created",
-        "Make a topic known to all nsqlookupds, and create it on the nsqds that are named.",
+        "Register a topic with all nsqlookupds, and create it on the nsqds given.",
         cluster_method("create_topic"),
         None,
         tells_nsqlookupds=True,
@@ -133,7 +133,7 @@ TOPIC_ACTIONS = (
     Action(
         "delete",
         "deleted",
-        "Delete a topic with its channels and messages, from all nsqlookupds and nsqds.",
+        "Delete a topic, with its channels and messages, from all nsqlookupds and nsqds.",
         cluster_method("delete_topic"),
         _in_topic,
         is_destructive=True,
@@ -142,7 +142,7 @@ TOPIC_ACTIONS = (
     Action(
         "empty",
         "emptied",
-        "Throw away the messages of a topic that no channel has taken yet.",
+        "Discard the messages of a topic that no channel has received yet.",
         cluster_method("empty_topic"),
         _waiting_in_topic,
         is_destructive=True,
@@ -167,7 +167,7 @@ CHANNEL_ACTIONS = (
     Action(
         "create",
         "created",
-        "Make a channel known to all nsqlookupds, and create it on all nsqds that have the topic.",
+        "Register a channel with all nsqlookupds, and create it on all nsqds that have the topic.",
         cluster_method("create_channel"),
         _producers,
         tells_nsqlookupds=True,
@@ -175,7 +175,7 @@ CHANNEL_ACTIONS = (
     Action(
         "delete",
         "deleted",
-        "Delete a channel with its messages, from all nsqlookupds and nsqds.",
+        "Delete a channel, with its messages, from all nsqlookupds and nsqds.",
         cluster_method("delete_channel"),
         _in_channel,
         is_destructive=True,
@@ -184,7 +184,7 @@ CHANNEL_ACTIONS = (
     Action(
         "empty",
         "emptied",
-        "Throw away the messages of a channel, those in flight and deferred too.",
+        "Discard the messages of a channel, including those in flight and deferred.",
         cluster_method("empty_channel"),
         _in_channel,
         is_destructive=True,
@@ -208,7 +208,7 @@ CHANNEL_ACTIONS = (
 TOMBSTONE = Action(
     "tombstone",
     "tombstoned",
-    "Hide a node from all nsqlookupds for a topic, and delete the topic with its messages there.",
+    "Tombstone a node for a topic at all nsqlookupds, and delete the topic with its messages on the node.",
     _tombstone,
     _on_node,
     is_destructive=True,

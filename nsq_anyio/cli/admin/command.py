@@ -1,4 +1,4 @@
-"""``nsq-anyio topic``, ``channel`` and ``node``: the commands that list, and those that do something."""
+"""``nsq-anyio topic``, ``channel`` and ``node``: the commands that list, and those that act."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _json_option = click.option(
 
 
 def _list_command(group: str, arguments: Sequence[str], question: Call, text: str) -> click.Command:
-    """A command that prints names, one a line.
+    """Return a command that prints names, one per line.
 
     :param group: topic or channel
-    :param arguments: of what
-    :param question: asks for the names, given the cluster and the arguments
+    :param arguments: the names of the command's arguments
+    :param question: queries the names, given the cluster and the arguments
     """
 
     def run(cluster: ClusterFlags, as_json: bool, backend: str, **names: Any) -> None:
@@ -71,7 +71,7 @@ def _node_list(cluster: ClusterFlags, as_json: bool, backend: str) -> None:
     else:
         from rich.console import Console
 
-        # Piped, a row stays a line.
+        # In a pipe, each row must stay on one line.
         Console(width=None if sys.stdout.isatty() else 10_000).print(_table(reply.value))
     end_with(reply.failures, click.get_current_context())
 
@@ -92,11 +92,11 @@ def _table(nodes: Sequence[Node]) -> Table:
 
 
 def _action_command(action: Action, group: str, arguments: Sequence[str], example: str) -> click.Command:
-    """The command of an action.
+    """Return the command of an action.
 
-    :param group: the group that it belongs to
-    :param arguments: what it is done to, such as topic and channel; the first is the topic
-    :param example: the arguments of one
+    :param group: the command's group
+    :param arguments: the names of the action's arguments, such as topic and channel; the first is the topic
+    :param example: the arguments of the example in the help
     """
 
     def run(
@@ -110,11 +110,11 @@ def _action_command(action: Action, group: str, arguments: Sequence[str], exampl
         task.perform(as_json=as_json)
 
     command = click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")(run)
-    command = click.option("--yes", "-y", is_flag=True, help="Do not ask before messages are thrown away.")(
+    command = click.option("--yes", "-y", is_flag=True, help="Do not ask before discarding messages.")(
         command
     )
     command = click.option(
-        "--dry-run", is_flag=True, help="Tell which servers it would touch, and change nothing."
+        "--dry-run", is_flag=True, help="Show which servers would be affected, and change nothing."
     )(command)
     command = cluster_flags(quiet_command_flags(command))
     for name in reversed(arguments):
@@ -127,7 +127,7 @@ def _action_command(action: Action, group: str, arguments: Sequence[str], exampl
 
 @click.group(epilog="\b\nExample:\n  nsq-anyio topic pause clicks --lookupd-http-address=127.0.0.1:4161")
 def topic() -> None:
-    """List, create, delete, empty, pause and unpause topics, on a whole cluster."""
+    """List, create, delete, empty, pause and unpause topics across a cluster."""
 
 
 topic.add_command(
@@ -135,7 +135,7 @@ topic.add_command(
         "topic",
         (),
         cluster_method("topics"),
-        "List all topics, those without an nsqd too.",
+        "List all topics, including those without an nsqd.",
     )
 )
 for _action in TOPIC_ACTIONS:
@@ -146,7 +146,7 @@ for _action in TOPIC_ACTIONS:
     epilog="\b\nExample:\n  nsq-anyio channel empty clicks archive --lookupd-http-address=127.0.0.1:4161"
 )
 def channel() -> None:
-    """List, create, delete, empty, pause and unpause channels, on a whole cluster."""
+    """List, create, delete, empty, pause and unpause channels across a cluster."""
 
 
 channel.add_command(
@@ -163,7 +163,7 @@ for _action in CHANNEL_ACTIONS:
 
 @click.group(epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161")
 def node() -> None:
-    """List the nsqds of a cluster, and take a topic away from one of them."""
+    """List the nsqds of a cluster, and remove a topic from one of them."""
 
 
 node.add_command(_node_list)

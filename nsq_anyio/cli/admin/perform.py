@@ -1,4 +1,4 @@
-"""Asking a cluster, and doing an action: what it would touch, whether that is meant, and what came of it."""
+"""Query a cluster, or perform an action: show what it affects, ask for confirmation, report the outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def ask(cluster: ClusterFlags, question: Callable[[Cluster], Awaitable[T]], backend: str) -> T:
-    """The answer to ``question``.
+    """Ask the cluster ``question``, and return its answer.
 
     :raises click.UsageError: for a flag out of range
     :raises click.ClickException: if no server answers
@@ -42,12 +42,12 @@ def ask(cluster: ClusterFlags, question: Callable[[Cluster], Awaitable[T]], back
 
 
 def failure_rows(failures: Sequence[HTTPError]) -> list[dict[str, str]]:
-    """The same for JSON."""
+    """Return the failures as objects for JSON."""
     return [{"url": failure.url, "reason": failure.reason} for failure in failures]
 
 
 def end_with(failures: Sequence[HTTPError], context: click.Context) -> None:
-    """Tell on stderr what failed, and end the command with the exit code that says so."""
+    """Report the failures on stderr, and exit with the code for a partial success if there are any."""
     for failure in failures:
         click.echo(visible(f"Error: {failure}"), err=True)
     context.exit(PARTIAL if failures else 0)
@@ -55,9 +55,9 @@ def end_with(failures: Sequence[HTTPError], context: click.Context) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An action, on something of a cluster.
+    """An action with its arguments.
 
-    :ivar names: the arguments of the action's functions, by what they are, the topic first
+    :ivar names: the arguments of the action's functions, by the names of the parameters, the topic first
     """
 
     cluster: ClusterFlags
@@ -66,7 +66,7 @@ class Task:
     backend: str
 
     def explain(self, *, as_json: bool) -> None:
-        """Tell what it would touch."""
+        """Print what the action would affect."""
         plan = self._plan()
         if as_json:
             click.echo(
@@ -86,21 +86,21 @@ class Task:
         end_with(plan.failures, click.get_current_context())
 
     def confirm(self) -> None:
-        """Ask before messages are thrown away.
+        """Ask before discarding messages.
 
         :raises click.Abort: if the answer is no
         """
         if not self.action.is_destructive:
             return
         plan = self._plan()
-        # A question is no output: what is piped is what was done.
+        # The question goes to stderr: stdout, which may be piped, holds only what was done.
         self._show(plan, err=True)
         for failure in plan.failures:
             click.echo(visible(f"Warning: {failure}"), err=True)
         click.confirm(f"{self.action.verb.capitalize()} it?", abort=True, err=True)
 
     def perform(self, *, as_json: bool) -> None:
-        """Do it, and tell what came of it."""
+        """Perform the action, and print its outcome."""
         names = self.names.values()
         reply = ask(self.cluster, lambda cluster: self.action.call(cluster, *names), self.backend)
         if as_json:

@@ -1,8 +1,8 @@
-"""``nsq-anyio demo``: publish messages, consume them, and show what came of them.
+"""``nsq-anyio demo``: publish messages, consume them, and show the throughput.
 
 ::
 
     command   the flags, and the tables at the end
-    run       publish, consume, count
-    spark     publish, archive with Spark, look at the files
+    run       publish, consume and count
+    spark     publish, archive with Spark, and read the files
 """

@@ -1,4 +1,4 @@
-"""``nsq-anyio demo``: see it work."""
+"""``nsq-anyio demo``: the flags, and the tables at the end."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ Example:
   nsq-anyio demo --nsqlookupd http://127.0.0.1:4161""",
 )
 @click.option(
-    "--messages", type=Integer(min=1), default=100_000, show_default=True, help="How many to publish."
+    "--messages",
+    type=Integer(min=1),
+    default=100_000,
+    show_default=True,
+    help="The number of messages to publish.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of display and table.")
-@click.option("--nsqd", "nsqds", multiple=True, metavar="HOST:PORT", help="Real nsqd to use; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of a table.")
+@click.option("--nsqd", "nsqds", multiple=True, metavar="HOST:PORT", help="A real nsqd to use; repeatable.")
 @click.option(
     "--nsqlookupd", "nsqlookupds", multiple=True, metavar="URL", help="Real nsqlookupd to use; repeatable."
 )
 @click.option("--spark", is_flag=True, help="Archive the messages with Spark into Parquet files; needs Java.")
-@click.option("--topic", default="nsq-anyio-demo", show_default=True, help="Topic to publish to.")
+@click.option("--topic", default="nsq-anyio-demo", show_default=True, help="The topic to publish to.")
 @quiet_command_flags
 def demo(
     backend: str,
@@ -51,10 +55,10 @@ def demo(
     spark: bool,
     topic: str,
 ) -> None:
-    """Publish messages, consume them, and show what came of them.
+    """Publish messages, consume them, and show the throughput.
 
-    Without addresses it starts two nsqds and an nsqlookupd in this process and finds the nsqds through
-    nsqlookupd. On real servers it leaves its topic behind.
+    Without addresses, the demo starts two nsqds and an nsqlookupd in this process, and finds the nsqds
+    through nsqlookupd. On real servers it leaves its topic behind.
     """
     if spark:
         _demo_spark(backend, messages, topic, nsqds, nsqlookupds, as_json)
@@ -118,7 +122,7 @@ async def _demo(
 
 @contextmanager
 def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
-    """Show two bars; yield the function that moves them."""
+    """Show two progress bars; yield the function that updates them."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from ..output import progress_display

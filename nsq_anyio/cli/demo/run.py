@@ -31,14 +31,15 @@ _STALL_TIMEOUT = 30.0
 
 
 class DemoStalled(NSQError):
-    """Messages stopped coming before all had come."""
+    """Messages stopped arriving before all had arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The servers of a demo: ``host:port`` of nsqds to publish to, and where to consume from.
+    """The servers of a demo.
 
-    :ivar nsqlookupds: URLs; without any, the nsqds are consumed from directly
+    :ivar nsqds: ``host:port`` of the nsqds to publish to
+    :ivar nsqlookupds: URLs of the nsqlookupds to consume through; if empty, consume from the nsqds directly
     """
 
     nsqds: Sequence[str]
@@ -47,10 +48,10 @@ class Cluster:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a demo, kept up to date while it runs.
+    """The counts of a demo, updated while it runs.
 
     :ivar finished: messages finished, per nsqd
-    :ivar seen: the numbers of the messages that came
+    :ivar seen: the numbers of the messages that arrived
     """
 
     messages: int
@@ -63,7 +64,7 @@ class Outcome:
 
 @asynccontextmanager
 async def demo_cluster(nsqds: Sequence[str], nsqlookupds: Sequence[str]) -> AsyncGenerator[Cluster]:
-    """The given servers, or embedded ones for the length of the block if none are given."""
+    """Yield the given servers, or embedded ones for the length of the block if none are given."""
     async with AsyncExitStack() as stack:
         if not nsqds and not nsqlookupds:
             nsqlookupd = await stack.enter_async_context(embedded_nsqlookupd())
@@ -88,12 +89,12 @@ async def _all_nsqds(nsqlookupds: Sequence[str]) -> list[str]:
 
 
 async def run_demo(cluster: Cluster, topic: str, outcome: Outcome, changed: Callable[[], None]) -> None:
-    """Publish and consume until every message has come.
+    """Publish and consume until every message has arrived.
 
-    :param changed: called whenever ``outcome`` has news
-    :raises DemoStalled: if nothing happens for 30 seconds
+    :param changed: called whenever ``outcome`` has changed
+    :raises DemoStalled: if no message is published or consumed for 30 seconds
     """
-    # Numbered for this run, so that what an interrupted one left in the topic is not counted.
+    # The bodies name this run, so messages that an interrupted run left in the topic are not counted.
     run = secrets.token_hex(4).encode()
     done = anyio.Event()
     progressed_at = started_at = anyio.current_time()
@@ -115,8 +116,8 @@ async def run_demo(cluster: Cluster, topic: str, outcome: Outcome, changed: Call
             await anyio.sleep(0.1)
             changed()
             if anyio.current_time() - progressed_at > _STALL_TIMEOUT:
-                came = f"{len(outcome.seen)} of {outcome.messages} messages came"
-                raise DemoStalled(f"nothing happened for {_STALL_TIMEOUT:.0f} s: {came}")
+                came = f"{len(outcome.seen)} of {outcome.messages} messages arrived"
+                raise DemoStalled(f"no progress for {_STALL_TIMEOUT:.0f} s: {came}")
 
     consuming = consume(
         topic,
@@ -140,7 +141,7 @@ async def run_demo(cluster: Cluster, topic: str, outcome: Outcome, changed: Call
 
 
 async def _publish(cluster: Cluster, topic: str, run: bytes, outcome: Outcome) -> None:
-    """Publish all messages, in batches, from several tasks."""
+    """Publish all messages in batches from several tasks."""
     starts = iter(range(0, outcome.messages, _BATCH))
     async with produce(cluster.nsqds) as producer, anyio.create_task_group() as tasks:
 

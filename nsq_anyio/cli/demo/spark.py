@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio demo --spark``: publish, archive with Spark, and look at the files."""
+"""The work of ``nsq-anyio demo --spark``: publish, archive with Spark, and read the files."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _COUNTRIES = ("at", "de", "fr", "pl")
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the files hold of one nsqd.
+    """The rows in the files that came from one nsqd.
 
-    :ivar unique: different ids among the rows
+    :ivar unique: the number of distinct ids among the rows
     """
 
     nsqd: str
@@ -50,10 +50,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What came of a demo.
+    """The result of a demo with Spark.
 
-    :ivar bytes: of all files
-    :ivar example: a row, as JSON
+    :ivar bytes: the size of all files
+    :ivar example: one row, as JSON
     """
 
     summary: pipelines.Summary
@@ -64,7 +64,7 @@ class Archived:
 
 
 async def run_spark_demo(cluster: Cluster, topic: str, messages: int, progress: PipelineProgress) -> Archived:
-    """Publish JSON messages, archive them into Parquet files of a temporary directory, and read these.
+    """Publish JSON messages, archive them as Parquet files in a temporary directory, and read the files.
 
     :raises JavaMissing: if Spark cannot run
     :raises PipelineFailed: if its job fails
@@ -79,7 +79,7 @@ async def run_spark_demo(cluster: Cluster, topic: str, messages: int, progress: 
 
 @asynccontextmanager
 async def _set_when_cancelled(stop: threading.Event) -> AsyncGenerator[None]:
-    # A thread cannot be cancelled: it has to be told, and is then waited for.
+    # A thread cannot be cancelled: it must be told to stop, and then waited for.
     async def wait() -> None:
         try:
             await anyio.sleep_forever()

@@ -1,8 +1,8 @@
-"""Flags that several commands share: how they are added, and how their texts become values.
+"""Flags that several commands share: add them to a command, and parse their values.
 
 ::
 
-    kinds        what the text of a flag can be: numbers, durations, booleans
+    kinds        types of flag values: numbers, durations, booleans, delimiters
     source       where messages come from
     connection   how to connect, consume and publish
     options      --consumer-opt and --producer-opt

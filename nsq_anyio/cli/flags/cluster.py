@@ -1,4 +1,4 @@
-"""The flags that name a cluster, as nsqadmin has them."""
+"""The flags that name a cluster, like nsqadmin's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ClusterFlags:
-    """A cluster as it was named on the command line.
+    """The cluster that the command line names.
 
     :ivar nsqlookupds: URLs, or ``host:port``
     :ivar nsqds: likewise
@@ -36,7 +36,7 @@ class ClusterFlags:
     timeout: float
 
     def open(self) -> Cluster:
-        """The cluster, to be used in its ``async with`` block.
+        """Return the cluster, an async context manager.
 
         :raises InvalidOption: for a flag out of range
         """
@@ -54,20 +54,20 @@ class ClusterFlags:
         )
 
     def shown_nsqlookupds(self) -> tuple[str, ...]:
-        """Their URLs as they may be shown: without passwords and queries."""
+        """Return the URLs of the nsqlookupds without passwords and queries, safe to print."""
         from ...http import Nsqlookupd
 
         return tuple(Nsqlookupd(url).url for url in self.nsqlookupds)
 
     def shown_nsqds(self) -> tuple[str, ...]:
-        """As `shown_nsqlookupds`."""
+        """Return the URLs of the nsqds without passwords and queries, safe to print."""
         from ...http import Nsqd
 
         return tuple(Nsqd(url).url for url in self.nsqds)
 
 
 def cluster_flags(command: _Command) -> _Command:
-    """Add the flags that name a cluster; they come to the command as one ``cluster``."""
+    """Add the flags that name a cluster; the command receives them as one argument ``cluster``."""
 
     @functools.wraps(command)
     def with_cluster(
@@ -104,10 +104,13 @@ _OPTIONS = (
         "--nsqd-http-address",
         multiple=True,
         metavar="HOST:PORT|URL",
-        help="An nsqd to ask besides those that the nsqlookupds know; repeatable.",
+        help="An nsqd to ask in addition to those that the nsqlookupds list; repeatable.",
     ),
     click.option(
-        "--header", multiple=True, metavar="NAME:VALUE", help="Sent to the servers named here; repeatable."
+        "--header",
+        multiple=True,
+        metavar="NAME:VALUE",
+        help="A header to send to the servers named on the command line; repeatable.",
     ),
     click.option(
         "--http-client-request-timeout",
@@ -115,6 +118,6 @@ _OPTIONS = (
         default="10s",
         show_default=True,
         metavar="DURATION",
-        help="For one server, in one step.",
+        help="The timeout of each request to a server.",
     ),
 )

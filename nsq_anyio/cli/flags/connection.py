@@ -1,4 +1,4 @@
-"""The flags that say how to connect, and how to consume and publish."""
+"""The flags that configure connections, consumers and producers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DEFAULT_MAX_IN_FLIGHT = 200
 class ConsumerFlags:
     """How to consume.
 
-    :ivar given: the names of those of ``options`` that the user has set
+    :ivar given: the names of the ``options`` that the user has set
     """
 
     options: ConsumerOptions
@@ -43,10 +43,10 @@ class ConsumerFlags:
         return replace(self, options=replace(self.options, **_without(self.given, options)))
 
     def never_giving_up(self) -> ConsumerFlags:
-        """The same, but unless ``--consumer-opt max_attempts`` was given a message is tried until it arrives.
+        """Return these flags without a limit on attempts, unless ``--consumer-opt max_attempts`` was given.
 
-        With the 5 attempts of nsq_to_http and nsq_to_nsq messages are lost when a destination is away for
-        longer; and a bound finishes messages that are not in an archive.
+        With the 5 attempts of nsq_to_http and nsq_to_nsq, messages are lost when a destination is down for
+        longer. In an archive, a limit would finish messages that were never written.
         """
         return self.preferring(max_attempts=0)
 
@@ -55,7 +55,7 @@ class ConsumerFlags:
 class ProducerFlags:
     """How to publish.
 
-    :ivar given: the names of those of ``options`` that the user has set
+    :ivar given: the names of the ``options`` that the user has set
     """
 
     options: ProducerOptions
@@ -74,8 +74,8 @@ def _without(names: frozenset[str], options: Mapping[str, Any]) -> dict[str, Any
 def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Command], _Command]:
     """Add the flags of connections, and those of consumers, producers or both.
 
-    :param sides: what connects: the command gets `ConsumerFlags` as ``consumer``, and `ProducerFlags` as
-        ``producer``
+    :param sides: ``consumer`` passes `ConsumerFlags` to the command as ``consumer``, and ``producer`` passes
+        `ProducerFlags` as ``producer``
     """
 
     def add(command: _Command) -> _Command:
@@ -129,17 +129,17 @@ def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Comm
 
 
 class _ConnectionFlags(NamedTuple):
-    """What the flags of connections say, by the names of the options.
+    """The values of the connection flags, by the names of the options.
 
-    :ivar connection: of `ConnectionOptions`
-    :ivar tls: of `TLSOptions`, with ``tls`` for whether there is any
+    :ivar connection: values of `ConnectionOptions`
+    :ivar tls: values of `TLSOptions`, and ``tls``, which says whether to use TLS at all
     """
 
     connection: Mapping[str, Any]
     tls: Mapping[str, Any]
 
     def options(self, values: OptionValues) -> ConnectionOptions:
-        """The options of these flags, with what ``key,value`` pairs say otherwise."""
+        """Return the options that these flags set; the values of ``key,value`` pairs take precedence."""
         from ...options import ConnectionOptions
 
         tls = _tls(self.tls, values.tls)
@@ -160,7 +160,7 @@ def _consumer(
     own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
     in_flight = values.own.get("max_in_flight", _DEFAULT_MAX_IN_FLIGHT)
     connection = flags.options(values)
-    # What a user trusts for nsqd is trusted for an https nsqlookupd.
+    # The authorities that the user trusts for nsqd are trusted for an https nsqlookupd too.
     own["lookupd_tls"] = _without_server_hostname(connection.tls)
     consumer = ConsumerFlags(
         ConsumerOptions(**own), connection, max_in_flight or in_flight, frozenset(values.own)
@@ -175,18 +175,18 @@ def _producer(flags: _ConnectionFlags, *, producer_opt: Sequence[str], **others:
     values = option_values("--producer-opt", pairs, "producer")
     options = ProducerOptions(**values.own)
     if "mode" in values.own and "mode" in others and _is_default("mode"):
-        others["mode"] = options.mode.replace("_", "-")  # the same as --mode, which wins
+        others["mode"] = options.mode.replace("_", "-")  # it means the same as --mode, which takes precedence
     producer = ProducerFlags(options, flags.options(values), frozenset(values.own))
     return {**others, "producer": producer}
 
 
 _CONNECTION_OPTIONS = (
-    click.option("--tls", is_flag=True, help="Encrypt; the flags below that begin with --tls imply it."),
+    click.option("--tls", is_flag=True, help="Use TLS; each of the other --tls flags implies it."),
     click.option(
         "--tls-ca-file",
         type=FILE,
         metavar="FILE",
-        help="Authorities to trust, PEM.  [default: the system's]",
+        help="The certificate authorities to trust, PEM.  [default: the system's]",
     ),
     click.option(
         "--tls-certificate-file",
@@ -198,39 +198,39 @@ _CONNECTION_OPTIONS = (
         "--tls-private-key-file",
         type=FILE,
         metavar="FILE",
-        help="Its key, PEM, if not in the same file.",
+        help="The certificate's private key, PEM, if it is not in the same file.",
     ),
-    click.option("--tls-no-verify", is_flag=True, help="Trust whoever answers: only for tests."),
-    click.option("--tls-server-hostname", metavar="NAME", help="The name that nsqd's certificate carries."),
+    click.option("--tls-no-verify", is_flag=True, help="Do not verify nsqd's certificate (tests only)."),
+    click.option("--tls-server-hostname", metavar="NAME", help="The host name in nsqd's certificate."),
     click.option(
         "--tls-min-version",
         type=tls_version,
         metavar="VERSION",
-        help="The oldest version to speak: TLSv1.2 or TLSv1.3.  [default: TLSv1.2]",
+        help="The oldest TLS version to accept: TLSv1.2 or TLSv1.3.  [default: TLSv1.2]",
     ),
-    click.option("--snappy", is_flag=True, help="Ask nsqd for compression with snappy."),
-    click.option("--deflate", is_flag=True, help="Ask nsqd for compression with deflate."),
-    click.option("--deflate-level", type=Integer(1, 9), default=6, show_default=True, help="Of --deflate."),
+    click.option("--snappy", is_flag=True, help="Ask nsqd for snappy compression."),
+    click.option("--deflate", is_flag=True, help="Ask nsqd for deflate compression."),
+    click.option("--deflate-level", type=Integer(1, 9), default=6, show_default=True, help="Deflate level."),
     click.option(
         "--auth-secret",
         metavar="SECRET",
         envvar="NSQ_ANYIO_AUTH_SECRET",
-        help="For nsqds with an auth server; others can see it here: use the file or the variable.  "
-        "[env var: NSQ_ANYIO_AUTH_SECRET]",
+        help="The secret for nsqds with an auth server. Other users can see it on the command line: use the "
+        "file or the variable.  [env var: NSQ_ANYIO_AUTH_SECRET]",
     ),
     click.option(
         "--auth-secret-file",
         type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
         metavar="FILE",
-        help="A file with the secret, read again for each connection.",
+        help="A file with the auth secret, read again for each connection.",
     ),
 )
 
 
 class _Side(NamedTuple):
-    """What connections are for.
+    """One use of connections: to consume or to publish.
 
-    :ivar read: takes the values of its flags out of those of all flags, and adds what they come to
+    :ivar read: replaces the values of these flags, among those of all flags, by the object made of them
     """
 
     flags: Sequence[_Flag]
@@ -243,13 +243,13 @@ _SIDES = {
             click.option(
                 "--max-in-flight",
                 type=Integer(min=1),
-                help=f"Unanswered messages at once, over all nsqds.  [default: {_DEFAULT_MAX_IN_FLIGHT}]",
+                help=f"The most messages in flight, over all nsqds.  [default: {_DEFAULT_MAX_IN_FLIGHT}]",
             ),
             click.option(
                 "--consumer-opt",
                 multiple=True,
                 metavar="KEY,VALUE",
-                help="An option of the consumer, by go-nsq's names, such as max_attempts,0; repeatable.",
+                help="A consumer option, by go-nsq's name, such as max_attempts,0; repeatable.",
             ),
         ),
         _consumer,
@@ -260,7 +260,7 @@ _SIDES = {
                 "--producer-opt",
                 multiple=True,
                 metavar="KEY,VALUE",
-                help="An option of the producer, by go-nsq's names, such as dial_timeout,2s; repeatable.",
+                help="A producer option, by go-nsq's name, such as dial_timeout,2s; repeatable.",
             ),
         ),
         _producer,
@@ -290,7 +290,7 @@ def _tls(flags: Mapping[str, Any], values: Mapping[str, Any]) -> bool | TLSOptio
         name: value for name, value in {**flags, **values}.items() if name != "tls" and value is not None
     }
     options = TLSOptions(**given)
-    # Whoever names an authority, a certificate or a version means to use it, be it the default.
+    # A user who names an authority, a certificate or a version wants TLS, even if the version is the default.
     implied = flags["minimum_version"] is not None or options != TLSOptions()
     wanted = values.get("tls", flags["tls"] or implied)
     return options if wanted else False

@@ -1,4 +1,4 @@
-"""The flags of requests over HTTP: ``--header``, and TLS for https as nsqadmin has it."""
+"""The flags of HTTP requests: ``--header``, and nsqadmin's TLS flags for https."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _FRAMING = frozenset(
         "upgrade",
     )
 )
-"""Those that say where a body ends, or what becomes of the connection: HTTP itself writes them."""
+"""Headers that delimit a body or control the connection; the HTTP client writes them itself."""
 
 _EXAMPLE = "use 'Name: value', such as 'X-Source: nsq'"
 
 
 def parse_header(text: str) -> tuple[str, str]:
-    """The name and value of a header.
+    """Return the name and value of a header.
 
-    :raises InvalidOption: if it is none, or one that frames a request; the error does not show the value,
-        which may be a secret
+    :raises InvalidOption: if the text is not a header, or the header frames a request; the error omits the
+        value, which may be a secret
     """
     name, _, value = (part.strip() for part in text.partition(":"))
     if not _NAME.fullmatch(name):
@@ -51,8 +51,8 @@ def parse_header(text: str) -> tuple[str, str]:
         raise InvalidOption(f"header {name} has no valid value: {_EXAMPLE}")
     if name.lower() in _FRAMING:
         raise InvalidOption(
-            f"header {name} cannot be given: it frames the request or rules its connection, so it is written "
-            "as each request needs it; leave it out"
+            f"header {name} cannot be set: it frames the request or controls its connection, so each request "
+            "sets its own; leave it out"
         )
     return name, value
 
@@ -62,25 +62,27 @@ _TLS_OPTIONS = (
         "--http-client-tls-root-ca-file",
         type=FILE,
         metavar="FILE",
-        help="The authorities to trust, for https.",
+        help="The certificate authorities to trust for https, PEM.  [default: the system's]",
     ),
     click.option(
         "--http-client-tls-cert",
         type=FILE,
         metavar="FILE",
-        help="This client's certificate, for https.",
+        help="This client's certificate for https, PEM.",
     ),
-    click.option("--http-client-tls-key", type=FILE, metavar="FILE", help="Its key."),
+    click.option(
+        "--http-client-tls-key", type=FILE, metavar="FILE", help="The certificate's private key, PEM."
+    ),
     click.option(
         "--http-client-tls-insecure-skip-verify",
         is_flag=True,
-        help="Trust whoever answers to https.",
+        help="Do not verify the certificates of https servers: for tests only.",
     ),
 )
 
 
 def http_tls_flags(command: _Command) -> _Command:
-    """Add the flags; they come to the command as one ``http_tls``."""
+    """Add the TLS flags; the command receives them as one argument ``http_tls``."""
 
     @functools.wraps(command)
     def with_tls(

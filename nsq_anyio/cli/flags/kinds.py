@@ -1,4 +1,4 @@
-"""Kinds of flags that several commands take: what their texts can be, and what they come to."""
+"""Types of flag values that several commands use: parse and check their texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0nrt\\]))")
 _NAMED = {"0": b"\0", "n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 
 FILE = click.Path(dir_okay=False)
-"""A path that shells complete; whether it can be used is said where it is used."""
+"""A path, which shells complete; an error about the file is raised where it is opened."""
 
 
 class Integer(click.IntRange):
@@ -42,7 +42,7 @@ class Integer(click.IntRange):
     name = "integer"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """See `click.ParamType.convert`; the error says what a number can be."""
+        """See `click.ParamType.convert`; the error names the range."""
         try:
             number = int(str(value))
         except ValueError:
@@ -51,12 +51,12 @@ class Integer(click.IntRange):
 
     def _described(self) -> str:
         if self.max is None:
-            return f"one from {self.min} on"
+            return f"one that is {self.min} or more"
         return f"one from {self.min} to {self.max}"
 
 
 class Number(click.FloatRange):
-    """A number in a range; neither nan nor inf, with which nothing can be reckoned."""
+    """A finite number in a range."""
 
     name = "number"
 
@@ -72,9 +72,9 @@ class Number(click.FloatRange):
 
 
 def boolean(text: str) -> bool:
-    """The value of a Go boolean.
+    """Parse a Go boolean.
 
-    :raises click.BadParameter: if it is none
+    :raises click.BadParameter: if the text is not one
     """
     if text not in _TRUE | _FALSE:
         raise click.BadParameter(f"{text!r} is not a boolean: use true or false")
@@ -82,9 +82,9 @@ def boolean(text: str) -> bool:
 
 
 def duration(text: str) -> float:
-    """The seconds of a Go duration, such as ``60s``, ``1m30s``, ``1.5h``, ``100ms`` or ``0``.
+    """Return the seconds of a Go duration, such as ``60s``, ``1m30s``, ``1.5h``, ``100ms`` or ``0``.
 
-    :raises click.BadParameter: if it is not one
+    :raises click.BadParameter: if the text is not a duration, or a longer one than Go has
     """
     if text == "0":
         return 0.0
@@ -102,7 +102,7 @@ def duration(text: str) -> float:
 def boolean_option(
     flag: str, help: str, *, default: str = "false", kind: Callable[[str], Any] = boolean, **more: Any
 ) -> Callable[[_Command], _Command]:
-    """A flag as Go has it: ``--flag`` alone is true, ``--flag=false`` is not."""
+    """Return a decorator that adds a boolean flag in Go's style: ``--flag``, or ``--flag=false``."""
     return click.option(
         flag,
         type=kind,
@@ -116,11 +116,12 @@ def boolean_option(
 
 
 def parse_delimiter(text: str) -> bytes:
-    r"""The bytes of a delimiter: as it is, or with ``\n``, ``\r``, ``\t``, ``\0``, ``\\`` and ``\xNN``.
+    r"""Return the bytes of a delimiter.
 
-    A backslash alone is one, as to_nsq has it.
+    The escapes ``\n``, ``\r``, ``\t``, ``\0``, ``\\`` and ``\xNN`` are replaced. A single backslash stands
+    for itself, as in to_nsq.
 
-    :raises click.BadParameter: if it is empty, or has another backslash in it
+    :raises click.BadParameter: if the delimiter is empty, or has an unknown escape
     """
     if text == "\\":
         return b"\\"
@@ -131,12 +132,12 @@ def parse_delimiter(text: str) -> bytes:
         end = match.end()
     delimiter = b"".join([*parts, _plain(text, text[end:])])
     if not delimiter:
-        raise click.BadParameter("it is empty: use '\\n', '\\0' or any other bytes")
+        raise click.BadParameter("the delimiter is empty: use '\\n', '\\0' or any other bytes")
     return delimiter
 
 
 def delimiter_option(help: str) -> Callable[[_Command], _Command]:
-    """The flag ``--delimiter``, a line feed by default."""
+    """Return a decorator that adds ``--delimiter``, a line feed by default."""
 
     def add(command: _Command) -> _Command:
         option = click.option(
@@ -158,7 +159,7 @@ def _plain(whole: str, part: str) -> bytes:
 
 
 def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make one decorator of several; --help shows their options in this order."""
+    """Combine several decorators into one; ``--help`` shows their options in this order."""
 
     def add(command: Any) -> Any:
         for option in reversed(options):

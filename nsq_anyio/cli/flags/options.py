@@ -1,4 +1,4 @@
-"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` with go-nsq's names, or our own.
+"""``--consumer-opt`` and ``--producer-opt``: ``key,value`` pairs with go-nsq's names, or our own.
 
 In the environment, each key has a variable of its own, such as ``NSQ_ANYIO_TAIL_CONSUMER_OPT_MAX_ATTEMPTS``;
 in the configuration file, a key of the table ``[tail.consumer-opt]``.
@@ -27,11 +27,11 @@ _Side: TypeAlias = Literal["consumer", "producer"]
 
 
 class Key(NamedTuple):
-    """What a key sets.
+    """The option that a key sets.
 
-    :ivar part: which options, by their attribute of `OptionValues`
-    :ivar name: of the option
-    :ivar parse: makes its value of a text
+    :ivar part: the attribute of `OptionValues` that holds the option
+    :ivar name: the option's name
+    :ivar parse: parses the option's value
     """
 
     part: _Part
@@ -41,11 +41,11 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """What ``key,value`` pairs set, by our names.
+    """The options that ``key,value`` pairs set, by our names.
 
-    :ivar own: of the consumer's or producer's options
-    :ivar connection: of the connection's
-    :ivar tls: of TLS, with ``tls`` for whether there is any
+    :ivar own: options of the consumer or producer
+    :ivar connection: options of the connection
+    :ivar tls: options of TLS, and ``tls``, which says whether to use TLS at all
     """
 
     own: Mapping[str, Any]
@@ -54,7 +54,7 @@ class OptionValues:
 
 
 _IN_GO_ONLY = {
-    "read_timeout": "a connection ends after two heartbeats that do not come",
+    "read_timeout": "a connection ends after two missed heartbeats",
     "local_addr": "the system chooses the address to connect from",
 }
 
@@ -102,7 +102,7 @@ def _opposite(text: str) -> bool:
 
 
 def _parser(option: Option) -> _Parser | None:
-    """What reads the texts of an option; None if no text can say its value."""
+    """Return the parser of an option's values; None if text cannot express them."""
     from ...options.kinds import Choice, Flag, Integer, Ratio, Seconds, Text
     from ...options.tls import MinimumVersion
 
@@ -120,21 +120,21 @@ def _parser(option: Option) -> _Parser | None:
 
 
 def _duration_or_off(text: str) -> float:
-    """The seconds of a Go duration; -1, with or without a unit, is what switches something off.
+    """Return the seconds of a Go duration; -1, with or without a unit, disables the option.
 
-    :raises click.BadParameter: if it is none
+    :raises click.BadParameter: if the text is not a duration
     """
     if not text.startswith("-"):
         return duration(text)
     if text != "-1":
-        duration(text.removeprefix("-"))  # refuses what is no number, such as -nan
+        duration(text.removeprefix("-"))  # rejects anything else that begins with "-", such as -nan
     return -1.0
 
 
 def tls_version(text: str) -> str:
-    """The value of ``tls_min_version``: 1.2 is the oldest in any case.
+    """Return the value of ``tls_min_version``; an older version than 1.2 is raised to 1.2.
 
-    :raises click.BadParameter: if it is no version
+    :raises click.BadParameter: if the text is not a version
     """
     version = text.lower().removeprefix("tlsv").removeprefix("tls")
     if version in {"1.3", "1.2"}:
@@ -145,9 +145,9 @@ def tls_version(text: str) -> str:
 
 
 def pairs_in_effect(parameter: str, given: Sequence[str], side: _Side) -> list[str]:
-    """Add the pairs of the environment to those given; later ones win.
+    """Return the given pairs together with those of the environment; the last of a key takes precedence.
 
-    Like the variable of a flag, that of a key wins over the configuration file, and the command line over it.
+    As for any flag, the environment overrides the configuration file, and the command line overrides both.
 
     :param parameter: the name of the flag's parameter
     """
@@ -160,12 +160,12 @@ def pairs_in_effect(parameter: str, given: Sequence[str], side: _Side) -> list[s
 
 
 def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
-    """What the pairs of a flag set; a key alone is true, as in go-nsq.
+    """Return the options that the pairs of a flag set; a key without a value is true, as in go-nsq.
 
-    A key of the other side alone is taken, with a note that it does nothing here.
+    A key that only the other side has is accepted, with a note that it has no effect.
 
-    :param flag: for messages
-    :raises click.BadParameter: for a key that is none, or a value out of its kind
+    :param flag: the flag's name, for messages
+    :raises click.BadParameter: for an unknown key, or an invalid value
     """
     found: dict[_Part, dict[str, Any]] = {"own": {}, "connection": {}, "tls": {}}
     known = keys(side)
@@ -193,7 +193,7 @@ def _note_without_effect(flag: str, name: str, side: _Side) -> None:
     if name in _IN_GO_ONLY:
         reason = _IN_GO_ONLY[name]
     elif name in keys("producer" if side == "consumer" else "consumer"):
-        reason = f"{flag} is not for it"
+        reason = f"{flag} does not use it"
     else:
         raise click.BadParameter(f"there is no option {name!r}", param_hint=f"'{flag}'")
     click.echo(f"note: {flag} {name} has no effect: {reason}", err=True)

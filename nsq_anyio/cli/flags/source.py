@@ -1,4 +1,4 @@
-"""The flags that say where messages come from."""
+"""The flags that name the servers to consume from."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where messages come from: exactly one of both is given, as `nsq_anyio.consume` takes it."""
+    """The servers to consume from: nsqds or nsqlookupds, as for `nsq_anyio.consume`; the other is None."""
 
     nsqd: tuple[str, ...] | None
     nsqlookupd: tuple[str, ...] | None
 
 
 def source_flags(command: _Command) -> _Command:
-    """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command gets a ``source``."""
+    """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command receives a ``source``."""
 
     @functools.wraps(command)
     def with_source(

@@ -3,5 +3,5 @@
 ::
 
     command   the flags
-    run       Spark, signals, progress and summary; demo and spool use it too
+    run       Spark, signals, progress and summary; demo and spool use it as well
 """

@@ -17,7 +17,7 @@ _FORMATS = click.Choice(["parquet", "json"])
 
 
 def _time(_: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
-    """Read ISO 8601; whether it has a time zone is checked where it is used."""
+    """Parse a time in ISO 8601; the pipeline checks that it has a time zone."""
     try:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:
@@ -26,9 +26,9 @@ def _time(_: click.Context, parameter: click.Parameter, text: str | None) -> dat
 
 
 def _assignments(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """Read ``KEY=VALUE`` of a repeatable option.
+    """Parse the ``KEY=VALUE`` pairs of a repeatable option.
 
-    :raises click.BadParameter: for anything else
+    :raises click.BadParameter: for any other text
     """
     pairs = [text.partition("=") for text in texts]
     for (key, equals, _value), text in zip(pairs, texts, strict=True):
@@ -49,21 +49,32 @@ spark_option = click.option(
 
 _reading = in_order(
     click.option("--topic", required=True, help="The topic to read."),
-    click.option("--channel", required=True, help="The channel to read it through."),
-    click.option("--nsqlookupd", multiple=True, metavar="URL", help="Finds the nsqds; repeatable."),
-    click.option("--nsqd", multiple=True, metavar="HOST:PORT", help="Instead of --nsqlookupd; repeatable."),
+    click.option("--channel", required=True, help="The channel to read from."),
+    click.option(
+        "--nsqlookupd", multiple=True, metavar="URL", help="An nsqlookupd that lists the nsqds; repeatable."
+    ),
+    click.option(
+        "--nsqd",
+        multiple=True,
+        metavar="HOST:PORT",
+        help="An nsqd to read from, instead of --nsqlookupd; repeatable.",
+    ),
     click.option(
         "--state",
         type=click.Path(file_okay=False, path_type=Path),
-        help="A directory for this pipeline alone. Run again with the same one, it goes on where it was.",
+        help="A directory for this pipeline alone. A pipeline that is run again with it resumes.",
     ),
-    click.option("--checkpoint", metavar="URI", help="Spark's part of the state, if it is elsewhere."),
-    click.option("--spool-dir", metavar="PATH", help="The spool's part; all executors share it."),
+    click.option("--checkpoint", metavar="URI", help="Spark's part of the state, if not below --state."),
+    click.option(
+        "--spool-dir",
+        metavar="PATH",
+        help="The spool's part of the state, if not below --state; all executors share it.",
+    ),
     click.option(
         "--every",
         type=Number(min=0),
         metavar="SECONDS",
-        help="Start a batch this often, until interrupted; without it, read what waits, and end.",
+        help="Start a batch this often, until interrupted.  [default: read the waiting messages, then exit]",
     ),
 )
 _running = in_order(
@@ -76,9 +87,7 @@ _running = in_order(
         callback=_assignments,
         help="An option of Spark itself; repeatable.",
     ),
-    click.option(
-        "--json", "as_json", is_flag=True, help="Print one line of JSON instead of display and table."
-    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of a table."),
     quiet_command_flags,
 )
 
@@ -91,11 +100,11 @@ def _arguments(
     every: float | None,
     **others: Any,
 ) -> dict[str, Any]:
-    """Turn what `_reading` takes into what the functions take."""
+    """Turn the flags of `_reading` into arguments of the pipelines' functions."""
     if state is None and (checkpoint is None or spool_dir is None):
         raise click.UsageError("missing option '--state', or both '--checkpoint' and '--spool-dir'")
     if state is not None:
-        # As a URI: Spark takes a bare path for one of the cluster's own file system.
+        # As a URI: Spark takes a bare path to be on the cluster's default file system.
         checkpoint = checkpoint or (state.absolute() / "checkpoint").as_uri()
         spool_dir = spool_dir or str(state.absolute() / "spool")
     trigger = "available-now" if every is None else every
@@ -111,7 +120,7 @@ def _run(name: str, *, backend: str, **arguments: Any) -> None:
 
 @click.group()
 def pipeline() -> None:
-    """Run a pipeline on Spark, here or on a cluster; needs Java 17 or later."""
+    """Run a pipeline on Spark, locally or on a cluster; needs Java 17 or later."""
 
 
 @pipeline.command(
@@ -123,10 +132,12 @@ Example:
 )
 @_reading
 @click.option("--output", required=True, metavar="URI", help="The directory to write to.")
-@click.option("--format", type=_FORMATS, default="parquet", show_default=True, help="Of the files.")
+@click.option(
+    "--format", type=_FORMATS, default="parquet", show_default=True, help="The format of the files."
+)
 @_running
 def archive(**given: Any) -> None:
-    """Keep a topic's messages in files, in directories date=YYYY-MM-DD/hour=H of UTC."""
+    """Archive a topic's messages in files, in directories date=YYYY-MM-DD/hour=H in UTC."""
     _run("archive", **_arguments(**given))
 
 
@@ -138,15 +149,17 @@ Example:
     --nsqlookupd http://127.0.0.1:4161 --state state --key country --value ms --every 10""",
 )
 @_reading
-@click.option("--key", required=True, metavar="FIELD", help="The field of the JSON body to group by, as a.b.")
-@click.option("--value", metavar="FIELD", help="The field to sum, and to take quantiles of.")
+@click.option(
+    "--key", required=True, metavar="FIELD", help="The field of the JSON body to group by, such as a.b."
+)
+@click.option("--value", metavar="FIELD", help="The field to sum and to compute quantiles of.")
 @click.option(
     "--window",
     type=Number(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a window is.",
+    help="The length of a window.",
 )
 @click.option(
     "--lateness",
@@ -165,12 +178,19 @@ Example:
     show_default=True,
     help="Repeatable.",
 )
-@click.option("--output", metavar="URI", help="Write Parquet files there, instead of printing.")
-@click.option("--output-topic", metavar="TOPIC", help="Publish lines of JSON there, instead of printing.")
-@click.option("--output-nsqd", multiple=True, metavar="HOST:PORT", help="For --output-topic; repeatable.")
+@click.option("--output", metavar="URI", help="The directory to write Parquet files to, instead of printing.")
+@click.option(
+    "--output-topic", metavar="TOPIC", help="The topic to publish lines of JSON to, instead of printing."
+)
+@click.option(
+    "--output-nsqd",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="An nsqd that --output-topic is published to; repeatable.",
+)
 @_running
 def metrics(**given: Any) -> None:
-    """Count JSON messages by key and window of time; sum a value and take its quantiles."""
+    """Count JSON messages by key and time window; sum a value and compute its quantiles."""
     _run("metrics", **_arguments(**given))
 
 
@@ -183,12 +203,16 @@ Example:
 )
 @click.option("--input", required=True, metavar="URI", help="The output of an archive.")
 @click.option("--topic", required=True, help="The topic to publish to.")
-@click.option("--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="To publish to; repeatable.")
-@click.option("--rate", type=Integer(min=1), help="Messages per second at most.  [default: no bound]")
-@click.option("--since", metavar="TIME", callback=_time, help="The first time that counts.")
-@click.option("--until", metavar="TIME", callback=_time, help="The first time that does not count any more.")
-@click.option("--format", type=_FORMATS, default="parquet", show_default=True, help="Of the archive.")
+@click.option(
+    "--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="An nsqd to publish to; repeatable."
+)
+@click.option("--rate", type=Integer(min=1), help="The most messages per second.  [default: no limit]")
+@click.option("--since", metavar="TIME", callback=_time, help="Publish messages from this time on.")
+@click.option("--until", metavar="TIME", callback=_time, help="Publish messages from before this time only.")
+@click.option(
+    "--format", type=_FORMATS, default="parquet", show_default=True, help="The format of the archive."
+)
 @_running
 def replay(**given: Any) -> None:
-    """Publish an archive to a topic again, oldest messages first."""
+    """Publish the messages of an archive to a topic, oldest first."""
     _run("replay", **given)

@@ -35,17 +35,17 @@ __all__ = [
 
 _TO_THE_END = "available-now"
 
-# What Spark logs about an error is long, and its cause is told in one line at the end.
+# Spark's own log of an error is long; the command prints its cause in one line at the end.
 _CONFIG = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
 
 
 def run_pipeline(
     name: str, *, master: str | None, conf: Mapping[str, str], as_json: bool, **arguments: Any
 ) -> None:
-    """Run the pipeline of this name on Spark until it ends or is interrupted; print its summary.
+    """Run the named pipeline on Spark until it ends or is interrupted; print its summary.
 
     :raises click.ClickException: for any error of this package
-    :raises EndedBySignal: if it was interrupted and had not come to its end
+    :raises EndedBySignal: if a signal interrupted it before its end
     """
     with (
         errors_explained(),
@@ -66,13 +66,13 @@ def run_pipeline(
 def quiet_session(
     name: str, *, master: str | None = None, config: Mapping[str, str] | None = None
 ) -> Generator[tuple[SparkSession, ModuleType]]:
-    """Give a Spark session for the length of the block, and the module of the pipelines.
+    """Yield a Spark session for the length of the block, and the module of the pipelines.
 
     :raises ImportError: without the extra ``spark``
     :raises JavaMissing: if Spark cannot run
     :raises PipelineFailed: if Spark does not start
     """
-    # Importing Spark takes a second, and most commands do without.
+    # Importing Spark takes a second, and most commands do not need it.
     from ...spark import pipelines
     from ...spark.session import session
 
@@ -86,10 +86,10 @@ def quiet_session(
 
 @contextmanager
 def errors_explained() -> Generator[None]:
-    """Tell errors of this package, and a missing extra, without a traceback.
+    """Report errors of this package, and a missing extra, without a traceback.
 
     :raises click.UsageError: for an option out of range
-    :raises click.ClickException: for any other
+    :raises click.ClickException: for any other error
     """
     try:
         yield
@@ -101,7 +101,7 @@ def errors_explained() -> Generator[None]:
 
 @contextmanager
 def _stopped_by_signals() -> Generator[tuple[threading.Event, Sequence[int]]]:
-    """Give an event that the first SIGINT or SIGTERM sets, and its number; the next ends the process."""
+    """Yield an event that the first SIGINT or SIGTERM sets, and its number; the next ends the process."""
     stop = threading.Event()
     received: list[int] = []
 
@@ -113,21 +113,21 @@ def _stopped_by_signals() -> Generator[tuple[threading.Event, Sequence[int]]]:
 
     numbers = (signal.SIGINT, signal.SIGTERM)
     with HandlersRestored(*numbers):
-        # After Spark's own handler for SIGINT, which would cancel the batch that is under way.
+        # Installed after Spark's own handler for SIGINT, which would cancel the running batch.
         for number in numbers:
             signal.signal(number, handle)
         yield stop, received
 
 
 class PipelineProgress:
-    """A line of standard error that tells how far a pipeline is: live on a terminal, else one a batch."""
+    """Shows a pipeline's progress on stderr: a live line on a terminal, otherwise one line per batch."""
 
     def __init__(self, display: Progress | None) -> None:
         self._display = display
         self._task = display.add_task("starting Spark", total=None) if display else None
 
     def take(self, progress: pipelines.Progress) -> None:
-        """Show what a batch did."""
+        """Show the progress of a batch."""
         lag = "unknown" if progress.lag is None else f"{progress.lag:,}"
         text = (
             f"batch {progress.batch}: {progress.rows:,} rows, {progress.rows_per_second:,.0f} rows/s; "
@@ -142,7 +142,7 @@ class PipelineProgress:
 
 @contextmanager
 def show_progress(*, shown: bool) -> Generator[PipelineProgress]:
-    """Show how far a pipeline is, from the start of Spark to the end of the block."""
+    """Show a pipeline's progress, from the start of Spark to the end of the block."""
     if shown and not Console(stderr=True).is_terminal:
         yield PipelineProgress(None)
         return
@@ -152,7 +152,7 @@ def show_progress(*, shown: bool) -> Generator[PipelineProgress]:
 
 
 def _table(name: str, summary: pipelines.Summary) -> Table:
-    """Return what a run did, as one row."""
+    """Return the summary as a table of one row."""
     table = Table()
     for column in ("pipeline", *summary_fields(summary)):
         table.add_column(column.replace("_", " "), justify="left" if column == "pipeline" else "right")
@@ -162,7 +162,7 @@ def _table(name: str, summary: pipelines.Summary) -> Table:
 
 
 def summary_fields(summary: pipelines.Summary) -> dict[str, float | None]:
-    """Return what a run did, as it is printed."""
+    """Return the fields of the summary that are printed."""
     return {
         "batches": summary.batches,
         "rows": summary.rows,

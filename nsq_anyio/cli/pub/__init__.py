@@ -1,8 +1,8 @@
-"""``nsq-anyio pub``: publish lines, or whatever stands between delimiters.
+"""``nsq-anyio pub``: publish lines, or other delimited messages.
 
 ::
 
     command   the flags
-    reader    from inputs to messages
-    run       publish them, at most so many a second, and show how far it is
+    reader    read inputs and split them into messages
+    run       publish them at a limited rate, and show the progress
 """

@@ -1,4 +1,4 @@
-"""``nsq-anyio pub``: publish lines, or whatever stands between delimiters."""
+"""``nsq-anyio pub``: publish lines, or other delimited messages."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ Example:
     type=click.Choice(_MODES),
     default=_ALL,
     show_default=True,
-    help="Which of several nsqds gets a message: each gets all, or one gets it.",
+    help="How to choose among several nsqds: all sends each message to every nsqd, the others to one.",
 )
-@delimiter_option(r"What stands between messages, any bytes; \0 and \xNN are understood.")
-@click.option("--rate", type=Integer(min=0), default=0, help="Messages a second at most; 0: no bound.")
+@delimiter_option(r"The bytes between messages; \0 and \xNN are understood.")
+@click.option("--rate", type=Integer(min=0), default=0, help="The most messages per second; 0: no limit.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress on a terminal.")
 @connection_flags("producer")
 @quiet_command_flags
@@ -69,8 +69,8 @@ def pub(
 ) -> None:
     """Publish each line of FILES, or of standard input, as a message.
 
-    Empty lines are left out; the last one needs no line end. It ends when nsqd has taken all. A signal ends
-    the reading: what was read is published, and it exits with 0.
+    Empty lines are skipped; the last line needs no newline. The command exits once nsqd has acknowledged
+    every message. A signal stops the reading: everything read so far is published, and the exit code is 0.
     """
     from ...address import nsqd_addresses
     from ...names import check_topic

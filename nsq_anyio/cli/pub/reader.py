@@ -1,4 +1,4 @@
-"""From inputs to messages, checked, until a signal comes."""
+"""Read inputs until their end or a signal, and split them into messages of a valid size."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _log = logging.getLogger(__name__)
 
 
 class Input:
-    """Reads from a file descriptor without holding up the event loop.
+    """Reads from a file descriptor without blocking the event loop.
 
-    :param name: of the input, for messages
+    :param name: the input's name, for messages
     """
 
     def __init__(self, descriptor: int, name: str) -> None:
         self.name: str = name
         self._descriptor = descriptor
         mode = os.fstat(descriptor).st_mode
-        # Whoever writes may take long. A thread that waits for him could not be told to end.
+        # The writer may take long, and a thread that waits for it could not be interrupted.
         self._is_waited_for = sys.platform != "win32" and (
             stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
         )
         self.size: int | None = os.fstat(descriptor).st_size if stat.S_ISREG(mode) else None
-        """In bytes, where it is known."""
+        """The size in bytes; None if unknown."""
 
     async def read(self, size: int) -> bytes:
-        """Wait for some bytes, ``size`` at most; none at the end.
+        """Wait for some bytes, ``size`` at most; return none at the end.
 
-        :raises OSError: if it cannot be read
+        :raises OSError: if the input cannot be read
         """
         if self._is_waited_for:
             await anyio.wait_readable(self._descriptor)
@@ -48,9 +48,9 @@ class Input:
 
 @contextmanager
 def opened(path: str) -> Generator[Input]:
-    """A file, or standard input for ``-``.
+    """Open a file, or standard input for ``-``, for the length of the block.
 
-    :raises OSError: if it cannot be opened
+    :raises OSError: if the file cannot be opened
     """
     if path == "-":
         yield Input(sys.stdin.fileno(), "standard input")
@@ -60,7 +60,7 @@ def opened(path: str) -> Generator[Input]:
 
 
 class Splitter:
-    """Cuts a stream into messages; empty ones are left out, as NSQ has none."""
+    """Splits a stream into messages; skips empty ones, which NSQ does not allow."""
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
@@ -68,11 +68,11 @@ class Splitter:
 
     @property
     def rest(self) -> bytes:
-        """What came after the last delimiter."""
+        """The bytes after the last delimiter."""
         return self._rest
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that ``data`` completes."""
+        """Return the messages that ``data`` completes."""
         *messages, self._rest = (self._rest + data).split(self._delimiter)
         return [message for message in messages if message]
 
@@ -80,10 +80,10 @@ class Splitter:
 class MessageReader:
     """Reads messages from inputs, one after the other.
 
-    :param max_size: of a message, in bytes
+    :param max_size: the largest message, in bytes
     :param read_size: bytes to read at a time
-    :ivar problem: why it ended before the end of the inputs, or None
-    :ivar interrupted: whether it ended there because it was told to
+    :ivar problem: why reading failed before the end of the inputs; None if it did not
+    :ivar interrupted: whether ``stop`` ended the reading before the end of the inputs
     """
 
     def __init__(self, inputs: Sequence[Input], delimiter: bytes, *, max_size: int, read_size: int) -> None:
@@ -123,7 +123,7 @@ class MessageReader:
                 if len(fitting) < len(messages) or len(splitter.rest) > self._max_size:
                     return (
                         f"message {count + 1} of {source.name} has more than {self._max_size} bytes: "
-                        f"if nsqd takes more (--max-msg-size), use --producer-opt max_msg_size,BYTES"
+                        f"if nsqd accepts more (its --max-msg-size), use --producer-opt max_msg_size,BYTES"
                     )
         except OSError as error:
             return f"cannot read {source.name}: {error.strerror}"
@@ -134,7 +134,7 @@ class MessageReader:
         return None
 
     async def _chunk(self, source: Input, stop: anyio.Event) -> bytes:
-        """The next bytes; none at the end, or once ``stop`` is set."""
+        """Read the next bytes; return none at the end, or once ``stop`` is set."""
         with anyio.CancelScope() as self._reading:
             if not stop.is_set():
                 return await source.read(self._read_size)
@@ -142,15 +142,15 @@ class MessageReader:
         return b""
 
     def _note_cut(self, source: Input, rest: bytes) -> None:
-        if rest and source.size is None:  # a file still has it
+        if rest and source.size is None:  # a file still holds these bytes
             _log.warning(
-                "%s: the last %d bytes are not published: no delimiter came after them",
+                "%s: the last %d bytes are not published: no delimiter follows them",
                 source.name,
                 len(rest),
             )
 
     def _fitting(self, messages: list[bytes]) -> list[bytes]:
-        """Those before the first that is too large."""
+        """Return the messages before the first one that is too large."""
         if max(map(len, messages), default=0) <= self._max_size:
             return messages
         end = next(place for place, message in enumerate(messages) if len(message) > self._max_size)

@@ -1,4 +1,4 @@
-"""What ``nsq-anyio pub`` does."""
+"""The work of ``nsq-anyio pub``."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MAX_BATCH_BYTES = 1024 * 1024
 _CHUNKS_AHEAD = 16
 
 _BATCHES_PER_SECOND = 20
-_MAX_READ = 64 * 1024  # what a pipe of Linux holds
+_MAX_READ = 64 * 1024  # the capacity of a pipe on Linux
 _MIN_READ = 512
 _BYTES_A_MESSAGE = 100
 _READS_PER_SECOND = 10
 
 Published = Callable[[int, int], None]
-"""Called with the number of messages that were published, and their bytes."""
+"""Called with the number of messages published, and their size in bytes."""
 
 
 class _PartlyPublished(click.ClickException):
@@ -45,8 +45,8 @@ class _PartlyPublished(click.ClickException):
 class Pub:
     """Publishes messages from inputs, in their order.
 
-    :param mode: one of the producer's; None to publish each message to every nsqd
-    :param rate: messages a second; 0 for no bound
+    :param mode: one of the producer's modes; None to publish each message to every nsqd
+    :param rate: messages per second; 0 for no limit
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Pub:
         self._messages = 0
 
     async def run(self, inputs: Sequence[Input], stop: anyio.Event) -> None:
-        """Publish all; after ``stop`` only what was read before, without regard to the rate.
+        """Publish all messages; after ``stop``, publish those already read, ignoring the rate.
 
-        :raises click.ClickException: if something cannot be read or published
+        :raises click.ClickException: if an input cannot be read, or a message cannot be published
         """
         await check_nsqds_reachable(self._nsqds, self._flags.connection, all_of_them=self._mode is None)
-        # With a rate next to nothing: whatever was read is published at once at a signal.
+        # With a rate, read almost nothing ahead: at a signal, everything read is published at once.
         ahead = _CHUNKS_AHEAD if self._pace.max_batch is None else 0
         send, receive = anyio.create_memory_object_stream[list[bytes]](ahead)
         reader = MessageReader(
@@ -91,11 +91,11 @@ class Pub:
         if reader.problem is not None:
             raise self._failed(reader.problem)
         if reader.interrupted:
-            click.echo(f"ended before the end of the input: {_counted(self._messages)} published", err=True)
+            click.echo(f"stopped before the end of the input: {_counted(self._messages)} published", err=True)
 
     @asynccontextmanager
     async def _senders(self) -> AsyncGenerator[list[InParts]]:
-        """One for all nsqds, or one for each where each gets every message."""
+        """Yield one sender for all nsqds, or one per nsqd if every nsqd gets every message."""
         options, connection = self._flags.options, self._flags.connection
         async with AsyncExitStack() as stack:
             if self._mode is None:
@@ -131,7 +131,7 @@ class Pub:
         return self._failed(str(error), max(sender.done + sender.maybe for sender in senders) - done)
 
     def _failed(self, reason: str, maybe: int = 0) -> click.ClickException:
-        """What to say and to exit with; ``maybe`` so many messages more may have been published."""
+        """Return the error to raise; ``maybe`` counts further messages that may have been published."""
         more = f", and {maybe} more may have been" if maybe else ""
         kind = _PartlyPublished if self._messages or maybe else click.ClickException
         return kind(f"{reason}; {_counted(self._messages)} published before{more}")
@@ -142,7 +142,7 @@ def _counted(messages: int) -> str:
 
 
 def _with_more(messages: list[bytes], receive: MemoryObjectReceiveStream[list[bytes]]) -> list[bytes]:
-    """What was read meanwhile travels along."""
+    """Return ``messages`` with those that were read in the meantime, to publish them together."""
     found = [messages]
     with suppress(anyio.WouldBlock, anyio.EndOfStream):
         while True:
@@ -151,9 +151,9 @@ def _with_more(messages: list[bytes], receive: MemoryObjectReceiveStream[list[by
 
 
 class Pace:
-    """Spreads messages evenly; what was not used is not made up for later.
+    """Spreads messages evenly over time; unused time does not allow a burst later.
 
-    :param rate: messages a second; 0 for no bound
+    :param rate: messages per second; 0 for no limit
     """
 
     def __init__(self, rate: int) -> None:
@@ -162,18 +162,18 @@ class Pace:
 
     @property
     def max_batch(self) -> int | None:
-        """How many may go together, so that they do not come in bursts; None for no bound."""
+        """The most messages to publish together, which avoids bursts; None for no limit."""
         return max(self._rate // _BATCHES_PER_SECOND, 1) if self._rate else None
 
     @property
     def read_size(self) -> int:
-        """How many bytes to read at a time: far ahead only where that makes no burst at the end."""
+        """The bytes to read at a time: few with a low rate, because a signal publishes everything read."""
         if not self._rate:
             return _MAX_READ
         return min(max(self._rate * _BYTES_A_MESSAGE // _READS_PER_SECOND, _MIN_READ), _MAX_READ)
 
     async def wait(self, messages: int, stop: anyio.Event) -> None:
-        """Wait until ``messages`` more may go, or ``stop`` is set."""
+        """Wait until ``messages`` more may be published, or ``stop`` is set."""
         if not self._rate:
             return
         with anyio.CancelScope(deadline=self._free_at):
@@ -183,9 +183,9 @@ class Pace:
 
 @contextmanager
 def shown_progress(total: int | None, *, shown: bool) -> Generator[Callable[[int, int], None]]:
-    """Show what ``nsq-anyio pub`` has published; yield the function that counts messages and their bytes.
+    """Show the progress of ``nsq-anyio pub``; yield a function that adds published messages and their bytes.
 
-    :param total: bytes that will come, with delimiters; None if that is not known
+    :param total: the size of all inputs in bytes, with delimiters; None if it is unknown
     """
     columns = (
         TextColumn("{task.fields[messages]:,} messages"),

@@ -2,8 +2,8 @@
 
 ::
 
-    command       nsqd and nsqlookupd, with the flags of the real ones
-    flags         kinds of flags that only these have
-    config_file   their --config, read as the real ones read it
+    command       nsqd and nsqlookupd, with the flags of the real programs
+    flags         types of flag values that only these commands have
+    config_file   their --config, read as the real programs read it
     up            a cluster on free ports
 """

@@ -1,4 +1,4 @@
-"""``nsq-anyio nsqd`` and ``nsq-anyio nsqlookupd``: one embedded server, with the flags of the real one."""
+"""``nsq-anyio nsqd`` and ``nsqlookupd``: one embedded server, with the flags of the real program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KINDS: dict[type[Number], Callable[[str], float]] = {Seconds: duration, Integer
 
 
 def _declared_flags(options: type[object], *others: str) -> _Flags:
-    """The flags of an options class that are numbers, but for some ``others``."""
+    """Return the flags of the numeric options of a class, except ``others``."""
     return {
         name: (_KINDS[type(option)], _sentence(option))
         for name, option in declared(options).items()
@@ -49,16 +49,16 @@ def _sentence(option: Number) -> str:
     return f"{option.help[0].upper()}{option.help[1:].replace('`', '')}{unit}."
 
 
-# nsqd has no flag for its client timeout; that for its id has a default of its own.
+# nsqd has no flag for its client timeout; the flag for its id has a default of its own.
 _NSQD_FLAGS = _declared_flags(embedded.NsqdOptions, "client_timeout", "node_id")
 _NSQLOOKUPD_FLAGS = _declared_flags(embedded.NsqlookupdOptions)
 
-# Those whose flags have the same names and values.
+# Options whose flags have the same names and values.
 _NSQD_OPTIONS = (
     *_NSQD_FLAGS,
     *("tls_client_auth_policy", "tls_required", "tls_min_version", "snappy", "deflate"),
 )
-_TLS_FILES = ("tls_cert", "tls_key", "tls_root_ca_file")  # an empty path is none
+_TLS_FILES = ("tls_cert", "tls_key", "tls_root_ca_file")  # an empty path means no file
 
 _IN_MEMORY = "this server keeps messages in memory only"
 _NO_SUCH_LOG = "this server logs warnings only"
@@ -83,7 +83,7 @@ _METAVARS: dict[Callable[[str], Any], str] = {duration: "DURATION", int: "INTEGE
 
 
 def _flags(table: _Flags, defaults: object, without_effect: _WithoutEffect) -> Callable[[_Command], _Command]:
-    """Add a flag for each field of an options class, and those that are taken but do nothing here."""
+    """Add a flag for each field of an options class, and the flags that are accepted without effect."""
 
     def add(command: _Command) -> _Command:
         # Decorators apply from the bottom up, hence reversed: --help shows the options in the table's order.
@@ -115,7 +115,7 @@ def _flag(name: str) -> str:
 def _addresses(
     ports: dict[str, int], broadcast_help: str, kind: Callable[[str], Listen] = listen_address
 ) -> Callable[[_Command], _Command]:
-    """Add flags for where to listen, each with its default port."""
+    """Add flags for the addresses to listen on, each with its default port."""
 
     def add(command: _Command) -> _Command:
         for name, port in reversed(ports.items()):
@@ -126,7 +126,7 @@ def _addresses(
                 metavar="HOST:PORT|PATH" if takes_path else "HOST:PORT",
                 default=f"127.0.0.1:{port}",
                 show_default=True,
-                help="Where to listen; port 0 takes a free one.",
+                help="The address to listen on; port 0 takes a free port.",
             )(command)
         return click.option("--broadcast-address", metavar="HOST", help=broadcast_help)(command)
 
@@ -139,7 +139,7 @@ def _addresses(
 )
 @_addresses(
     {"tcp_address": 4150, "http_address": 4151, "https_address": 4152},
-    "Under which nsqlookupd tells clients to reach it. [default: the host it listens on]",
+    "The host under which nsqlookupd lists this nsqd. [default: the host it listens on]",
     listen_address_or_path,
 )
 @click.option(
@@ -147,34 +147,37 @@ def _addresses(
     type=int,
     metavar="INTEGER",
     default=0,
-    help="Under which port. [default: the one it listens on]",
+    help="The TCP port that nsqlookupd lists. [default: the port it listens on]",
 )
 @click.option(
     "--broadcast-http-port",
     type=int,
     metavar="INTEGER",
     default=0,
-    help="The same for HTTP.",
+    help="The HTTP port that nsqlookupd lists. [default: the port it listens on]",
 )
 @click.option(
     "--lookupd-tcp-address",
     type=peer_address,
     metavar="HOST:PORT",
     multiple=True,
-    help="An nsqlookupd to register with; may be given several times.",
+    help="An nsqlookupd to register with; repeatable.",
 )
 @tls_flags
 @click.option(
     "--auth-http-address",
     metavar="HOST:PORT|URL",
     multiple=True,
-    help="An auth server to ask what clients may do; may be given several times.",
+    help="An auth server that decides what clients may do; repeatable.",
 )
 @boolean_option("--snappy", "Whether clients may negotiate snappy.", default="true")
 @boolean_option("--deflate", "Whether clients may negotiate deflate.", default="true")
 @_flags(_NSQD_FLAGS, embedded.NsqdOptions(), _NSQD_WITHOUT_EFFECT)
 @click.option(
-    "--node-id", type=int, metavar="INTEGER", help="A part of message ids, 0 to 1023. [default: of the port]"
+    "--node-id",
+    type=int,
+    metavar="INTEGER",
+    help="A part of message ids, 0 to 1023. [default: derived from the port]",
 )
 @boolean_option("--worker-id", "No effect, as in the real program.", expose_value=False)
 @program_flags("nsqd")
@@ -192,9 +195,9 @@ def nsqd(
     backend: str,
     **flags: Any,
 ) -> None:
-    """Run an nsqd for development and tests, with the flags of the real one.
+    """Run an nsqd for development and tests, with the flags of the real nsqd.
 
-    All messages are in memory and lost at the end.
+    All messages are kept in memory, and lost when the command exits.
     """
     _note_without_effect(flags, _NSQD_WITHOUT_EFFECT)
     options: dict[str, Any] = {name: flags[name] for name in _NSQD_OPTIONS}
@@ -236,7 +239,7 @@ def nsqd(
 )
 @_addresses(
     {"tcp_address": 4160, "http_address": 4161},
-    "Under which it tells nsqds to reach it. [default: the host it listens on]",
+    "The host under which this nsqlookupd tells nsqds to reach it. [default: the host it listens on]",
 )
 @_flags(_NSQLOOKUPD_FLAGS, embedded.NsqlookupdOptions(), _LOG_WITHOUT_EFFECT)
 @program_flags("nsqlookupd")
@@ -248,7 +251,7 @@ def nsqlookupd(
     backend: str,
     **flags: Any,
 ) -> None:
-    """Run an nsqlookupd for development and tests, with the flags of the real one."""
+    """Run an nsqlookupd for development and tests, with the flags of the real nsqlookupd."""
     _note_without_effect(flags, _LOG_WITHOUT_EFFECT)
 
     async def start(servers: AsyncExitStack) -> None:
@@ -268,7 +271,7 @@ def nsqlookupd(
 
 
 def _reported(flags: dict[str, Any]) -> dict[str, object]:
-    """What ``/config`` tells of flags without effect."""
+    """Return the values that ``/config`` reports for flags without effect."""
     given = {name: flags[name] for name in _NSQD_WITHOUT_EFFECT if flags[name] is not None}
     if "sync_timeout" in given:
         given["sync_timeout"] = round(given["sync_timeout"] * _NANOSECONDS)

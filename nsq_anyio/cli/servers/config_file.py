@@ -1,8 +1,8 @@
 """``--config`` of nsqd and nsqlookupd: their own TOML files, read as the real programs read them.
 
-Keys are the long flags with underscores, but for those in `_NAMES`. A flag on the command line wins. As with
-the real programs, a number where a duration belongs counts milliseconds, a text where a list belongs is split
-at its commas, and a key that means nothing is no error.
+Keys are the long flags with underscores, except those in `_NAMES`. A flag on the command line takes
+precedence. As in the real programs, a number in place of a duration counts milliseconds, a string in place of
+a list is split at commas, and an unknown key is not an error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def nsq_config_option(command: _Command) -> _Command:
     return click.option(
         "--config",
         metavar="FILE",
-        is_eager=True,  # what it sets stands in for the other flags, so it is read before them
+        is_eager=True,  # it sets the defaults of the other flags, so it is read before them
         expose_value=False,
         callback=_load,
-        help="TOML with flags, as the real program reads it.",
+        help="A TOML file with flags, in the real program's format.",
     )(command)
 
 
@@ -49,7 +49,7 @@ def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
     except OSError as error:
         raise click.ClickException(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise click.ClickException(f"{path} is no TOML: {error}") from error
+        raise click.ClickException(f"{path} is not a TOML file: {error}") from error
     options = {str(option.name): option for option in context.command.params}
     flags = {key: _NAMES.get(key, key) for key in content if key not in _NAMES.values()}
     values: dict[str, object] = {}
@@ -65,7 +65,7 @@ def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
 
 
 def _value(context: click.Context, option: click.Option, path: str, key: str, value: object) -> object:
-    """As click takes it for the flag."""
+    """Return the value in click's form."""
     try:
         texts = _texts(option, value)
         option.type_cast_value(context, texts)
@@ -87,7 +87,7 @@ def _texts(option: click.Option, value: object) -> str | list[str]:
         return str(value).lower()
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value}ms" if kind is duration else str(value)
-    raise ValueError("it is of the wrong type")
+    raise ValueError("the value has the wrong type")
 
 
 def _list(value: object) -> list[str]:

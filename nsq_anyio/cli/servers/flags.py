@@ -1,4 +1,4 @@
-"""Kinds of flags that only nsqd and nsqlookupd have, such as addresses to listen on and versions of TLS."""
+"""Types of flag values that only nsqd and nsqlookupd have, such as listen addresses and TLS versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen; port 0 takes a free one."""
+    """An address to listen on; port 0 takes a free port."""
 
     host: str
     port: int
@@ -47,9 +47,9 @@ _POLICIES = ("require", "require-verify")
 
 
 def tls_required(text: str) -> bool | Literal["tcp-https"]:
-    """The value of ``--tls-required``.
+    """Parse the value of ``--tls-required``.
 
-    :raises click.BadParameter: if it is none
+    :raises click.BadParameter: if the value is invalid
     """
     if text.lower() == "tcp-https":
         return "tcp-https"
@@ -60,9 +60,9 @@ def tls_required(text: str) -> bool | Literal["tcp-https"]:
 
 
 def tls_min_version(text: str) -> str:
-    """The value of ``--tls-min-version``; empty is the default.
+    """Parse the value of ``--tls-min-version``; empty means the default.
 
-    :raises click.BadParameter: if it is none
+    :raises click.BadParameter: if the value is invalid
     """
     version = text.lower() or _VERSIONS[0]
     if version not in _VERSIONS:
@@ -71,9 +71,9 @@ def tls_min_version(text: str) -> str:
 
 
 def tls_client_auth_policy(text: str) -> str | None:
-    """The value of ``--tls-client-auth-policy``; empty is none.
+    """Parse the value of ``--tls-client-auth-policy``; empty means no policy.
 
-    :raises click.BadParameter: if it is no policy
+    :raises click.BadParameter: if the value is invalid
     """
     if text and text not in _POLICIES:
         raise click.BadParameter(f"{text!r} is not a policy: use {' or '.join(_POLICIES)}")
@@ -81,9 +81,9 @@ def tls_client_auth_policy(text: str) -> str | None:
 
 
 def log_level(text: str) -> str:
-    """The name of a level, in lower case.
+    """Return the name of a log level in lower case.
 
-    :raises click.BadParameter: if it is none
+    :raises click.BadParameter: if there is no such level
     """
     if text.lower() not in _LOG_LEVELS:
         raise click.BadParameter(f"{text!r} is not a level: use one of {', '.join(_LOG_LEVELS)}")
@@ -91,9 +91,9 @@ def log_level(text: str) -> str:
 
 
 def listen_address(text: str) -> ListenAddress:
-    """Where to listen: ``host:port``, or ``:port`` for all interfaces, as Go has it.
+    """Parse an address to listen on: ``host:port``, or ``:port`` for all interfaces, as in Go.
 
-    :raises click.BadParameter: if it is no address
+    :raises click.BadParameter: if the text is not an address
     """
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
@@ -106,9 +106,9 @@ def listen_address(text: str) -> ListenAddress:
 
 
 def peer_address(text: str) -> str:
-    """Where another server is: ``host:port``.
+    """Check the address of another server, ``host:port``, and return it.
 
-    :raises click.BadParameter: if it is no address
+    :raises click.BadParameter: if the text is not an address
     """
     try:
         return str(Address.parse(text))
@@ -117,9 +117,9 @@ def peer_address(text: str) -> str:
 
 
 def listen_address_or_path(text: str) -> Listen:
-    """Where to listen: ``host:port``, or a path, which has a slash in it.
+    """Parse an address to listen on: ``host:port``, or a path, which contains a slash.
 
-    :raises click.BadParameter: if it is neither
+    :raises click.BadParameter: if the text is neither
     """
     return text if "/" in text else listen_address(text)
 
@@ -141,7 +141,7 @@ def program_flags(program: str) -> Callable[[_Command], _Command]:
         command = nsq_config_option(command)
         return boolean_option(
             "--version",
-            "Print the version of NSQ that this server is like.",
+            "Print the version of NSQ that this server emulates.",
             is_eager=True,
             expose_value=False,
             callback=print_version,
@@ -151,11 +151,11 @@ def program_flags(program: str) -> Callable[[_Command], _Command]:
 
 
 def tls_flags(command: _Command) -> _Command:
-    """Add the flags about TLS."""
+    """Add the TLS flags."""
     for flag, text in (
-        ("--tls-root-ca-file", "Authorities of clients' certificates, and of https auth servers; PEM."),
-        ("--tls-key", "Private key of the certificate, PEM."),
-        ("--tls-cert", "Certificate with its chain, PEM; with it clients may negotiate TLS."),
+        ("--tls-root-ca-file", "The authorities of clients' certificates and of https auth servers, PEM."),
+        ("--tls-key", "The certificate's private key, PEM."),
+        ("--tls-cert", "The certificate with its chain, PEM; it lets clients negotiate TLS."),
     ):
         command = click.option(flag, type=FILE, metavar="FILE", help=text)(command)
     command = click.option(
@@ -173,5 +173,5 @@ def tls_flags(command: _Command) -> _Command:
         metavar="VERSION",
         default="tls1.0",
         show_default=True,
-        help="The oldest version to speak, tls1.0 to tls1.3; 1.2 is the oldest in any case.",
+        help="The oldest TLS version to accept, tls1.0 to tls1.3; an older one than 1.2 is raised to 1.2.",
     )(command)

@@ -25,14 +25,14 @@ _MAX_NSQDS = 64
     type=Integer(1, _MAX_NSQDS),
     default=2,
     show_default=True,
-    help="How many nsqds to run.",
+    help="The number of nsqds to run.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The interface to listen on.")
 @quiet_command_flags
 def up(count: int, host: str, backend: str) -> None:
     """Run several nsqds and one nsqlookupd on free ports, for development and tests.
 
-    All messages are in memory and lost at the end.
+    All messages are kept in memory, and lost when the command exits.
     """
     from ... import embedded
     from ..run import run_servers
@@ -63,9 +63,9 @@ def _show(nsqlookupd: embedded.EmbeddedNsqlookupd, nsqds: list[embedded.Embedded
         table.add_row("nsqd", nsqd.tcp_address, nsqd.http_url)
     Console().print(table)
     addresses = ", ".join(f'"{nsqd.tcp_address}"' for nsqd in nsqds)
-    # Not by rich, which would wrap them.
+    # Not with rich, which would wrap the lines.
     click.echo(f"async with nsq.produce(nsqd=[{addresses}]) as producer: ...")
     click.echo(
         f'async with nsq.consume("clicks", "archive", nsqlookupd="{nsqlookupd.http_url}") as consumer: ...'
     )
-    click.echo("For development and tests. Ctrl-C ends them all.", err=True)
+    click.echo("For development and tests. Ctrl-C stops all servers.", err=True)

@@ -2,6 +2,6 @@
 
 ::
 
-    command   the flags, which spools are meant, and what is done to them
+    command   the flags; choose spools, and put them back or delete them
     show      tables, lines and JSON
 """

@@ -1,4 +1,4 @@
-"""``nsq-anyio spool``: what Spark's streaming queries have taken from NSQ and their sinks may not have."""
+"""``nsq-anyio spool``: manage rows that streaming queries took from NSQ and may not have committed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["delete_spools", "list_spools", "put_back", "spool"]
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
 _directory = click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
 _chosen = click.argument("uuids", metavar="[UUID]...", nargs=-1)
-_all = click.option("--all", "all_of_them", is_flag=True, help="All spools of DIR instead of those named.")
+_all = click.option("--all", "all_of_them", is_flag=True, help="All spools in DIR, instead of naming them.")
 _yes = click.option("--yes", is_flag=True, help="Do it without asking.")
 _force = click.option(
     "--force",
     is_flag=True,
-    help="Also what is in use: its query fails, and needs a new checkpoint.",
+    help="Include spools in use: their queries fail, and need a new checkpoint.",
 )
 
 
@@ -38,9 +38,9 @@ _force = click.option(
 def spool() -> None:
     """List and clear the spools of Spark's streaming queries.
 
-    DIR is the option spoolDir of the queries; a UUID may be cut short. A spool is orphaned when its query
-    will never run again with the same checkpoint. A query that runs, or will, needs its own: what is in use
-    is left alone.
+    DIR is the spoolDir option of the queries; a UUID may be abbreviated to its beginning. A spool is orphaned
+    when its query will never run again with the same checkpoint. A query that runs, or will run again, needs
+    its spool. Spools in use are left alone.
     """
 
 
@@ -49,11 +49,11 @@ def spool() -> None:
 @_json_option
 @quiet_command_flags
 def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: ARG001 - all commands have it
-    """Show the spools, the oldest first.
+    """Show the spools, oldest first.
 
-    The rows are those of batches that Spark has not committed; the newest batch of a query that has ended is
-    among them until it is started again, even if the sink has it. Every chunk is read, and its checksum
-    compared: of a damaged spool the rows are those that are sound.
+    The rows are those of batches that Spark has not committed. They include the newest batch of a query that
+    has ended, even if the sink has that batch, until the query is started again. Every chunk is read and its
+    checksum verified: for a damaged spool, only sound rows are counted.
     """
     from ..pipeline.run import errors_explained
 
@@ -81,7 +81,9 @@ def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: A
 @_directory
 @_chosen
 @_all
-@click.option("--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="To publish to; repeatable.")
+@click.option(
+    "--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="An nsqd to publish to; repeatable."
+)
 @spark_option
 @_yes
 @_force
@@ -100,9 +102,10 @@ def put_back(
 ) -> None:
     """Publish orphaned rows to their topic again, then delete their spools.
 
-    All channels of the topic get them, and what the sink had already comes again, with another id. Of a
-    damaged spool what is sound is published and deleted, and the rest stays. With --force a running query may
-    have handed on what is published again, and it fails when it misses its rows.
+    All channels of the topic receive the rows. Rows that the sink already has are delivered again, with new
+    ids. The sound rows of a damaged spool are published and deleted; the rest stays. With --force, rows that
+    a running query has passed to its sink may be published again, and the query fails once it misses its
+    rows.
     """
     from ..pipeline.run import errors_explained
     from ..run import run_to_end
@@ -124,7 +127,8 @@ def put_back(
             click.echo(f"{path} stays", err=True)
     if any(left for _, _, left in done):
         raise click.ClickException(
-            "not all could be put back: look at what stays, which `nsq-anyio spool delete` deletes"
+            "some rows could not be put back: inspect the spools that are left; `nsq-anyio spool delete` "
+            "deletes them"
         )
 
 
@@ -147,9 +151,9 @@ def delete_spools(
     as_json: bool,
     backend: str,  # noqa: ARG001 - all commands have it
 ) -> None:
-    """Delete spools with their rows, which are in NSQ no more.
+    """Delete spools with their rows, which are no longer in NSQ.
 
-    With --force the rows of a running query that its sink does not have are lost.
+    With --force, the rows of a running query that its sink does not have yet are lost.
     """
     from ..pipeline.run import errors_explained
 
@@ -164,10 +168,10 @@ def delete_spools(
 
 
 def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: bool) -> list[SpoolInfo]:
-    """Return the spools that the beginnings of UUIDs name, each once.
+    """Return the spools whose UUIDs begin with ``uuids``, each once.
 
-    :raises click.UsageError: if one names none or several, or it is not said which
-    :raises click.ClickException: if one that is named is in use
+    :raises click.UsageError: if a beginning matches no spool or several, or no spool is named
+    :raises click.ClickException: if a named spool is in use
     """
     from ...spark.lease import time_of
     from ...spark.spool_admin import find_spools
@@ -191,8 +195,8 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
         text = f"spool {info.uuid} is in use by {info.user}"
         if not all_of_them:
             raise click.ClickException(
-                f"{text}: stop it first, or wait for a minute if it was killed; --force does it all the "
-                "same, and the query fails"
+                f"{text}: stop it first, or wait for a minute if it was killed; --force includes the spool, "
+                "and its query fails"
             )
         click.echo(f"{text}: left alone", err=True)
         del chosen[info.uuid]
@@ -210,7 +214,7 @@ def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
 async def _put_back(
     chosen: Sequence[SpoolInfo], access: WriteOptions, done: list[tuple[SpoolInfo, int, list[Path]]]
 ) -> None:
-    """Publish spool after spool; ``done`` has those that are, the rows of each, and what stays of it."""
+    """Publish one spool after another; add each to ``done``, with its rows and the spool's remains."""
     import anyio.to_thread
 
     from ...producer import produce
@@ -227,7 +231,7 @@ async def _put_back(
             while chunk := await anyio.to_thread.run_sync(next, chunks, None):
                 await _publish(parts, chunk, info.topic, access)
                 published.append((chunk.path, chunk.record))
-            # Only now; what fails before leaves the spool as it was.
+            # Only after publishing: a failure before leaves the spool unchanged.
             left = await anyio.to_thread.run_sync(clear, info, published)
             done.append((info, sum(record.rows for _, record in published), left))
 

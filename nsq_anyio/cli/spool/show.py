@@ -1,4 +1,4 @@
-"""How ``nsq-anyio spool`` shows spools: tables, lines and JSON."""
+"""Show spools as tables, lines or JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN_OF_UUID = 8
 
 
 def report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool) -> None:
-    """Tell what was done to spools, with the rows of each."""
+    """Print what was done to spools, with the number of rows of each."""
     if as_json:
         click.echo(json.dumps([{**fields(info), "rows": rows} for info, rows in spools]))
     for info, rows in () if as_json else spools:
@@ -28,13 +28,13 @@ def report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool)
 
 
 def tell_damage(info: SpoolInfo) -> None:
-    """Say on stderr what is damaged."""
+    """Report on stderr what is damaged."""
     for error in info.damage:
         click.echo(f"{error.path}: {_damage(error)}", err=True)
 
 
 def _damage(error: SpoolError) -> str:
-    """Without the remedy, which is that of a query."""
+    """Return the error's text without its remedy, which is meant for a query."""
     return getattr(error, "damage", error.reason)
 
 
@@ -43,7 +43,7 @@ def _source(info: SpoolInfo) -> str:
 
 
 def fields(info: SpoolInfo) -> dict[str, Any]:
-    """What is printed of a spool as JSON."""
+    """Return the fields of a spool for JSON."""
     return {
         "uuid": info.uuid,
         "state": info.state,
@@ -60,7 +60,7 @@ def fields(info: SpoolInfo) -> dict[str, Any]:
 
 
 def table(infos: Sequence[SpoolInfo]) -> Table:
-    """Spools, a row each."""
+    """Return a table with a row per spool."""
     from rich.table import Table
 
     shown = Table("spool", "topic/channel", "state", "last written (UTC)")

@@ -4,6 +4,6 @@
 
     command   the flags
     run       poll the cluster
-    rows      from polls to figures
-    views     how figures are shown
+    rows      compute figures from polls
+    views     show the figures
 """

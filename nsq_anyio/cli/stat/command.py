@@ -21,7 +21,7 @@ __all__ = ["stat"]
 def _positive(text: str) -> float:
     seconds = duration(text)
     if not seconds:
-        raise click.BadParameter("use more than 0, such as 2s")
+        raise click.BadParameter(f"{text!r} is not positive: use a duration such as 2s")
     return seconds
 
 
@@ -32,13 +32,13 @@ Example:
   nsq-anyio stat --lookupd-http-address 127.0.0.1:4161
   nsq-anyio stat --topic clicks --channel archive --count 10 --nsqd-http-address 127.0.0.1:4151""",
 )
-@click.option("--topic", help="Only this one.")
-@click.option("--channel", help="Only this one of it.")
+@click.option("--topic", help="Show only this topic.")
+@click.option("--channel", help="Show only this channel of --topic.")
 @click.option(
     "--interval", type=_positive, default="2s", show_default=True, metavar="DURATION", help="Between polls."
 )
-@click.option("--count", type=Integer(min=1), help="End after so many reports with rates.")
-@click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON a poll.")
+@click.option("--count", type=Integer(min=1), help="Exit after this many reports with rates.")
+@click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON per poll.")
 @click.option(
     "--http-client-connect-timeout",
     "connect_timeout",
@@ -46,7 +46,7 @@ Example:
     default="2s",
     show_default=True,
     metavar="DURATION",
-    help="To connect, on top of the time for the request.",
+    help="The timeout to connect, in addition to that of the request.",
 )
 @cluster_flags
 @quiet_command_flags
@@ -60,10 +60,10 @@ def stat(
     cluster: ClusterFlags,
     backend: str,
 ) -> None:
-    """Show depths, rates and counters of channels, summed up over all nsqds.
+    """Show depths, rates and counters of channels, summed over all nsqds.
 
-    On a terminal it is a table that is drawn anew; elsewhere it has the lines of nsq_stat. A server that does
-    not answer is named, and the others are shown.
+    On a terminal the figures are a table, redrawn at each poll; elsewhere they are lines like those of
+    nsq_stat. A server that does not answer is reported, and the others are shown.
     """
     from ...names import check_channel, check_topic
     from ..output import Output, is_dumb
@@ -76,7 +76,9 @@ def stat(
     if channel is not None:
         check_channel(channel)
         if topic is None:
-            raise click.UsageError("--channel needs --topic: channels of different topics may have one name")
+            raise click.UsageError(
+                "--channel needs --topic: different topics may have channels of the same name"
+            )
     with ExitStack() as stack:
         output = Output()
         view: View

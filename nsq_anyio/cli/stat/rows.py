@@ -14,7 +14,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of a channel on one nsqd or on all; or of a topic without a channel, which waits for its first."""
+    """The counts of a channel on one nsqd or on all, or of a topic that has no channel yet."""
 
     depth: int = 0
     backend_depth: int = 0
@@ -27,7 +27,7 @@ class Counts:
 
     @classmethod
     def of(cls, stats: ChannelStats | TopicStats) -> Counts:
-        """From what nsqd says."""
+        """Return the counts in nsqd's statistics."""
         if isinstance(stats, TopicStats):
             return cls(depth=stats.depth, backend_depth=stats.backend_depth, messages=stats.message_count)
         return cls(
@@ -44,10 +44,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A channel over all nsqds; ``channel`` is empty for a topic without any.
+    """A channel over all nsqds; ``channel`` is empty for a topic without channels.
 
-    :ivar ingress: messages a second that came in, since the poll before; None at the first
-    :ivar egress: messages a second that left for good, likewise
+    :ivar ingress: messages per second that arrived since the previous poll; None at the first poll
+    :ivar egress: messages per second that were finished since the previous poll; None at the first poll
     """
 
     topic: str
@@ -59,12 +59,12 @@ class Row:
 
 
 class Rows:
-    """Makes rows of polls.
+    """Computes rows from polls.
 
-    Rates count the nsqds that answered both polls and were not restarted between, so that one that comes or
-    goes makes no rates that never were.
+    Rates count only nsqds that answered both polls and were not restarted in between, so an nsqd that comes
+    or goes does not distort them.
 
-    :param channel: the only one to show; None for all
+    :param channel: the only channel to show; None for all
     """
 
     def __init__(self, channel: str | None) -> None:
@@ -73,9 +73,9 @@ class Rows:
         self._at: float | None = None
 
     def of(self, topics: Iterable[Totals[TopicStats]], now: float) -> list[Row]:
-        """The rows of a poll, sorted.
+        """Return the rows of a poll, sorted.
 
-        :param now: when it was made, in seconds
+        :param now: the time of the poll, in seconds
         """
         seconds = None if self._at is None else now - self._at
         rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""What ``nsq-anyio stat`` does."""
+"""The work of ``nsq-anyio stat``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Stat"]
 
 
 class Stat:
-    """Polls a cluster and shows what it finds.
+    """Polls a cluster and shows its figures.
 
-    :param topic: the only one to show; None for all
-    :param channel: the only one of ``topic``; None for all
+    :param topic: the only topic to show; None for all
+    :param channel: the only channel of ``topic`` to show; None for all
     :param interval: seconds between polls
-    :param count: how many reports with rates to show; None for no end
+    :param count: the number of reports with rates to show; None for no limit
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Stat:
         self._known: set[str] = set()
 
     async def run(self, stop: anyio.Event) -> None:
-        """Show reports until ``stop`` is set, or as many as were asked for.
+        """Show reports until ``stop`` is set, or the requested number is reached.
 
-        :raises OutputClosed: if nobody reads the output any more
+        :raises OutputClosed: if the reader of the output has gone away
         :raises click.ClickException: if there is no such topic or channel, or the output cannot be written
-        :raises ClusterFailed: if no server answers the first time
+        :raises ClusterFailed: if no server answers the first poll
         """
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._output.wait_closed)
@@ -98,14 +98,14 @@ class Stat:
     async def _missing(
         self, cluster: Cluster, totals: Sequence[Totals[TopicStats]], failures: Sequence[Failure]
     ) -> list[Failure]:
-        """The nsqds that were there before and are not listed now: nsqlookupd forgets one that crashes."""
+        """Return the nsqds that are no longer listed: nsqlookupd drops an nsqd that crashes."""
         answered = {_server(url) for each in totals for url in each.nodes}
         self._known |= answered
         silent = self._known - answered - {failure.server for failure in failures}
         if not silent:
             return []
         listed = {_server(node.url) for node in (await cluster.nodes()).value}
-        self._known -= silent & listed  # there, without anything to show
+        self._known -= silent & listed  # reachable, without anything to show
         return [Failure(server, "no nsqlookupd lists it any more") for server in sorted(silent - listed)]
 
     def _wanted(self) -> str:
@@ -115,12 +115,12 @@ class Stat:
 
 
 def _failures(errors: Iterable[HTTPError]) -> list[Failure]:
-    """One a server, the last thing it was asked."""
+    """Return one failure per server: that of its last request."""
     found = {_server(error.url): error.reason for error in errors}
     return [Failure(server, reason) for server, reason in found.items()]
 
 
 def _server(url: str) -> str:
-    """Without what it was asked."""
+    """Return the server's URL without the path of the request."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" if parts.netloc else url

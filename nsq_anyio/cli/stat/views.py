@@ -1,4 +1,4 @@
-"""How ``nsq-anyio stat`` shows its figures: lines as nsq_stat writes them, lines of JSON, or a table."""
+"""Show the figures of ``nsq-anyio stat``: as lines like nsq_stat's, as lines of JSON, or as a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Failure", "JSONLines", "Lines", "LiveTable", "Report", "View"]
 
-_LINES_PER_HEADER = 25  # as nsq_stat has it
+_LINES_PER_HEADER = 25  # as in nsq_stat
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 class Failure:
     """A server that did not answer.
 
-    :ivar server: its URL, without what it was asked
+    :ivar server: the server's URL, without the path of the request
     """
 
     server: str
@@ -42,10 +42,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one poll found.
+    """The result of one poll.
 
-    :ivar failures: one a server
-    :ivar is_first: whether there are no rates yet
+    :ivar failures: at most one per server
+    :ivar is_first: whether this is the first poll, which has no rates
     """
 
     rows: Sequence[Row]
@@ -57,17 +57,17 @@ class View(Protocol):
     """Shows reports."""
 
     async def show(self, report: Report) -> None:
-        """Show one.
+        """Show a report.
 
-        :raises OutputClosed: if nobody reads the output any more
+        :raises OutputClosed: if the reader of the output has gone away
         """
         ...
 
 
 class Lines:
-    """The columns of nsq_stat, and behind them the channel where there may be several.
+    """Prints nsq_stat's columns, followed by the channel's name if there may be several channels.
 
-    :param with_names: whether there may be
+    :param with_names: whether there may be several channels
     """
 
     def __init__(self, output: Output, *, with_names: bool) -> None:
@@ -77,7 +77,7 @@ class Lines:
         self._failing: set[str] = set()
 
     async def show(self, report: Report) -> None:
-        """See `View.show`; of the first report only what failed, on stderr."""
+        """See `View.show`; of the first report, show only the failures, on stderr."""
         self._log_failures(report.failures)
         lines: list[str] = []
         rows = () if report.is_first else report.rows
@@ -94,7 +94,7 @@ class Lines:
                 _log.warning("%s", failure)
         failing = {failure.server for failure in failures}
         for server in sorted(self._failing - failing):
-            _log.warning("%s: answers again", server)
+            _log.warning("%s answers again", server)
         self._failing = failing
 
     def _header(self) -> tuple[str, str]:
@@ -118,13 +118,13 @@ class Lines:
 
 
 class JSONLines:
-    """An object a report."""
+    """Prints one JSON object per report."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
 
     async def show(self, report: Report) -> None:
-        """See `View.show`; not the first report, which has no rates."""
+        """See `View.show`; skip the first report, which has no rates."""
         if report.is_first:
             return
         line = {
@@ -141,7 +141,7 @@ def _flat(row: Row) -> dict[str, object]:
 
 
 class LiveTable:
-    """A table on a terminal that is drawn anew."""
+    """Redraws a table on a terminal."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -149,7 +149,7 @@ class LiveTable:
     @classmethod
     @contextmanager
     def opened(cls) -> Generator[LiveTable]:
-        """Draw for the length of the block; the last table stays."""
+        """Open the display for the length of the block; the last table stays on the screen."""
         from rich.console import Console
         from rich.live import Live
 

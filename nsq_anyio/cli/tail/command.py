@@ -30,23 +30,23 @@ Example:
   nsq-anyio tail --topic clicks --lookupd-http-address 127.0.0.1:4161
   nsq-anyio tail --topic clicks --topic views -n 10 --json --nsqd-tcp-address 127.0.0.1:4150""",
 )
-@click.option("--topic", "topics", multiple=True, required=True, help="What to print; repeatable.")
+@click.option("--topic", "topics", multiple=True, required=True, help="A topic to print; repeatable.")
 @click.option(
     "--channel",
-    help="Through which channel.  [default: one of its own, tailNNNNNN#ephemeral, so that it takes messages "
-    "away from no other channel]",
+    help="The channel to consume from.  [default: a new one, tailNNNNNN#ephemeral, which takes no messages "
+    "away from other channels]",
 )
 @click.option(
     "--drain",
     is_flag=True,
-    help="Take what waits in a topic that has no channel yet, which is gone when this ends.",
+    help="Consume the messages that wait in a topic without channels; those not printed are lost at the end.",
 )
 @click.option(
     "--nsqd-http-address",
     multiple=True,
     metavar="HOST:PORT|URL",
-    help="Where to ask whether a topic has channels; repeatable.  [default: the nsqds of nsqlookupds, or the "
-    "port after nsqd's TCP port]",
+    help="An nsqd to ask whether a topic has channels; repeatable.  [default: the nsqds that nsqlookupd "
+    "lists, or the port after nsqd's TCP port]",
 )
 @source_flags
 @click.option(
@@ -55,11 +55,13 @@ Example:
     "count",
     type=Integer(min=0),
     default=0,
-    help="End after so many, over all topics; 0: never.",
+    help="Exit after this many messages, over all topics; 0: never.",
 )
 @boolean_option("--print-topic", "Print 'topic | ' before each message.")
-@click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON a message, with its metadata.")
-@delimiter_option(r"Printed after each message; \0 and \xNN are understood.")
+@click.option(
+    "--json", "json_lines", is_flag=True, help="Print each message as a line of JSON, with metadata."
+)
+@delimiter_option(r"Bytes to print after each message; \0 and \xNN are understood.")
 @click.option("--raw", is_flag=True, help="Print control characters to a terminal as they are.")
 @connection_flags("consumer")
 @quiet_command_flags
@@ -77,14 +79,14 @@ def tail(
     consumer: ConsumerFlags,
     backend: str,
 ) -> None:
-    """Print the messages of one or several topics as they come.
+    """Print the messages of one or several topics as they arrive.
 
-    Whatever was printed is finished, and nothing else: what -n or a signal leaves over goes back to its
+    Exactly the printed messages are finished. Messages left over after -n or a signal go back to their
     channel.
 
-    A topic that has no channel yet keeps its messages for the first one. The channel of this command would be
-    that, and takes them with it when it vanishes: so it asks on a terminal, and elsewhere needs --drain, or
-    --channel with the name of one that stays.
+    A topic without channels keeps its messages for its first channel. This command's channel is ephemeral: if
+    it were the first, those messages would be lost when it vanishes. So the command asks first on a terminal.
+    Elsewhere it needs --drain, or --channel with the name of a permanent channel.
     """
     from ...names import check_channel, check_topic, is_ephemeral
     from ..output import Output
@@ -98,7 +100,7 @@ def tail(
         _confirm_drain(source, consumer, nsqd_http_address, topics, backend)
     output = Output()
     format = as_json if json_lines else _text(output, delimiter, print_topic=print_topic, raw=raw)
-    # What was tried too often by others is printed all the same, as nothing is finished that is not.
+    # No limit on attempts: giving up would finish messages that were never printed.
     work = Tail(source, consumer.never_giving_up(), output, format, count=count)
     run_draining(partial(work.run, topics, channel), backend)
 
@@ -106,7 +108,7 @@ def tail(
 def _confirm_drain(
     source: Source, consumer: ConsumerFlags, nsqds: Sequence[str], topics: Sequence[str], backend: str
 ) -> None:
-    """Ask before a topic is drained of what waits in it; where nobody can be asked, refuse."""
+    """Ask before a topic's waiting messages are drained; refuse if there is no terminal to ask on."""
     from ..reach import check_reachable
     from ..run import run_to_end
     from .run import DrainCheck
@@ -120,9 +122,9 @@ def _confirm_drain(
     run_to_end(check, backend)
     if not problems:
         return
-    text = f"{'; '.join(problems)}. What waits in a topic without a channel would be gone when this ends"
+    text = f"{'; '.join(problems)}. Messages that wait in a topic without a channel would be lost at the end"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.ClickException(f"{text}: use --drain if that is meant, or --channel")
+        raise click.ClickException(f"{text}: use --drain to accept that, or --channel to keep them")
     click.echo(visible(f"{text}."), err=True)
     click.confirm("Go on?", abort=True, err=True)
 

@@ -1,4 +1,4 @@
-"""What ``nsq-anyio tail`` does: check that nothing is lost, consume, and write messages."""
+"""The work of ``nsq-anyio tail``: check that no messages would be lost, consume, and print."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from ..reach import check_reachable
 __all__ = ["DrainCheck", "Format", "Tail", "as_json", "plain", "safe"]
 
 _MAX_WAIT = 0.005
-"""Seconds that a message waits for others to be printed with; too short to see, and it makes large writes."""
+"""Seconds that a message waits to be printed with others: too short to notice, but it makes writes large."""
 
 _DRAIN_CHECK_TIMEOUT = 3.0
 
 Format: TypeAlias = Callable[[Sequence[Message]], bytes]
-"""Makes one piece of several messages of one topic, each with what ends it."""
+"""Formats several messages of one topic, with their delimiters."""
 
-# C0 and C1 control characters but tab and line feed, DEL, and what is no UTF-8: a message must not be able to
-# move the cursor, or to name the window.
+# C0 and C1 control characters except tab and line feed, DEL, and invalid UTF-8: a message must not be able to
+# move the cursor or set the window's title.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
 
 
 class Tail:
     """Prints the messages of topics.
 
-    :param format: of what is printed
-    :param count: after how many messages, over all topics, it ends; 0 for never
+    :param format: formats the messages
+    :param count: the number of messages to print, over all topics; 0 for no limit
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Tail:
         self._output_turn = anyio.Lock()
 
     async def run(self, topics: Sequence[str], channel: str, stop: anyio.Event) -> None:
-        """Print until ``stop`` is set, or as many as were asked for.
+        """Print until ``stop`` is set, or the requested number of messages is reached.
 
-        :raises OutputClosed: if nobody reads the output any more
+        :raises OutputClosed: if the reader of the output has gone away
         :raises click.ClickException: if no server can be reached, or the output cannot be written
         """
         await check_reachable(self._source, self._flags)
@@ -97,7 +97,7 @@ class Tail:
         consumer.stop()
 
     async def _print(self, messages: Sequence[Message]) -> bool:
-        """Print and finish as many as are still wanted; whether those were all."""
+        """Print and finish as many messages as are still wanted; return whether none are wanted any more."""
         async with self._output_turn:
             messages = messages[: self._wanted(len(messages))]
             if messages:
@@ -112,13 +112,13 @@ class Tail:
         return count if self._left is None else min(count, self._left)
 
     def _want_only(self, left: int) -> None:
-        """Before FIN makes nsqd send more: what will not be printed should not leave its channel."""
+        """Lower ``max_in_flight`` before FIN lets nsqd push messages that would not be printed."""
         for consumer in [each for each in self._consumers if each.max_in_flight > left]:
             consumer.max_in_flight = left
 
 
 def plain(delimiter: bytes, *, with_topic: bool) -> Format:
-    """Bodies as they are, after ``topic | `` if so wanted, each followed by the delimiter."""
+    """Return a format of unchanged bodies, each followed by the delimiter, optionally after ``topic | ``."""
 
     def bodies(messages: Sequence[Message]) -> bytes:
         return delimiter.join([*[message.body for message in messages], b""])
@@ -131,7 +131,7 @@ def plain(delimiter: bytes, *, with_topic: bool) -> Format:
 
 
 def safe(delimiter: bytes, *, with_topic: bool, with_colour: bool) -> Format:
-    """As `plain`, but control characters and what is no UTF-8 are shown as ``\\xNN``."""
+    """Return a format like `plain`, with control characters and invalid UTF-8 shown as ``\\xNN``."""
 
     def bodies(messages: Sequence[Message]) -> bytes:
         topic = messages[0].topic
@@ -142,7 +142,7 @@ def safe(delimiter: bytes, *, with_topic: bool, with_colour: bool) -> Format:
 
 
 def as_json(messages: Sequence[Message]) -> bytes:
-    """A line of JSON for each, with all that nsqd tells of it."""
+    """Format each message as a line of JSON, with all its metadata."""
     return b"".join([json.dumps(_record(message)).encode() + b"\n" for message in messages])
 
 
@@ -171,13 +171,13 @@ def _record(message: Message) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class DrainCheck:
-    """Whether a channel that vanishes again would take messages away that wait in a topic.
+    """Checks whether an ephemeral channel would lose messages that wait in a topic.
 
-    A topic without channels keeps its messages for the first one; an ephemeral channel drops them when it
-    goes. So the HTTP sides of the nsqds are asked.
+    A topic without channels keeps its messages for its first channel, and an ephemeral channel drops them
+    when it vanishes. The check asks the HTTP APIs of the nsqds.
 
-    :param nsqds: their URLs; without any, nsqlookupds tell them, or the port after nsqd's TCP port is tried,
-        which is the HTTP port by default
+    :param nsqds: URLs of the nsqds; if empty, nsqlookupds list them, or the port after nsqd's TCP port is
+        tried, which is the HTTP port by default
     """
 
     source: Source
@@ -185,7 +185,7 @@ class DrainCheck:
     nsqds: Sequence[str]
 
     async def problems(self, topics: Sequence[str]) -> list[str]:
-        """What would be lost, or cannot be told, one a topic and nsqd."""
+        """Return what would be lost or could not be checked, one text per topic and nsqd."""
         problems: list[str] = []
         urls: list[str] = []
         if not self.source.nsqlookupd and not self.nsqds:
@@ -203,7 +203,7 @@ class DrainCheck:
         return problems
 
     async def _guessed(self) -> tuple[list[str], list[str]]:
-        """The HTTP sides of the nsqds that are given by their TCP sides, and those that cannot be told."""
+        """Guess the nsqds' HTTP URLs from their TCP addresses; return these and the problems found."""
         urls: list[str] = []
         problems: list[str] = []
 
@@ -211,7 +211,7 @@ class DrainCheck:
             url = await _http_side(text)
             if url is None:
                 problems.append(
-                    f"the HTTP side of nsqd {text} is not known, so it cannot be asked: name it with "
+                    f"the HTTP address of nsqd {text} is unknown, so it cannot be checked: name it with "
                     "--nsqd-http-address"
                 )
             else:
@@ -229,7 +229,7 @@ async def _http_side(text: str) -> str | None:
         url = str(Address(address.host, address.port + 1))
         async with Nsqd(url, timeout=_DRAIN_CHECK_TIMEOUT) as nsqd:
             info = await nsqd.info()
-    except (InvalidAddress, NSQError):  # a unix socket, or nobody's port
+    except (InvalidAddress, NSQError):  # a unix socket, or nothing listens on the port
         return None
     return url if info.tcp_port == address.port else None  # else it is another nsqd's
 

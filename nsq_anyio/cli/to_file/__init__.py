@@ -1,9 +1,9 @@
-"""``nsq-anyio to-file``: messages into files.
+"""``nsq-anyio to-file``: write messages to files.
 
 ::
 
-    command      the flags, and what they mean together
-    archives     topics come and go, all end together
+    command      the flags, and checks of their combinations
+    archives     start and stop the topics' archivers; all end together
     archiver     one topic: write, sync, and only then FIN
     archive      the files of a topic, one after the other     names
     open_file    one file                                      encodings  directories

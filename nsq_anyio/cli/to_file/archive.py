@@ -1,4 +1,4 @@
-"""The files of one topic, one after the other, and when the next one begins."""
+"""Write the files of one topic, one after the other, and decide when the next one begins."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _log = logging.getLogger("nsq_anyio.to_file")
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The bounds of a file; beside these, a new name begins a new file.
+    """The limits of a file; apart from these, a new name begins a new file.
 
-    :param size: bytes before compression, past which a file takes no further message; 0 for no bound
-    :param interval: seconds after which a file is ended; 0 for no bound
+    :param size: bytes before compression, beyond which a file takes no further message; 0 for no limit
+    :param interval: seconds after which a file is ended; 0 for no limit
     :raises InvalidOption: for a value out of range
     """
 
@@ -36,7 +36,7 @@ class Rotation:
         check_seconds("rotate_interval", self.interval, 0)
 
     def reason(self, *, size: int, age: float) -> str | None:
-        """Why a file of this size and age is to be ended; None if it is not."""
+        """Return why a file of this size and age must be ended; None if it need not be."""
         if self.interval and age > self.interval:
             return f"it was opened {age:.0f} s ago"
         if self.is_full(size):
@@ -44,11 +44,11 @@ class Rotation:
         return None
 
     def is_full(self, size: int) -> bool:
-        """Whether a file of this size takes no further message."""
+        """Return whether a file of this size takes no further message."""
         return 0 < self.size < size
 
     def count_fitting(self, size: int, bodies: Sequence[bytes]) -> int:
-        """How many of the messages a file of this size still takes, one at least if it is not full."""
+        """Return how many of the messages fit a file of this size: at least one if it is not full."""
         if not self.size:
             return len(bodies)
         count = 0
@@ -60,13 +60,13 @@ class Rotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """What the archives of all topics have in common.
+    """The options that the archives of all topics share.
 
-    :param output_dir: where finished files are
-    :param work_dir: where files are while they are written; may be the same
-    :param encoding: how they are compressed; None for not at all
-    :param rotation: when a file is ended, beside the change of its name
-    :param skip_empty_files: whether a file is opened with its first message only
+    :param output_dir: the directory of finished files
+    :param work_dir: the directory of files that are being written; may be the same
+    :param encoding: how files are compressed; None for no compression
+    :param rotation: when a file is ended, apart from a change of its name
+    :param skip_empty_files: whether a file is opened only when its first message arrives
     """
 
     output_dir: Path
@@ -82,7 +82,7 @@ class ArchiveOptions:
 
     @property
     def exclusive(self) -> bool:
-        """Whether each file is new; otherwise one that exists may be appended to."""
+        """Whether each file must be new; otherwise messages are appended to an existing file."""
         return self.encoding is not None or self.rotation.interval > 0
 
     @property
@@ -92,12 +92,12 @@ class ArchiveOptions:
 
 
 class Archive:
-    """Writes the lines of one topic; its methods block, and are called one at a time.
+    """Writes the lines of one topic; its methods block, and must be called one at a time.
 
-    Everything raises `OSError` if the file system fails, and nothing but `abandon` is to be called then.
+    Every method raises `OSError` if the file system fails; after that, only `abandon` may be called.
 
-    :param clock: tells the local time, which names files
-    :param monotonic: tells seconds that only grow, for the age of files
+    :param clock: returns the local time, for the names of files
+    :param monotonic: returns seconds on a monotonic clock, for the age of files
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class Archive:
 
     @property
     def path(self) -> Path | None:
-        """The file that is being written."""
+        """The file that is being written; None if there is none."""
         return self._file.path if self._file else None
 
     def write(self, bodies: Sequence[bytes]) -> None:
-        """Add a line for each body, in as many files as that takes."""
+        """Write a line for each body, in as many files as necessary."""
         name = self._names.at(self._clock())
         while bodies:
             file = self._file_for(name)
@@ -132,12 +132,12 @@ class Archive:
             bodies = bodies[count:]
 
     def sync(self) -> None:
-        """Return when all that was written survives a crash of the machine."""
+        """Sync the file: return once everything written survives a crash of the machine."""
         if self._file is not None:
             self._file.sync()
 
     def tick(self) -> None:
-        """End a file whose time is over, and begin the next one unless empty files are not wanted."""
+        """End a file whose interval is over, and begin the next one unless empty files are skipped."""
         name = self._names.at(self._clock())
         if self._options.skip_empty_files:
             self._end_if_due(name)
@@ -145,13 +145,13 @@ class Archive:
             self._file_for(name)
 
     def close(self) -> None:
-        """End the file; the next message begins another, or goes on in one of the same name."""
+        """End the file; the next message begins a new one, or is appended to one of the same name."""
         if self._file is not None:
             self._file.close()
             self._finish(self._file)
 
     def abandon(self) -> None:
-        """End the file after an error, with what was synced."""
+        """End the file after an error; keep only what was synced."""
         if self._file is not None:
             if self._file.abandon():
                 self._finish(self._file)
@@ -202,7 +202,7 @@ class Archive:
             self._revision += 1
 
     def _finish(self, file: OpenFile) -> None:
-        """Move the ended file to where it belongs, under the next number that is free."""
+        """Move the ended file to the output directory, under the next free number."""
         self._file = None
         if not self._options.moves:
             return

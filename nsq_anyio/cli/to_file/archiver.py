@@ -1,4 +1,4 @@
-"""One topic: its messages are written, synced, and only then finished."""
+"""Archive one topic: write its messages, sync them, and only then finish them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = ["Archiver", "CannotWrite", "Syncing"]
 _log = logging.getLogger("nsq_anyio.to_file")
 
 _GATHERING = 0.1
-"""Seconds in which more messages are waited for, to write them at once: soon enough for ``tail -f``."""
+"""Seconds to gather messages that are written together: short enough for ``tail -f``."""
 
 
 class CannotWrite(NSQError):
-    """The file system refuses; what was not synced went back to nsqd."""
+    """The file system failed; messages that were not synced went back to nsqd."""
 
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """When messages are synced and finished.
+    """When to sync and finish messages.
 
-    :param interval: seconds after which that happens at the latest, 0.01 or more
-    :param max_in_flight: messages that wait for it at most
+    :param interval: the longest time between syncs, in seconds, 0.01 or more
+    :param max_in_flight: the most messages that wait for a sync
     :raises InvalidOption: for a value out of range
     """
 
@@ -53,7 +53,7 @@ class Archiver:
 
         batch -> write -> [starved, full, the interval is over, or the end: sync -> FIN of all] -> batch ...
 
-    All that blocks runs in a thread, so heartbeats are answered while a disk is slow.
+    All blocking work runs in a thread, so heartbeats are answered while a disk is slow.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Archiver:
         self.archived: int = 0
 
     def reopen(self) -> None:
-        """End the file soon; the next message opens another, or the same name anew."""
+        """End the file soon; the next message opens another file, or reopens one of the same name."""
         self._reopening = True
         self._waiting.cancel()
 
@@ -92,7 +92,7 @@ class Archiver:
             raise
 
     async def _run(self) -> None:
-        # A tick interrupts the gathering, which begins anew then, and must end before the next tick.
+        # A tick interrupts the gathering of messages, which then restarts; it must end before the next tick.
         gathering = min(_GATHERING, self._syncing.interval / 2)
         batches = self._consumer.batches(self._syncing.max_in_flight, gathering)
         tick_at = anyio.current_time() + self._interval()
@@ -116,11 +116,11 @@ class Archiver:
                 self._finish()
             if is_due:
                 tick_at = anyio.current_time() + self._interval()
-            elif not syncing:  # an nsqd with a shorter timeout may have come
+            elif not syncing:  # an nsqd with a shorter timeout may have connected
                 tick_at = min(tick_at, anyio.current_time() + self._interval())
 
     async def _next(self, batches: Batches, tick_at: float) -> Sequence[Message]:
-        """Wait for messages; none come when it is time for something else."""
+        """Wait for messages; return none if a tick, a sync or a reopening is due first."""
         if not self._reopening:
             with anyio.CancelScope(deadline=tick_at) as self._waiting:
                 try:
@@ -130,7 +130,7 @@ class Archiver:
         return ()
 
     def _interval(self) -> float:
-        """Seconds between syncs: no message may time out at nsqd while it waits for one."""
+        """Return the seconds between syncs: no message may time out at nsqd while it waits for a sync."""
         connections = self._consumer.statistics().per_connection
         timeouts = [connection.identity.msg_timeout for connection in connections]
         return min([self._syncing.interval, *(timeout / 2 for timeout in timeouts if timeout)])
@@ -156,7 +156,7 @@ class Archiver:
             try:
                 await self._in_thread(self._archive.abandon)
             except OSError as error:
-                _log.error("cannot tidy up after the error before: %s", error)
+                _log.error("cannot clean up after the previous error: %s", error)
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
         await anyio.to_thread.run_sync(work, limiter=self._threads)

@@ -1,4 +1,4 @@
-"""All topics: which are archived; archivers come with them, and end together."""
+"""Archive all topics: find them, start an archiver for each, and end all together."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ __all__ = ["Archives", "Topics"]
 _log = logging.getLogger("nsq_anyio.to_file")
 
 _THREADS = 8
-"""Topics that are written at once; a disk serves no more than that better."""
+"""The most topics written at once; more would not make a disk faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
-    """The topics that are named, or else all that nsqlookupds list; of these, the ones that match.
+    """The topics to archive: the named topics, or all that nsqlookupds list, if they match a pattern.
 
-    :param named: empty for those that are listed
-    :param pattern: found anywhere in the names that match; None for all
-    :param nsqlookupds: URLs; empty where topics are named and nsqds are known
-    :param refresh_interval: seconds after which listed topics are asked for again
+    :param named: the named topics; empty for all that are listed
+    :param pattern: must be found somewhere in a topic's name; None for all topics
+    :param nsqlookupds: URLs; may be empty if topics and nsqds are named
+    :param refresh_interval: seconds between requests for the list of topics
     :param timeout: seconds for an nsqlookupd's answer
-    :param ssl_context: for those with https; None trusts the system's authorities
-    :raises InvalidName: for a name that is none
-    :raises InvalidOption: if that makes no topics
+    :param ssl_context: for https nsqlookupds; None trusts the system's authorities
+    :raises InvalidName: for an invalid topic name
+    :raises InvalidOption: if no topic can result
     """
 
     named: tuple[str, ...]
@@ -67,13 +67,13 @@ class Topics:
 
     @property
     def are_listed(self) -> bool:
-        """Whether nsqlookupds say which topics there are."""
+        """Whether the nsqlookupds list the topics."""
         return not self.named
 
     async def first(self) -> tuple[str, ...]:
-        """The topics to begin with.
+        """Return the initial topics.
 
-        :raises ClusterFailed: if they are listed, and no nsqlookupd answers
+        :raises ClusterFailed: if nsqlookupds list the topics, and none of them answers
         """
         if self.named:
             return self._matching(self.named)
@@ -83,16 +83,16 @@ class Topics:
         return reply.value
 
     async def listed(self) -> ClusterReply[tuple[str, ...]]:
-        """The topics that nsqlookupds list now, and which of these failed.
+        """Return the topics that nsqlookupds list now, and the failures of nsqlookupds.
 
-        :raises ClusterFailed: if all fail
+        :raises ClusterFailed: if all nsqlookupds fail
         """
         async with Cluster(self.nsqlookupds, timeout=self.timeout, ssl_context=self.ssl_context) as cluster:
             reply = await cluster.topics()
         return ClusterReply(self._matching(reply.value), reply.failures)
 
     def _matching(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        # A server's word alone must not become a file name or a command to nsqd.
+        # Names from a server are validated: they become file names and commands to nsqd.
         return tuple(
             topic for topic in dict.fromkeys(topics) if is_valid_name(topic) and self._matches(topic)
         )
@@ -107,10 +107,10 @@ class _Running(NamedTuple):
 
 
 class Archives:
-    """Archives topics until it is told to stop, or one of them fails.
+    """Archives topics until it is stopped, or one of them fails.
 
-    :param consume: makes the consumer of a topic
-    :param open_archive: makes the archive of a topic
+    :param consume: creates the consumer of a topic
+    :param open_archive: creates the archive of a topic
     """
 
     def __init__(
@@ -132,11 +132,11 @@ class Archives:
         self.archived: int = 0
 
     async def run(self, stopping: anyio.Event) -> None:
-        """Archive until ``stopping`` is set; what was received is synced and finished then.
+        """Archive until ``stopping`` is set, then sync and finish the received messages.
 
         :raises ClusterFailed: if no nsqlookupd answers at the beginning
-        :raises CannotWrite: if the file system fails; the other topics are ended in good order before
-        :raises NSQError: if an nsqd refuses for good, likewise
+        :raises CannotWrite: if the file system fails, after the other topics have ended cleanly
+        :raises NSQError: if an nsqd refuses permanently, after the other topics have ended cleanly
         """
         async with anyio.create_task_group() as archiving:
             async with background_tasks() as helpers:
@@ -154,7 +154,7 @@ class Archives:
         if self._failure is None:
             self._failure = error
             self._ending.set()
-        else:  # only one can be raised
+        else:  # only one error can be raised
             _log.error("topic %s: %s", topic, error)
 
     # Topics
@@ -190,7 +190,7 @@ class Archives:
                 archiving.start_soon(self._archive, topic)
 
     def _end_vanished(self, topics: tuple[str, ...]) -> None:
-        """End those that nobody lists any more, once no nsqd has them either."""
+        """End the topics that are no longer listed and that no connected nsqd has."""
         for topic, running in self._running.items():
             if topic not in topics and not running.consumer.connections:
                 _log.info("topic %s is gone", topic)
@@ -210,8 +210,8 @@ class Archives:
                     del self._running[topic]
                     self.archived += archiver.archived
         except PermanentRefusal as error:
-            if self._topics.are_listed:  # others may be allowed, and this one at the next refresh
-                _log.error("topic %s is left out: %s", topic, error)
+            if self._topics.are_listed:  # other topics may be permitted, and this one at the next refresh
+                _log.error("topic %s is not archived: %s", topic, error)
             else:
                 self._fail(topic, error)
         except NSQError as error:

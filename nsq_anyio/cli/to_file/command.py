@@ -1,4 +1,4 @@
-"""The command ``to-file``: its flags, and what they make."""
+"""The command ``to-file``: its flags, and checks of their combinations."""
 
 from __future__ import annotations
 
@@ -61,53 +61,55 @@ Example:
     default="1m",
     show_default=True,
     metavar="DURATION",
-    help="How often the nsqlookupds are asked for new topics, when none are given.",
+    help="How often to ask the nsqlookupds for new topics, if no --topic is given.",
 )
-@click.option("--channel", default="nsq_to_file", show_default=True, help="The channel of each topic.")
+@click.option(
+    "--channel", default="nsq_to_file", show_default=True, help="The channel to consume from, of each topic."
+)
 @source_flags
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default="/tmp",  # noqa: S108 - as nsq_to_file
     show_default=True,
-    help="Where finished files are.",
+    help="The directory for finished files.",
 )
 @click.option(
     "--work-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where files are while they are written, on the same file system.  [default: --output-dir]",
+    help="The directory for unfinished files, on the same file system.  [default: --output-dir]",
 )
 @click.option(
     "--filename-format",
     default="<TOPIC>.<HOST><REV>.<DATETIME>.log",
     show_default=True,
-    help="Of <TOPIC>, <HOST>, <PID>, <DATETIME> and <REV>, a number that grows when a file exists already; "
-    "a / starts a directory.",
+    help="The files' names, with <TOPIC>, <HOST>, <PID>, <DATETIME> and <REV>, a number that is incremented "
+    "if a file exists; a / begins a subdirectory.",
 )
 @click.option(
     "--datetime-format",
     default="%Y-%m-%d_%H",
     show_default=True,
-    help="What <DATETIME> stands for, as of strftime. When it changes, the next file begins.",
+    help="The format of <DATETIME>, as for strftime. When its value changes, the next file begins.",
 )
-@boolean_option("--utc", "Take <DATETIME> in UTC, not in local time.")
+@boolean_option("--utc", "Use UTC for <DATETIME>, not local time.")
 @click.option(
     "--host-identifier",
     default="",
-    help="What <HOST> stands for, of <SHORT_HOST> and <HOSTNAME>.  [default: <SHORT_HOST>]",
+    help="The format of <HOST>, with <SHORT_HOST> and <HOSTNAME>.  [default: <SHORT_HOST>]",
 )
 @boolean_option("--gzip", "Compress with gzip; each sync ends a member.")
 @click.option("--gzip-level", type=Integer(1, 9), default=6, show_default=True, help="Of --gzip.")
 @boolean_option("--zstd", "Compress with zstd; each sync ends a frame. Needs the extra zstd.")
 @click.option("--zstd-level", type=Integer(1, 22), default=3, show_default=True, help="Of --zstd.")
-@boolean_option("--skip-empty-files", "Begin no file before there is a message for it.")
+@boolean_option("--skip-empty-files", "Create a file only when there is a message for it.")
 @click.option(
     "--rotate-size",
     type=Integer(min=0),
     default=0,
     show_default=True,
     metavar="BYTES",
-    help="End a file once it is larger, before compression; 0 never does.",
+    help="End a file once it is larger than this, before compression; 0: never.",
 )
 @click.option(
     "--rotate-interval",
@@ -115,7 +117,7 @@ Example:
     default="0",
     show_default=True,
     metavar="DURATION",
-    help="End a file after that long; 0 never does.",
+    help="End a file after this time; 0: never.",
 )
 @click.option(
     "--sync-interval",
@@ -123,8 +125,8 @@ Example:
     default="30s",
     show_default=True,
     metavar="DURATION",
-    help="Sync, and finish what was synced, after that long at the latest: sooner when --max-in-flight "
-    "messages wait for it, or half of nsqd's message timeout is over.",
+    help="The longest time between syncs, which finish the messages. A sync comes sooner when "
+    "--max-in-flight messages wait for it, or half of nsqd's message timeout is over.",
 )
 @click.option(
     "--http-client-connect-timeout",
@@ -132,7 +134,7 @@ Example:
     default="2s",
     show_default=True,
     metavar="DURATION",
-    help="To connect to an nsqlookupd for its topics.",
+    help="The timeout to connect to an nsqlookupd for its topics.",
 )
 @click.option(
     "--http-client-request-timeout",
@@ -140,7 +142,7 @@ Example:
     default="5s",
     show_default=True,
     metavar="DURATION",
-    help="For its answer, after that.",
+    help="The timeout of an nsqlookupd's answer, once connected.",
 )
 @click.option("--log-prefix", hidden=True, help="Without effect: lines of the log name their logger.")
 @connection_flags("consumer")
@@ -172,13 +174,15 @@ def to_file(
     consumer: ConsumerFlags,
     backend: str,
 ) -> None:
-    """Write the messages of topics to files, a line each.
+    """Write the messages of topics to files, one per line.
 
-    A message is finished only when it is on the disk. What was not synced when this ends, in whatever way, is
-    delivered again, so a message may be in the files more than once, and none is missing.
+    A message is finished only once it is on disk. Messages that are not synced when the command ends, for
+    whatever reason, are delivered again. So a message may be in the files more than once, but none is
+    missing.
 
-    SIGHUP ends the files that are being written, so that they can be rotated by others. SIGINT and SIGTERM
-    sync, finish, and end with 0. When a file cannot be written, all topics end in good order, with 1.
+    SIGHUP closes the current files, so that other programs can rotate them. After SIGINT or SIGTERM the
+    command syncs and finishes the messages it has, and exits with 0. If a file cannot be written, all topics
+    are closed cleanly, and the exit code is 1.
     """
     from ...consumer import consume
     from ...names import check_channel
@@ -213,7 +217,7 @@ def to_file(
     syncing = Syncing(sync_interval, consumer.max_in_flight)
     names = NameFormat(filename_format, datetime_format, host_identifier, suffix, options.numbered)
     clock = partial(datetime.now, UTC) if utc else _local_time
-    names.of_topic("topic").at(clock())  # tells now what is wrong with it
+    names.of_topic("topic").at(clock())  # raises now if the format is invalid
     _check_topics_have_files_of_their_own(chosen, names, options)
     _check_directories(options)
     consuming = partial(
@@ -240,12 +244,12 @@ def to_file(
 
 
 def _is_same(work_dir: Path, output_dir: Path) -> bool:
-    """Whether both are one directory, however they are written."""
+    """Return whether both paths name the same directory."""
     return work_dir.resolve() == output_dir.resolve()
 
 
 def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: ArchiveOptions) -> None:
-    """Topics may append to one file together, but not when the one that ends first moves it away."""
+    """Refuse topics that share a file if files are moved: the first topic to end would move it away."""
     several = topics.are_listed or len(set(topics.named)) > 1
     if several and options.moves and not options.exclusive and "<TOPIC>" not in names.filename_format:
         raise click.UsageError(
@@ -255,12 +259,12 @@ def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, opt
 
 
 def _local_time() -> datetime:
-    """Now, in the time zone of this machine."""
+    """Return the current time in the time zone of this machine."""
     return datetime.now().astimezone()
 
 
 def _chosen_encoding(*, gzip: bool, gzip_level: int, zstd: bool, zstd_level: int) -> Encoding | None:
-    """How files are compressed; None for not at all."""
+    """Return how files are compressed; None for no compression."""
     from .encodings import Gzip, Zstd
 
     if gzip and zstd:
@@ -271,7 +275,7 @@ def _chosen_encoding(*, gzip: bool, gzip_level: int, zstd: bool, zstd_level: int
 
 
 def _check_directories(options: ArchiveOptions) -> None:
-    """Say at once what would stop the first message."""
+    """Raise at once what would otherwise fail at the first message."""
     from .directories import make_directories
 
     for directory in dict.fromkeys((options.output_dir, options.work_dir)):

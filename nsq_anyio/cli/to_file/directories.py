@@ -1,4 +1,4 @@
-"""Directory entries that survive a crash of the machine, and moves that overwrite nothing."""
+"""Create directories that survive a crash of the machine, and move files without overwriting any."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...durable import link_exclusively, sync_directory
 __all__ = ["make_directories", "move_exclusively"]
 
 _MODE = 0o770
-"""As the real one's, for directories that are missing."""
+"""The mode of new directories, as in nsq_to_file."""
 
 
 def make_directories(path: Path) -> None:
-    """Make a directory and those above it, where they are missing.
+    """Create a directory and its missing parents.
 
     :raises OSError: if that fails
     """
@@ -28,10 +28,10 @@ def make_directories(path: Path) -> None:
 
 
 def move_exclusively(source: Path, target: Path) -> None:
-    """Give a file another name on the same file system, unless that name is taken.
+    """Rename a file on the same file system, unless the new name is taken.
 
-    :raises FileExistsError: if it is taken
-    :raises OSError: if it fails otherwise
+    :raises FileExistsError: if the new name is taken
+    :raises OSError: if renaming fails otherwise
     """
     if not link_exclusively(source, target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))

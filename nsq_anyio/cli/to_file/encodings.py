@@ -1,8 +1,8 @@
-"""How what is written is compressed: not at all, with gzip, or with zstd.
+"""Compress files with gzip or zstd.
 
-What is compressed forms a whole member (zstd: a frame) each time it is synced. A file is the concatenation of
-its members, which gzip, zstd and their libraries read as one. So whatever happens later, all that was
-acknowledged stands in members that are complete and carry a checksum.
+Each sync completes a member (zstd: a frame). A file is the concatenation of its members, which gzip, zstd and
+their libraries read as one. So whatever happens later, every finished message is in a complete member with a
+checksum.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Encoding(Protocol):
 
     @property
     def suffix(self) -> str:
-        """What names of such files end in."""
+        """The suffix of such files' names."""
         ...
 
     def encode(self, data: bytes) -> bytes:
-        """Return a whole member, of nothing too."""
+        """Return ``data`` as a complete member, even if it is empty."""
         ...
 
 
@@ -67,7 +67,7 @@ class Zstd:
     """Zstandard.
 
     :param level: 1 (fast) to 22 (small, slow)
-    :raises InvalidOption: for another level, or if there is no library for it
+    :raises InvalidOption: for another level, or if no zstd library is installed
     """
 
     level: int = 3

@@ -1,4 +1,4 @@
-"""File names: a format, whose ``<...>`` stand for the topic, the host, the time and so on."""
+"""Make file names from a format, with placeholders for the topic, the host, the time and so on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOST_PLACEHOLDER = re.compile(r"<(SHORT_HOST|HOSTNAME)>")
 _ESCAPED_DOT = "%2E"
 
 _DIRECTIVES = "aAbBdFGHIjmMpSTuUVwWyYzZ%"
-"""Of strftime(3), those that mean the same everywhere."""
+"""The directives of strftime(3) that mean the same on all systems."""
 
 _DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
 
@@ -38,13 +38,13 @@ class NameFormat:
 
     :param filename_format: with ``<TOPIC>``, ``<HOST>``, ``<PID>``, ``<DATETIME>``, ``<REV>``; a ``/`` starts
         a directory
-    :param datetime_format: what ``<DATETIME>`` stands for, as of strftime(3)
-    :param host_identifier: what ``<HOST>`` stands for, with ``<SHORT_HOST>`` and ``<HOSTNAME>``; empty for
+    :param datetime_format: the format of ``<DATETIME>``, as for strftime(3)
+    :param host_identifier: the format of ``<HOST>``, with ``<SHORT_HOST>`` and ``<HOSTNAME>``; empty for
         the host's name up to its first dot
     :param suffix: appended to names that do not end in it
     :param numbered: whether ``<REV>`` numbers the files of one name; otherwise it is left out
-    :raises InvalidOption: if files are to be numbered and there is no ``<REV>``, for an unknown directive of
-        a date, or for a name that leaves the directory
+    :raises InvalidOption: if files must be numbered and there is no ``<REV>``, for an unknown directive of
+        ``datetime_format``, or for a name outside the directory
     """
 
     filename_format: str
@@ -62,7 +62,7 @@ class NameFormat:
             )
 
     def of_topic(self, topic: str) -> TopicNames:
-        """The names of the files of one topic."""
+        """Return the names of the files of one topic."""
         return TopicNames(self, topic)
 
     def host(self) -> str:
@@ -75,7 +75,7 @@ class NameFormat:
 class TopicNames:
     """The names of one topic's files.
 
-    :raises InvalidOption: for a name that leaves the directory
+    :raises InvalidOption: for a name outside the directory
     """
 
     def __init__(self, name_format: NameFormat, topic: str) -> None:
@@ -93,24 +93,24 @@ class TopicNames:
         }
 
     def at(self, moment: datetime) -> str:
-        """The name of the files of a moment, relative to the directory, with ``<REV>`` left in.
+        """Return the name of files at ``moment``, relative to the directory, with ``<REV>`` not replaced yet.
 
-        :raises InvalidOption: if it leaves the directory
+        :raises InvalidOption: if the name is outside the directory
         """
         values = self._values | {"DATETIME": format_datetime(self._datetime_format, moment)}
         name = _replaced(_PLACEHOLDER, self._template, values)
-        # As the real one does, "/a//./b" is taken as "a/b"; what it takes for "../a", is not.
+        # Like nsq_to_file, take "/a//./b" as "a/b"; unlike it, refuse "../a".
         parts = [part for part in PurePosixPath(name).parts if part.strip("/")]
         if not parts or ".." in parts or name.endswith("/") or "\0" in name:
             raise InvalidOption(
-                f"--filename-format gives {name!r}, which is no file in a directory below: use names without "
-                "'..' as a part, and --output-dir for the directory"
+                f"--filename-format gives {name!r}, which is not a file below the directory: remove '..', "
+                "and set the directory with --output-dir"
             )
         return "/".join(parts)
 
 
 def with_revision(name: str, revision: int) -> str:
-    """The name with its number in place of ``<REV>``."""
+    """Return the name with ``revision`` in place of ``<REV>``."""
     return name.replace(REVISION, f"-{revision:06d}")
 
 
@@ -120,9 +120,9 @@ def _replaced(placeholder: re.Pattern[str], text: str, values: dict[str, str]) -
 
 
 def _harmless(topic: str) -> str:
-    """The topic, but for ``.`` and ``..``, which nsqd allows and which a file system has other uses for.
+    """Return the topic's name as a safe path component: nsqd allows the topics ``.`` and ``..``.
 
-    No topic has a ``%`` in it, so no other one has such a name.
+    The replacements contain ``%``, which no topic does, so no two topics share a name.
     """
     return _ESCAPED_DOT * len(topic) if topic in {".", ".."} else topic
 
@@ -130,7 +130,7 @@ def _harmless(topic: str) -> str:
 def check_datetime_format(text: str) -> str:
     """Return ``text``.
 
-    :raises InvalidOption: if a ``%`` in it starts nothing that is known
+    :raises InvalidOption: if a ``%`` in it begins an unknown directive
     """
     for found in _DIRECTIVE.finditer(text):
         if not found[1] or found[1] not in _DIRECTIVES:

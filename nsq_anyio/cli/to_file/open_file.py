@@ -1,4 +1,4 @@
-"""One file that is being written."""
+"""Write one file."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["OpenFile"]
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _MODE = 0o666
-"""Less the umask, as the real one's."""
+"""The mode of new files, less the umask, as in nsq_to_file."""
 
 
 class OpenFile:
-    """A file that takes lines.
+    """A file of lines.
 
-    Without an encoding, lines are in the file as soon as they are written. With one, they wait for the next
-    sync, which makes them a member.
+    Without an encoding, lines are in the file as soon as they are written. With an encoding, lines wait for
+    the next sync, which writes them as a member.
 
-    :param exclusive: whether the file must be new; otherwise lines are appended to one that exists
-    :param shared: whether others may append to it at the same time; a new one is never shared
-    :ivar size: bytes in it, those of this process before compression
-    :raises FileExistsError: if it must be new and is not
-    :raises OSError: if it cannot be opened otherwise
+    :param exclusive: whether the file must be new; otherwise lines are appended to an existing file
+    :param shared: whether other processes may append to it at the same time; a new file is never shared
+    :ivar size: the file's size in bytes; this process counts its own before compression
+    :raises FileExistsError: if the file must be new and exists
+    :raises OSError: if the file cannot be opened otherwise
     """
 
     def __init__(self, path: Path, encoding: Encoding | None, *, exclusive: bool, shared: bool) -> None:
@@ -39,7 +39,7 @@ class OpenFile:
         self._descriptor = os.open(path, _FLAGS | (os.O_EXCL if exclusive else os.O_APPEND), _MODE)
         self.size: int = os.fstat(self._descriptor).st_size
         self._length = self._synced_length = self.size
-        # A line that a killed process has left without its end would damage the first one of this process.
+        # A killed process may have left a partial line, which would merge with this process's first line.
         self._lead = b"\n" if self.size and _last_byte(path) != b"\n" else b""
         self._is_open = True
 
@@ -58,7 +58,7 @@ class OpenFile:
         self.size += len(lines)
 
     def sync(self) -> None:
-        """Return when all that was written survives a crash of the machine.
+        """Sync the file: return once everything written survives a crash of the machine.
 
         :raises OSError: if that fails; then only `abandon` is left to do
         """
@@ -75,28 +75,28 @@ class OpenFile:
         self._unsynced = False
 
     def close(self) -> None:
-        """Sync, and end the file.
+        """Sync and close the file.
 
         :raises OSError: if that fails; then only `abandon` is left to do
         """
         if self._encoding is not None and not self.size:
-            self._unsynced = True  # without any member it would not be a compressed file
+            self._unsynced = True  # a file without any member would not be a valid compressed file
         self.sync()
         self._close()
 
     def abandon(self) -> bool:
-        """End the file after an error, with what was synced: no half a line and no half a member.
+        """Close the file after an error; keep what was synced, without partial lines or members.
 
-        A file that is shared is left as it is; who appends to it next ends the line that was cut.
+        A shared file is left as it is; the next process that appends to it ends the partial line.
 
-        :return: whether a whole file is left; if not, it is gone, or its last line is not to be taken for one
+        :return: whether an intact file is left; if not, it was removed, or its last line may be partial
         :raises OSError: if that fails
         """
         if not self._is_open:
             return True
         try:
             if self._shared or os.fstat(self._descriptor).st_size != self._length:
-                return False  # lines of others would be cut off as well
+                return False  # truncating would remove other processes' lines as well
             os.ftruncate(self._descriptor, self._synced_length)
         finally:
             self._close()

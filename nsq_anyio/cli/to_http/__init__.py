@@ -1,4 +1,4 @@
-"""``nsq-anyio to-http``: messages to HTTP servers.
+"""``nsq-anyio to-http``: send messages to HTTP servers.
 
 ::
 

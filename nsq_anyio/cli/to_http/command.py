@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["MODES", "to_http"]
 
 MODES = ("hostpool", "round-robin", "epsilon-greedy", "least-outstanding", "all")
-"""Which of several endpoints gets a message."""
+"""How to choose an endpoint for a message."""
 
 _CONTENT_TYPE = "application/octet-stream"
 
@@ -39,29 +39,29 @@ _CONTENT_TYPE = "application/octet-stream"
     "--post",
     multiple=True,
     metavar="URL",
-    help="Where to send messages as the body of a POST; repeatable.",
+    help="A URL to POST messages to, as the body; repeatable.",
 )
 @click.option(
     "--get",
     multiple=True,
     metavar="URL",
-    help="Where to send messages in the URL of a GET, escaped, in place of its one %s; repeatable.",
+    help="A URL to GET with the message, escaped, in place of its one %s; repeatable.",
 )
 @click.option(
     "--mode",
     type=click.Choice(MODES),
     default="hostpool",
     show_default=True,
-    help="Which of several addresses gets a message: in turn without those that fail (hostpool), in turn, "
-    "mostly the fastest, the one with the fewest under way, or all of them.",
+    help="How to choose among several addresses: in turn, skipping those that fail (hostpool); in turn; "
+    "mostly the fastest; the one with the fewest requests outstanding; or all of them.",
 )
 @click.option(
     "--on-status",
     multiple=True,
     metavar="STATUS=ACTION",
-    help="What a status such as 404 or 4xx means: finish (delivered), discard (never to be delivered), "
-    "requeue (later, others meanwhile), or backoff (later, and slow down). Repeatable; 2xx is "
-    "finish, anything else backoff.",
+    help="The action for a status such as 404 or 4xx: finish (delivered), discard (cannot be delivered), "
+    "requeue (try again later), or backoff (try again later, and slow down). Repeatable. Without a rule, 2xx "
+    "is finish and any other status is backoff.",
 )
 @click.option(
     "-n",
@@ -69,16 +69,18 @@ _CONTENT_TYPE = "application/octet-stream"
     type=Integer(min=1),
     default=100,
     show_default=True,
-    help="How many requests may run at once.",
+    help="The most requests to run at once.",
 )
 @click.option(
     "--sample",
     type=Number(0, 1),
     default=1.0,
     show_default=True,
-    help="The part of the messages to send; the others are finished.",
+    help="The fraction of the messages to send; the others are finished.",
 )
-@click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of each request; repeatable.")
+@click.option(
+    "--header", multiple=True, metavar="NAME:VALUE", help="A header to send with each request; repeatable."
+)
 @click.option(
     "--content-type", default=_CONTENT_TYPE, show_default=True, help="The Content-Type of each POST."
 )
@@ -96,14 +98,14 @@ _CONTENT_TYPE = "application/octet-stream"
     default="20s",
     show_default=True,
     metavar="DURATION",
-    help="For a whole request.",
+    help="The timeout of a whole request.",
 )
 @click.option(
     "--status-every",
     type=Integer(min=0),
     default=250,
     show_default=True,
-    help="How many successes make a line of the log with their times; 0 for none.",
+    help="Log the times of requests after this many successes; 0: never.",
 )
 @http_tls_flags
 @source_flags
@@ -130,8 +132,8 @@ def to_http(
 ) -> None:
     """Send the messages of a topic to HTTP servers.
 
-    A message is finished once a server has taken it. Those that cannot be delivered are tried again, for as
-    long as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts.
+    A message is finished once a server has accepted it. A message that cannot be delivered is retried for as
+    long as it takes; --consumer-opt=max_attempts,5 gives up after 5 attempts.
     """
     from ...names import check_channel, check_topic
     from ..run import run_draining
@@ -172,7 +174,7 @@ def _headers(given: Sequence[str], content_type: str, *, is_post: bool) -> httpx
     from ...options import default_user_agent
 
     if content_type != _CONTENT_TYPE and not is_post:
-        raise click.UsageError("--content-type is of use with --post only")
+        raise click.UsageError("--content-type has no effect with --get: use --post, or leave it out")
     headers = httpx.Headers({"User-Agent": default_user_agent()})
     if is_post:
         headers.update([parse_header(f"Content-Type: {content_type}")])

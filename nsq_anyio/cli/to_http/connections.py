@@ -29,13 +29,13 @@ _Connection: TypeAlias = "HTTP1Connection | HTTP2Connection"
 
 
 class Connections:
-    """Those to one server; any number of tasks may share them.
+    """A pool of connections to one server; any number of tasks may share it.
 
-    httpcore has a pool, which looks at every connection for every request: with 100 of them that takes far
+    httpcore's own pool examines every connection for every request: with 100 connections that takes far
     longer than the request.
 
-    :param tls: for https; HTTP/2 is spoken if it offers that, and the server takes it
-    :param connect_timeout: seconds to connect, with the handshake of TLS
+    :param tls: the context for https; HTTP/2 is used if the context offers it and the server accepts it
+    :param connect_timeout: seconds to connect, including the TLS handshake
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Connections:
         self._shared: HTTP2Connection | None = None
 
     async def carry(self, exchange: Exchange, deadline: float) -> None:
-        """Send the request, and note its answer's status; then read the answer's body, which is left.
+        """Send the request and record the answer's status, then read and discard the answer's body.
 
-        A server may close a connection while it is idle. What was sent there, and was not answered with a
-        single byte, is sent once more.
+        A server may close an idle connection. If it closes one without sending a single byte of an answer,
+        the request is sent once more.
 
-        :param deadline: on AnyIO's clock; then the status is all that counts, if there is one
-        :raises NoAnswer: if the server could not be reached, or answered with no status
+        :param deadline: on AnyIO's clock; if it passes while the body is read, the status still counts
+        :raises NoAnswer: if the server could not be reached, or sent no status
         """
         with anyio.CancelScope(deadline=deadline):
             kept = await self._kept()
@@ -70,7 +70,7 @@ class Connections:
             await self._carry_on(await self._connect(), exchange)
 
     async def aclose(self) -> None:
-        """Close them all, when no request is under way."""
+        """Close all connections; no request may be under way."""
         connections = [*self._idle, *([] if self._shared is None else [self._shared])]
         self._idle.clear()
         self._shared = None
@@ -78,7 +78,7 @@ class Connections:
             await connection.aclose()
 
     async def _kept(self) -> _Connection | None:
-        """One of before that can be used."""
+        """Return a kept connection that can be used; None if there is none."""
         shared = self._shared
         if shared is not None:
             if shared.can_carry_more():
@@ -86,7 +86,7 @@ class Connections:
             self._shared = None
             if shared.is_idle:
                 await shared.aclose()
-            # Otherwise requests are still under way there, and the last one closes it.
+            # Otherwise requests are still under way on it, and the last one closes it.
         while self._idle:
             connection = self._idle.pop()
             if connection.can_carry_more():
@@ -100,7 +100,7 @@ class Connections:
 
     @asynccontextmanager
     async def _keeping(self, connection: _Connection) -> AsyncGenerator[None]:
-        """Use a connection, and then keep or close it."""
+        """Use a connection, then keep it or close it."""
         try:
             yield
         finally:
@@ -141,5 +141,5 @@ class Connections:
             if isinstance(error, ssl.SSLError):
                 raise NoAnswer(str(error)) from error
             if isinstance(error, anyio.EndOfStream | anyio.BrokenResourceError):
-                raise NoAnswer("the server hung up during the handshake of TLS") from error
+                raise NoAnswer("the server hung up during the TLS handshake") from error
             raise

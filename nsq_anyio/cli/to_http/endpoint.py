@@ -1,4 +1,4 @@
-"""Where messages go: the URLs of ``--post`` and ``--get``."""
+"""The endpoints that messages are sent to: the URLs of ``--post`` and ``--get``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["Endpoint", "get_endpoint", "post_endpoint"]
 
 @dataclass(slots=True, eq=False)
 class Endpoint:
-    """An HTTP server, and what is under way to it.
+    """An HTTP endpoint and its state.
 
     :ivar method: GET or POST
-    :ivar origin: where to connect
-    :ivar host: what the header Host says
-    :ivar path: with the query; for GET with ``%s`` where the message goes
-    :ivar shown: for logs: without user, password and query, where people put secrets
+    :ivar origin: the scheme, host and port to connect to
+    :ivar host: the value of the header Host
+    :ivar path: the path with the query; for GET with ``%s`` in place of the message
+    :ivar shown: the URL for logs: without user, password and query, which may hold secrets
     :ivar authorization: the header made of the URL's user and password
-    :ivar free_at: until then it has asked to be left alone, on AnyIO's clock
+    :ivar free_at: the time, on AnyIO's clock, before which the endpoint has asked for no requests
     """
 
     method: str
@@ -44,34 +44,34 @@ class Endpoint:
         return self.origin.scheme == b"https"
 
     def has_room(self, count: int, size: int) -> bool:  # noqa: ARG002 - see policy/host_pool.py
-        """Always: the number of handlers bounds what is under way."""
+        """Return True: the number of handlers limits the requests under way."""
         return True
 
     def target(self, body: bytes) -> bytes:
-        """The path and query to ask for a message: GET has it in there, escaped as in a query."""
+        """Return the path and query of a request; for GET they contain the message, escaped as in a query."""
         if self.method == "POST":
             return self.path
         return self.path.replace(_BODY, quote_plus(body).encode())
 
 
 def post_endpoint(text: str) -> Endpoint:
-    """The endpoint of a ``--post``.
+    """Return the endpoint of a ``--post``.
 
-    :raises InvalidOption: if it is no HTTP URL
+    :raises InvalidOption: if the text is not an HTTP URL
     """
     return _endpoint("POST", text)
 
 
 def get_endpoint(text: str) -> Endpoint:
-    """The endpoint of a ``--get``; ``%%`` stands for ``%``, as nsq_to_http has it.
+    """Return the endpoint of a ``--get``; ``%%`` stands for ``%``, as nsq_to_http has it.
 
-    :raises InvalidOption: if it is no HTTP URL with one ``%s``, behind the host
+    :raises InvalidOption: if the text is not an HTTP URL with one ``%s`` after the host
     """
     text = text.replace("%%", "%")
     if text.count("%s") != 1:
         raise InvalidOption(
-            f"the GET address {_shown(text)!r} has {text.count('%s')} times '%s': write it once, where the "
-            "message goes, as in 'http://127.0.0.1:8080/get?message=%s'"
+            f"the GET address {_shown(text)!r} contains '%s' {text.count('%s')} times: write it once, where "
+            "the message goes, as in 'http://127.0.0.1:8080/get?message=%s'"
         )
     return _endpoint("GET", text)
 
@@ -90,7 +90,7 @@ def _endpoint(method: str, text: str) -> Endpoint:
         )
         Address(origin.host.decode("ascii"), origin.port)
     except (ValueError, httpx.InvalidURL, InvalidAddress):
-        # Not chained: the cause would quote the secrets in full.
+        # Not chained: the cause would quote the URL with its secrets.
         raise InvalidOption(
             f"{_shown(text)!r} is not an HTTP address: use 'http://host:port/path' or 'https://host/path'"
         ) from None
@@ -110,7 +110,7 @@ def _basic(userinfo: bytes) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """``text`` without what can be a secret."""
+    """Return ``text`` without parts that may be secret."""
     scheme, mark, rest = text.partition("://")
     path = (rest if mark else text).partition("?")[0]
     return f"{scheme}{mark}{path.rpartition('@')[2]}" if mark else path.rpartition("@")[2]

@@ -1,4 +1,4 @@
-"""A request and its answer, whichever version of HTTP carries them."""
+"""A request and its answer, independent of the version of HTTP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["KEEP_ALIVE", "Exchange", "Headers", "NoAnswer"]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 KEEP_ALIVE = 30.0
-"""Seconds: a firewall may forget an idle connection after a minute, and tell nobody."""
+"""Seconds; a firewall may silently drop an idle connection after a minute."""
 
 
 class NoAnswer(Exception):
-    """No status came.
+    """The server sent no status.
 
     :ivar unheard: whether the connection ended without a single byte of an answer
     """
@@ -27,13 +27,13 @@ class NoAnswer(Exception):
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """What is asked, and what is known of the answer so far.
+    """A request, and its answer as far as it has arrived.
 
     :ivar target: the path with the query
-    :ivar headers: all of them, those that frame the body as well
-    :ivar status: None until the answer's head has come: it says what became of the message, whatever becomes
-        of the answer's body
-    :ivar answer_headers: empty until then
+    :ivar headers: all headers, including those that frame the body
+    :ivar status: None until the answer's head has arrived; it decides the outcome of the message, even if the
+        answer's body never arrives
+    :ivar answer_headers: empty until the answer's head has arrived
     """
 
     method: str

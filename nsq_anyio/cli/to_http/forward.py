@@ -1,4 +1,4 @@
-"""What is done with each message: which endpoints get it, and what their answers mean for it."""
+"""Deliver each message: choose its endpoints, and decide its outcome from their answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Handler: TypeAlias = "ToOne | ToAll"
 
 
 def handler(mode: str, endpoints: Sequence[Endpoint], send: Send, policy: StatusPolicy) -> Handler:
-    """The handler of a mode.
+    """Return the handler for a mode.
 
     :param mode: a value of ``--mode``
     :param endpoints: 1 or more
@@ -53,9 +53,9 @@ def handler(mode: str, endpoints: Sequence[Endpoint], send: Send, policy: Status
 
 
 class ToOne:
-    """Sends each message to one endpoint, and when that one is broken to the next at once.
+    """Sends each message to one endpoint; if that endpoint is broken, tries the next at once.
 
-    :param picker: which of those that are left gets it
+    :param picker: chooses among the endpoints not tried yet
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class ToOne:
     async def handle(self, message: Message) -> None:
         """Deliver a message.
 
-        :raises Requeue: if it must be tried again
-        :raises Discard: if the policy says so
+        :raises Requeue: if the message must be retried
+        :raises Discard: if the policy discards it
         """
         left = list(self._endpoints)
         waits: list[float] = []
@@ -93,7 +93,7 @@ class ToOne:
 
     def _pick(self, ready: Sequence[Endpoint], message: Message) -> Endpoint:
         endpoint = self._picker.pick(ready, 1, len(message.body), anyio.current_time())
-        return endpoint or ready[0]  # never none, as each has room
+        return endpoint or ready[0]  # never None, as every endpoint has room
 
     async def _send_to(self, endpoint: Endpoint, message: Message) -> Answer:
         started_at = anyio.current_time()
@@ -110,8 +110,8 @@ class ToOne:
 class ToAll:
     """Sends each message to all endpoints at once.
 
-    When it must be tried again, those that have taken it do not get it twice, as long as it comes back to
-    this process.
+    If a message is retried, the endpoints that have accepted it do not get it twice, provided that nsqd
+    delivers it to this process again.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint], send: Send, policy: StatusPolicy) -> None:
@@ -123,7 +123,7 @@ class ToAll:
     async def handle(self, message: Message) -> None:
         """Deliver a message.
 
-        :raises Requeue: if it must be tried again
+        :raises Requeue: if the message must be retried
         """
         key = (message.nsqd, message.id)
         taken = self._taken.pop(key, set())
@@ -139,9 +139,9 @@ class ToAll:
     async def _send_to(
         self, endpoints: Sequence[Endpoint], taken: set[Endpoint], message: Message
     ) -> tuple[list[float], set[Action]]:
-        """Send it to ``endpoints``, and add those that are done with it to ``taken``.
+        """Send the message to ``endpoints``, and add those that need it no more to ``taken``.
 
-        :return: the seconds that the others want to be left alone, and what was done
+        :return: the delays in seconds that the other endpoints ask for, and the actions taken
         """
         ready = _ready(endpoints)
         waits = _waits(endpoints)
@@ -173,22 +173,22 @@ class ToAll:
 
 
 def is_in_sample(message: Message, sample: float) -> bool:
-    """Whether a message is one of the part ``sample``, 0 to 1, of all.
+    """Return whether a message belongs to the sample, a fraction ``sample`` (0 to 1) of all.
 
-    It follows from the message's id, so that another try, here or elsewhere, has the same outcome.
+    The result depends only on the message's id, so every attempt, in any process, decides alike.
     """
     digest = blake2b(message.id.encode(), digest_size=4).digest()
     return int.from_bytes(digest) < sample * 2**32
 
 
 def _ready(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    """Those that have not asked to be left alone now."""
+    """Return the endpoints that accept requests now."""
     now = anyio.current_time()
     return [endpoint for endpoint in endpoints if endpoint.free_at <= now]
 
 
 def _waits(endpoints: Sequence[Endpoint]) -> list[float]:
-    """How much longer those that have asked for it want to be left alone."""
+    """Return the remaining seconds for which endpoints have asked for no requests."""
     now = anyio.current_time()
     return [endpoint.free_at - now for endpoint in endpoints if endpoint.free_at > now]
 

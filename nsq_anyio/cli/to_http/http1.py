@@ -17,17 +17,17 @@ from .exchange import KEEP_ALIVE, Exchange, NoAnswer
 __all__ = ["HTTP1Connection"]
 
 _MAX_HEAD = 1024 * 1024
-"""Bytes of an answer's head, or of a line that frames its body."""
+"""The most bytes of an answer's head, or of a line that frames its body."""
 
 _TAKEN_AT_ONCE = 16 * 1024
-"""Bytes that the system takes from us before the server has read any."""
+"""The most bytes that fit the socket's buffer before the server has read any."""
 
 
 class HTTP1Connection:
     """Carries one exchange after the other.
 
-    h11 stands here without a client around it, because only h11 knows of bytes behind an answer. A connection
-    that has such bytes cannot be used again: they would be taken for the answer to the next request.
+    It uses h11 directly, because h11's clients do not reveal unexpected bytes after an answer. A connection
+    with such bytes cannot be reused: they would be taken for the answer to the next request.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -40,11 +40,11 @@ class HTTP1Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is between two exchanges."""
+        """Whether the connection is between two exchanges."""
         return self._is_kept
 
     def can_carry_more(self) -> bool:
-        """Whether it is idle, and the server has neither hung up nor said what nobody has asked for."""
+        """Return whether the connection is idle, open, and free of unexpected bytes from the server."""
         return (
             self._is_kept
             and anyio.current_time() < self._kept_until
@@ -53,11 +53,11 @@ class HTTP1Connection:
         )
 
     async def carry(self, exchange: Exchange) -> None:
-        """Send the request, note the answer's status, and read its body, which is left.
+        """Send the request, record the answer's status, and read and discard its body.
 
-        What is wrong with the body is no error: the status has told all.
+        An error in the body is ignored: the status alone decides.
 
-        :raises NoAnswer: if no status came
+        :raises NoAnswer: if no status arrived
         """
         self._is_kept = self._is_sent = self._has_received = False
         data = self._request(exchange)
@@ -68,7 +68,7 @@ class HTTP1Connection:
             await self._receive_answer_while_sending(data, exchange)
 
     async def aclose(self) -> None:
-        """Close it at once, without waiting for anybody."""
+        """Close the connection at once, without waiting for the server."""
         await anyio.aclose_forcefully(self._stream)
 
     def _request(self, exchange: Exchange) -> bytes:
@@ -80,11 +80,11 @@ class HTTP1Connection:
         try:
             await self._stream.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return  # a server that does not want all of a request may have said so before it hung up
+            return  # a server that rejects a request early may have answered before it hung up
         self._is_sent = True
 
     async def _receive_answer_while_sending(self, data: bytes, exchange: Exchange) -> None:
-        """A server may answer before it has read a large message, and never read the rest."""
+        """Read while sending: a server may answer a large message early, and never read the rest."""
         failure: NoAnswer | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._send, data)
@@ -127,17 +127,17 @@ class HTTP1Connection:
                 raise self._no_answer(str(error)) from error
             if not isinstance(event, type):
                 return event
-            # h11.PAUSED comes behind an answer alone, where nobody asks for an event.
+            # h11.PAUSED comes only after an answer, where no event is requested.
             self._h11.receive_data(await self._receive())
 
     async def _receive(self) -> bytes:
-        """The next bytes; none at the end."""
+        """Receive the next bytes; return none at the end."""
         try:
             data = await self._stream.receive()
         except anyio.EndOfStream:
             return b""
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            # TLS has its reasons: above all the alert with which a server refuses a client's certificate.
+            # The cause may be a TLS alert, such as the one that rejects a client's certificate.
             raise self._no_answer(str(error.__cause__ or "the connection broke")) from error
         self._has_received = True
         return data
@@ -147,7 +147,7 @@ class HTTP1Connection:
 
 
 def _is_readable(sock: socket.socket) -> bool:
-    """Whether bytes, or the end, have arrived."""
+    """Return whether bytes or the end of the stream have arrived."""
     if sys.platform == "win32":
         return bool(select.select([sock], [], [], 0)[0])
     poll = select.poll()
@@ -156,7 +156,7 @@ def _is_readable(sock: socket.socket) -> bool:
 
 
 def _has_decrypted(tls: ssl.SSLObject | None) -> bool:
-    """Whether TLS holds back bytes, or the end, that came together with what was read before."""
+    """Return whether TLS buffers bytes, or the end of the stream, that arrived with earlier bytes."""
     if tls is None:
         return False
     try:

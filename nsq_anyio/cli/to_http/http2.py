@@ -1,4 +1,4 @@
-"""A connection that speaks HTTP/2, which httpcore does; the package h2 must be installed."""
+"""A connection that speaks HTTP/2 through httpcore; the package h2 must be installed."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class HTTP2Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no exchange is under way."""
         return self._http.is_idle()
 
     def can_carry_more(self) -> bool:
-        """Whether it is open, and no answer was left half read, whose rest would be sent for nobody."""
+        """Return whether the connection is open, with no abandoned answer still arriving."""
         return self._is_clean and self._http.is_available() and not self._http.has_expired()
 
     async def carry(self, exchange: Exchange) -> None:
-        """As `HTTP1Connection.carry`.
+        """See `HTTP1Connection.carry`.
 
-        :raises NoAnswer: if no status came
+        :raises NoAnswer: if no status arrived
         """
         try:
             response = await self._http.handle_async_request(self._request(exchange))
@@ -62,19 +62,19 @@ class HTTP2Connection:
             await response.aclose()
 
     async def aclose(self) -> None:
-        """Close it at once, without waiting for anybody."""
+        """Close the connection at once, without waiting for the server."""
         with anyio.CancelScope(shield=True):
             await self._http.aclose()
 
     def _request(self, exchange: Exchange) -> httpcore.Request:
         origin = self._origin
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=exchange.target)
-        # A method that has no body has no Content-Length either, by which httpcore knows it.
+        # httpcore tells by a missing Content-Length that a request has no body.
         return httpcore.Request(exchange.method, url, headers=exchange.headers, content=_Body(exchange.body))
 
 
 class _Body:
-    """What is sent. httpcore makes a generator of bytes, and leaves it unfinished when sending fails."""
+    """The body of a request. httpcore would turn bytes into a generator, left open if sending fails."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -91,14 +91,14 @@ class _Body:
 
 
 class _Stream(httpcore.AsyncNetworkStream):
-    """A stream of AnyIO's kind, as httpcore takes it."""
+    """Adapts an AnyIO stream to httpcore."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return what has arrived, nothing at the end."""
-        del timeout  # the whole exchange has one
+        """Return bytes that have arrived; none at the end."""
+        del timeout  # the whole exchange has a deadline
         try:
             return await self._stream.receive(max_bytes)
         except anyio.EndOfStream:
@@ -121,9 +121,9 @@ class _Stream(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        """Do nothing of the kind: whoever asks for HTTP/2 here has TLS already."""
+        """Raise `NotImplementedError`: a stream that carries HTTP/2 has TLS already."""
         raise NotImplementedError
 
     def get_extra_info(self, info: str) -> Any:
-        """Return nothing: httpcore asks for its log alone."""
+        """Return None: httpcore asks only for its log."""
         del info

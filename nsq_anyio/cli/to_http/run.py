@@ -25,14 +25,15 @@ __all__ = ["ToHttp"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToHttp:
-    """Everything that the command was told.
+    """Forwards messages to HTTP endpoints, as the command's flags say.
 
-    :ivar concurrency: how many messages are being sent at once
+    :ivar concurrency: the most messages to send at once
     :ivar mode: see `handler`
-    :ivar sample: the part of the messages that is sent, 0 to 1
-    :ivar headers: of each request
-    :ivar http_tls: for endpoints with https
-    :ivar connect_timeout: of a request, in seconds; likewise request_timeout
+    :ivar sample: the fraction of the messages to send, 0 to 1
+    :ivar headers: the headers of each request
+    :ivar http_tls: the TLS options for https endpoints
+    :ivar connect_timeout: seconds to connect
+    :ivar request_timeout: seconds for a whole request
     :ivar status_every: see `Timings`
     """
 
@@ -54,7 +55,7 @@ class ToHttp:
     async def run(self, stop: anyio.Event) -> None:
         """Forward until ``stop`` is set.
 
-        :raises click.ClickException: if no server of the source is there
+        :raises click.ClickException: if no server of the source is reachable
         :raises NSQError: as `consume` does
         """
         await check_reachable(self.source, self.consumer)
@@ -71,7 +72,7 @@ class ToHttp:
 
             async def handle(message: Message) -> None:
                 if is_in_sample(message, self.sample):
-                    # Several endpoints, one after the other, can take longer than nsqd waits for an answer.
+                    # Trying several endpoints in turn can take longer than nsqd's message timeout.
                     async with message.keep_alive():
                         await deliver(message)
 

@@ -1,4 +1,4 @@
-"""One message to one endpoint: a request, and what its answer says."""
+"""Send one message to one endpoint, and interpret the answer."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _TOO_MANY_REQUESTS = 429
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request.
+    """The outcome of a request.
 
-    :ivar status: None if no answer came
-    :ivar reason: for people
-    :ivar retry_after: seconds for which the endpoint asks to be left alone
+    :ivar status: None if no answer arrived
+    :ivar reason: the outcome in words, for the log
+    :ivar retry_after: the seconds after which the endpoint asks for the next request
     """
 
     status: int | None
@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def is_from_broken_endpoint(self) -> bool:
-        """Whether it says something of the endpoint, and nothing of the message."""
+        """Whether the answer shows that the endpoint is broken, and says nothing about the message."""
         return (
             self.status is None
             or self.status == _TOO_MANY_REQUESTS
@@ -95,7 +95,7 @@ class Sender:
 
 
 def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> list[tuple[bytes, bytes]]:
-    """The headers of each request to ``endpoint``, where those given on the command line win."""
+    """Return the headers of each request to ``endpoint``; those of the command line take precedence."""
     headers = httpx.Headers({"Host": endpoint.host})
     if endpoint.authorization is not None:
         headers["Authorization"] = endpoint.authorization
@@ -104,7 +104,7 @@ def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> list[tuple[bytes, 
 
 
 def _answer(status: int, raw_headers: Headers) -> Answer:
-    # Not the server's own words: with HTTP/2 it has none.
+    # Not the server's reason phrase: HTTP/2 has none.
     reason = f"{status} {httpx.codes.get_reason_phrase(status)}".rstrip()
     headers = httpx.Headers(raw_headers)
     if httpx.codes.is_redirect(status) and "Location" in headers:
@@ -123,18 +123,18 @@ async def open_sender(
     request_timeout: float,
     timings: Timings,
 ) -> AsyncGenerator[Sender]:
-    """A `Sender` to these endpoints for the length of a block; with HTTP/2 if the package h2 is there.
+    """Yield a `Sender` to these endpoints for the length of a block; it speaks HTTP/2 if h2 is installed.
 
-    :param headers: of each request
-    :param tls: for endpoints with https
-    :param connect_timeout: seconds
+    :param headers: the headers of each request
+    :param tls: the TLS options for https endpoints
+    :param connect_timeout: seconds to connect
     :param request_timeout: seconds for a whole request, from connecting to the last byte of its answer
-    :param timings: of successes, by the endpoints' ``shown``
-    :raises InvalidOption: if a file of ``tls`` cannot be used
+    :param timings: collects the times of successes, by the endpoints' ``shown``
+    :raises InvalidOption: if a file named in ``tls`` cannot be used
     """
     context: ssl.SSLContext | None = None
     if any(endpoint.is_https for endpoint in endpoints):
-        # It reads and parses some hundred certificates, which blocks for tens of milliseconds.
+        # Reading and parsing the system's hundreds of certificates blocks for tens of milliseconds.
         context = await anyio.to_thread.run_sync(client_context, tls)
         has_http2 = importlib.util.find_spec("h2") is not None
         context.set_alpn_protocols(["h2", "http/1.1"] if has_http2 else ["http/1.1"])

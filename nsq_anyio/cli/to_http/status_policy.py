@@ -1,4 +1,4 @@
-"""What becomes of a message, by the HTTP status that answered it."""
+"""Decide the outcome of a message by the HTTP status of its answer."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Action", "StatusPolicy", "retry_after"]
 _RULE = re.compile(r"([1-5]xx|[1-5][0-9]{2})=([a-z]+)")
 _SECONDS = re.compile(r"[0-9]{1,9}")
 _MAX_RETRY_AFTER = 3600.0
-"""Seconds: nsqd takes no longer delay by default (--max-req-timeout)."""
+"""Seconds; by default nsqd accepts no longer delay (--max-req-timeout)."""
 
 
 class Action(StrEnum):
-    """What to do with a message that was answered."""
+    """The action to take on a message after its answer."""
 
     FINISH = "finish"
-    """It was delivered."""
+    """The message was delivered."""
     DISCARD = "discard"
-    """It cannot be delivered: finish it, and say so in the log."""
+    """The message cannot be delivered: finish it, and log a warning."""
     REQUEUE = "requeue"
-    """It is at fault and not the endpoint: try it again later, and go on with others meanwhile."""
+    """The message is at fault, not the endpoint: retry it later, without slowing down."""
     BACKOFF = "backoff"
-    """The endpoint is at fault: try it again later, and slow down."""
+    """The endpoint is at fault: retry the message later, and slow down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class StatusPolicy:
 
     @classmethod
     def parse(cls, rules: Iterable[str]) -> StatusPolicy:
-        """Read rules such as ``404=discard`` and ``4xx=requeue``; of two for the same the last one counts.
+        """Parse rules such as ``404=discard`` and ``4xx=requeue``; the last rule for a status counts.
 
-        Without a rule, 2xx finishes and anything else backs off, so that nothing is lost.
+        Without a rule, 2xx finishes and any other status backs off, so that no message is lost.
 
-        :raises InvalidOption: if one is no rule
+        :raises InvalidOption: if a text is not a rule
         """
         codes: dict[int, Action] = {}
         classes = {2: Action.FINISH}
@@ -57,7 +57,7 @@ class StatusPolicy:
             match = _RULE.fullmatch(rule.strip().lower())
             if not match or match[2] not in set(Action):
                 raise InvalidOption(
-                    f"{rule!r} is not a rule for a status: use a status or a class of them and one of "
+                    f"{rule!r} is not a rule for a status: use a status or a class, '=', and one of "
                     f"{', '.join(Action)}, such as 404=discard or 4xx=requeue"
                 )
             status, action = match[1], Action(match[2])
@@ -68,15 +68,15 @@ class StatusPolicy:
         return cls(codes, classes)
 
     def action(self, status: int) -> Action:
-        """What to do with a message that was answered so."""
+        """Return the action for a status."""
         return self.codes.get(status) or self.classes.get(status // 100, Action.BACKOFF)
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """The seconds that a header ``Retry-After`` asks for, at most an hour; None if it asks for none.
+    """Return the seconds that a header ``Retry-After`` asks for, at most an hour; None if it asks for none.
 
-    :param value: a number of seconds or a date (RFC 9110, section 10.2.3); anything else is ignored
-    :param now: with a time zone
+    :param value: a number of seconds or a date (RFC 9110, section 10.2.3); any other text is ignored
+    :param now: the current time, with a time zone
     """
     if value is None:
         return None
@@ -87,6 +87,6 @@ def retry_after(value: str | None, now: datetime) -> float | None:
         date = parsedate_to_datetime(value)
     except ValueError:
         return None
-    # "-0000", and dates without a zone, are in UTC, but come without it.
+    # The parser returns dates with "-0000", or without a zone, as naive; they are in UTC.
     seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
     return min(max(seconds, 0.0), _MAX_RETRY_AFTER)

@@ -1,8 +1,8 @@
-"""``nsq-anyio to-nsq``: messages to other nsqds.
+"""``nsq-anyio to-nsq``: republish messages to other nsqds.
 
 ::
 
     command       the flags
-    run           consume, and publish each message again
-    json_filter   which JSON messages pass, and which of their fields
+    run           consume, and republish each message
+    json_filter   filter JSON messages and their fields
 """

@@ -48,33 +48,33 @@ _MODES: dict[str, _Mode] = {
     type=click.Choice(list(_MODES)),
     default="hostpool",
     show_default=True,
-    help="Which of several nsqds gets a message: in turn without those that fail (hostpool), in turn, mostly "
-    "the fastest, or the one with the fewest under way.",
+    help="How to choose among several nsqds: in turn, skipping those that fail (hostpool); in turn; mostly "
+    "the fastest; or the one with the fewest messages outstanding.",
 )
 @click.option(
     "--require-json-field",
     default="",
     metavar="NAME",
-    help="Pass on only JSON messages that have this field.",
+    help="Republish only JSON messages that have this field.",
 )
 @click.option(
     "--require-json-value",
     default="",
     metavar="VALUE",
-    help="Pass on only JSON messages in which that field is this string or number.",
+    help="Republish only JSON messages in which --require-json-field has this string or number.",
 )
 @click.option(
     "--whitelist-json-field",
     multiple=True,
     metavar="NAME",
-    help="Pass on this field of JSON messages; repeatable. [default: whole messages]",
+    help="Republish only this field of JSON messages; repeatable. [default: whole messages]",
 )
 @click.option(
     "--status-every",
     type=Integer(min=0),
     default=250,
     show_default=True,
-    help="How many messages make a line of the log with their times; 0 for none.",
+    help="Log the times of messages after this many; 0: never.",
 )
 @source_flags
 @connection_flags("consumer", "producer")
@@ -94,11 +94,11 @@ def to_nsq(
     whitelist_json_field: Sequence[str],
     status_every: int,
 ) -> None:
-    """Publish the messages of topics again, to other nsqds.
+    """Republish the messages of topics to other nsqds.
 
-    A message is finished once a destination has said OK. Those that none takes are tried again, for as long
-    as it takes; --consumer-opt=max_attempts,5 gives them up after 5 attempts. What does not pass the
-    conditions on JSON is finished, and what is no JSON object is reported as well.
+    A message is finished once a destination has acknowledged it. A message that no destination accepts is
+    retried for as long as it takes; --consumer-opt=max_attempts,5 gives up after 5 attempts. A message that
+    the JSON conditions exclude is finished. One that is not a JSON object is also logged.
     """
     from ...address import nsqd_addresses
     from ...names import check_channel, check_topic
@@ -107,8 +107,8 @@ def to_nsq(
     from .run import ToNsq
 
     names = [str(address) for address in nsqd_addresses(destination_nsqd_tcp_address)]
-    # What was sent when a connection was lost is published again rather than requeued: it may be stored twice
-    # either way.
+    # Messages that were sent when a connection was lost are published again rather than requeued: either way
+    # they may be stored twice.
     producer = producer.preferring(coalesce=True, resend_unknown=True)
     options = replace(producer.options, mode=_MODES[mode])
     job = ToNsq(
@@ -127,7 +127,7 @@ def to_nsq(
 
 
 def _refuse_loop(job: ToNsq) -> None:
-    """A message that comes back to where it was taken from would go round for ever."""
+    """Refuse a destination that is also the source: messages would circulate forever."""
     shared = set(job.source.nsqd or ()) & set(job.destinations)
     looping = [topic for topic in job.topics if job.destination_topic in (None, topic)]
     if shared and looping:

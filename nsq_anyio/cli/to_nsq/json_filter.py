@@ -1,7 +1,7 @@
-"""Which JSON messages pass, and which of their fields.
+"""Filter JSON messages, and their fields.
 
-The values of the fields that pass are copied as they stand. To write parsed values anew would change them:
-integers beyond 2**53 (nsq_to_nsq rounds those), ``1e400``, ``1.10``, bytes that are no UTF-8.
+The values of the selected fields are copied verbatim. Parsing and serializing them again would change them:
+integers beyond 2**53 (which nsq_to_nsq rounds), ``1e400``, ``1.10``, invalid UTF-8.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class NotJSON(ValueError):
-    """A message that is no JSON object."""
+    """The message is not a JSON object."""
 
 
 class _Number(str):
-    """A number as it stands in the message."""
+    """A number as it is written in the message."""
 
     __slots__ = ()
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _DECODER = DeepDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant)
@@ -38,11 +38,11 @@ _DECODER = DeepDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_r
 
 @dataclass(frozen=True, slots=True)
 class JSONFilter:
-    """What is asked of JSON messages.
+    """The conditions on JSON messages, and the fields to keep.
 
-    :ivar required_field: a message without it does not pass; empty for none
-    :ivar required_value: nor does one in which the field is another string or number; empty for any
-    :ivar fields: the fields that pass, empty for the message as it is
+    :ivar required_field: the field that a message must have; empty for none
+    :ivar required_value: the string or number that the field must have; empty for any
+    :ivar fields: the fields to keep; empty to keep messages unchanged
     :raises InvalidOption: for a required value without a field
     """
 
@@ -56,13 +56,13 @@ class JSONFilter:
 
     @property
     def passes_all(self) -> bool:
-        """Whether nothing is asked, so that messages need not be JSON."""
+        """Whether there are no conditions, so that messages need not be JSON."""
         return not self.required_field and not self.fields
 
     def apply(self, body: bytes) -> bytes | None:
-        """What is to be published for a message; None if it does not pass.
+        """Return the body to publish for a message; None if the message does not pass.
 
-        :raises NotJSON: if it is no JSON object
+        :raises NotJSON: if the message is not a JSON object
         """
         if self.passes_all:
             return body
@@ -95,14 +95,14 @@ class JSONFilter:
 def _is_same_number(number: str, other: str) -> bool:
     try:
         return Decimal(number) == Decimal(other)
-    except InvalidOperation:  # the other is none, or one has an exponent beyond all bounds
+    except InvalidOperation:  # the other is not a number, or an exponent is out of range
         return False
 
 
 def _members(text: str) -> Iterator[tuple[str, str, object]]:
-    """The members of the object that ``text`` is: the name, how name and value stand there, and the value.
+    """Yield the members of a JSON object: the name, the source text of name and value, and the value.
 
-    :raises ValueError: if it is none
+    :raises ValueError: if ``text`` is not an object
     """
     place = _expect(text, 0, "{")
     if text.startswith("}", place):
@@ -126,7 +126,7 @@ def _members(text: str) -> Iterator[tuple[str, str, object]]:
 
 
 def _expect(text: str, place: int, character: str) -> int:
-    """Where the next thing begins after ``character``, with white space around it."""
+    """Skip ``character`` and the white space around it; return the position after them."""
     place = _skip_space(text, place)
     if not text.startswith(character, place):
         raise ValueError(f"{character!r} expected at {place}")

@@ -26,9 +26,9 @@ _log = logging.getLogger("nsq_anyio.to_nsq")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToNsq:
-    """Everything that the command was told.
+    """Republishes messages, as the command's flags say.
 
-    :ivar destination_topic: None for the one that a message comes from
+    :ivar destination_topic: None for the topic that a message came from
     :ivar status_every: see `Timings`
     """
 
@@ -45,7 +45,7 @@ class ToNsq:
     async def run(self, stop: anyio.Event) -> None:
         """Republish until ``stop`` is set.
 
-        :raises click.ClickException: if no server of the source is there
+        :raises click.ClickException: if no server of the source is reachable
         :raises NSQError: as `consume` and `produce` do
         """
         await check_reachable(self.source, self.consumer)
@@ -77,14 +77,14 @@ class ToNsq:
         )
         republisher = _Republisher(producer, self.json_filter, self.destination_topic)
         async with consuming as consumer:
-            # As many as may be in flight: those that wait at the same time travel as one MPUB.
+            # As many handlers as messages in flight: publishes that wait together share one MPUB.
             await handle_until(stop, consumer, republisher.handle, self.consumer.max_in_flight)
 
 
 class _Republisher:
-    """Publishes messages again; a message is finished once the destination has said OK.
+    """Republishes messages; a message is finished once the destination has acknowledged it.
 
-    :param topic: the destination's; None for the one that a message comes from
+    :param topic: the destination's topic; None for the topic that a message came from
     """
 
     def __init__(self, producer: Producer, json_filter: JSONFilter, topic: str | None) -> None:
@@ -93,15 +93,15 @@ class _Republisher:
         self._topic = topic
 
     async def handle(self, message: Message) -> None:
-        """Publish a message, if it passes the filter.
+        """Publish a message if it passes the filter.
 
-        :raises Requeue: if the destination did not take it
-        :raises Discard: if it is to be filtered, and is no JSON
+        :raises Requeue: if the destination did not accept it
+        :raises Discard: if there is a filter and the message is not a JSON object
         """
         try:
             body = self._filter.apply(message.body)
         except NotJSON as error:
-            raise Discard(f"it is no JSON object: {error}") from error
+            raise Discard(f"it is not a JSON object: {error}") from error
         if body is None:
             return
         try:
@@ -112,7 +112,7 @@ class _Republisher:
 
 
 def _is_about_message(error: Exception) -> bool:
-    """Whether others may well be taken: then there is no reason to slow down."""
+    """Return whether the error is about this message alone, so that there is no reason to slow down."""
     return isinstance(error, InvalidBody) or (
         isinstance(error, PublishRejected) and error.code == "E_BAD_MESSAGE"
     )

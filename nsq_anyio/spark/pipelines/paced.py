@@ -30,7 +30,7 @@ class PacedNsqDataSource(NsqDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "nsq-paced"
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
