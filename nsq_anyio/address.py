@@ -42,7 +42,7 @@ class Address:
             raise InvalidAddress(f"nsqd address {text!r} is not a string: use 'host:port'")
         if "://" in text:
             raise InvalidAddress(
-                f"nsqd address {text!r} is a URL: use 'host:port' of its TCP side, such as '127.0.0.1:4150'"
+                f"nsqd address {text!r} is a URL: use nsqd's TCP address, such as '127.0.0.1:4150'"
             )
         host, colon, port = text.rpartition(":")
         if not colon or not _PORT.fullmatch(port):
@@ -86,7 +86,7 @@ def _is_host(text: str) -> bool:
 
 
 def addresses(value: str | Sequence[str]) -> tuple[Address, ...]:
-    """Parse one address or a sequence of them; repeated ones count once.
+    """Parse one address or a sequence of addresses, and drop duplicates.
 
     :raises InvalidAddress: if one is not valid, or there is none
     """
@@ -94,7 +94,7 @@ def addresses(value: str | Sequence[str]) -> tuple[Address, ...]:
 
 
 def nsqd_addresses(value: str | Sequence[str]) -> tuple[NsqdAddress, ...]:
-    """Parse one address or a sequence of them, ``host:port`` or ``/path``; repeated ones count once.
+    """Parse one address or a sequence of addresses, ``host:port`` or ``/path``, and drop duplicates.
 
     :raises InvalidAddress: if one is not valid, or there is none
     """

@@ -41,11 +41,11 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
         return await self._manager.__aexit__(exc_type, exc, traceback)
 
     def __aiter__(self) -> NoReturn:
-        """Raise an error that says what to write."""
+        """Raise an error that shows the correct usage."""
         raise NotEntered(f"the block is not entered: write `{self._usage}`")
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raise an error that says what to write, if the object of the block has an attribute ``name``."""
+        """Raise an error that shows the correct usage, if the block's object has an attribute ``name``."""
         if name.startswith("_") or not hasattr(self._kind, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise NotEntered(f"{name!r} is for use in the block, which is not entered: write `{self._usage}`")

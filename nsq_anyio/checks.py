@@ -12,7 +12,7 @@ __all__ = ["check_flag", "check_integer", "check_seconds", "is_integer", "is_num
 
 
 def check_flag(option: str, value: bool) -> None:
-    """Refuse a value that is neither True nor False."""
+    """Raise `InvalidOption` for a value that is neither True nor False."""
     if not isinstance(value, bool):
         raise InvalidOption(f"{option}={value!r} is not valid: use True or False")
 
@@ -25,7 +25,7 @@ def check_seconds(
     *,
     special: tuple[float | None, ...] = (),
 ) -> None:
-    """Refuse a duration outside ``low..high`` seconds, unless it is one of the ``special`` values."""
+    """Raise `InvalidOption` for a duration outside ``low..high`` seconds that is not a ``special`` value."""
     if not is_number(value, low, high, special):
         raise InvalidOption(
             f"{option}={value!r} is not valid: use {range_text(low, high, special)} (seconds)"
@@ -40,7 +40,7 @@ def check_integer(
     *,
     special: tuple[int | None, ...] = (),
 ) -> None:
-    """Refuse an integer outside ``low..high``, unless it is one of the ``special`` values."""
+    """Raise `InvalidOption` for an integer outside ``low..high`` that is not a ``special`` value."""
     if not is_integer(value, low, high, special):
         raise InvalidOption(f"{option}={value!r} is not valid: use {range_text(low, high, special)}")
 

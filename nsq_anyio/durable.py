@@ -13,7 +13,7 @@ __all__ = ["link_exclusively", "sync_directory", "sync_file"]
 
 
 def sync_file(descriptor: int) -> None:
-    """Return once what was written to a file survives a crash of the machine.
+    """Sync a file: return once everything written to it survives a crash of the machine.
 
     :raises OSError: if that fails
     """
@@ -24,7 +24,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Return once the names in a directory survive a crash of the machine.
+    """Sync a directory: return once its entries survive a crash of the machine.
 
     :raises OSError: if that fails
     """

@@ -1,4 +1,4 @@
-"""Imports names of a package when they are first used, because importing all of them takes long."""
+"""Import names of a package when they are first used, because importing all of them takes long."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["importer"]
 
 
 def importer(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
-    """Make the ``__getattr__`` of a package (PEP 562).
+    """Return the ``__getattr__`` of a package (PEP 562).
 
-    :param names: by the module that defines them, relative to the package; a module without names is itself
-        a name
+    :param names: the names by the module that defines them, relative to the package; a module without names
+        is itself a name
     """
     places = {name: module for module, found in names.items() for name in found}
 

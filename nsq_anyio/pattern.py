@@ -1,4 +1,4 @@
-"""Regular expressions, possibly from others, that are matched against names that others choose."""
+"""Match untrusted names with regular expressions, which may be untrusted too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
 class Pattern:
-    """An expression in RE2's syntax, which is Go's, so that it means what it means to NSQ's programs.
+    """A regular expression in the syntax of RE2, which Go and NSQ's programs use too.
 
     RE2 takes time in proportion to the length of the name. Python's own expressions can take longer than the
     age of the universe for forty letters, and nothing interrupts them.
@@ -41,7 +41,7 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def pattern(text: str) -> Pattern:
-    """Return a `Pattern`, which is compiled once for each text."""
+    """Return the `Pattern` of a text; each text is compiled once."""
     return Pattern(text)
 
 

@@ -1,4 +1,4 @@
-"""Finds the exception that matters in what was raised: inside exception groups, or along its causes."""
+"""Find the relevant exception inside exception groups or along a chain of causes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["first_error", "first_text", "leaves", "only_error", "single", "ungro
 
 
 def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what to raise in place of a task group's exception group: the exception itself, if it is single.
+    """Return the only exception in a task group's exception group; the group if there are several.
 
     In a group, an error of the user's block would not be caught where it is expected, and `SystemExit` and
     `KeyboardInterrupt` would not end the program as they should. Raise the result after the ``except``, or
@@ -34,7 +34,7 @@ def only_error(error: BaseException) -> BaseException:
 
 @contextmanager
 def ungrouped() -> Generator[None]:
-    """Raise what was raised inside without the exception groups of nested task groups of this package.
+    """Remove the exception groups of this package's nested task groups from an error raised in the block.
 
     On Trio, KeyboardInterrupt may come to any of their tasks.
     """

@@ -1,4 +1,4 @@
-"""The version of this package. The installed metadata has it too, but takes long to read."""
+"""The version of this package. The installed metadata contains it too, but reading it is slow."""
 
 from __future__ import annotations
 

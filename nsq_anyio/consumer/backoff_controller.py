@@ -1,4 +1,4 @@
-"""Slows a consumer down while its handlers fail: gives the state machine of backoff a clock and events."""
+"""Slow a consumer down while its handlers fail: drive the backoff state machine with a clock and events."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BackoffController:
         try:
             changed = self._backoff.result(result, now)
         except InvalidOption as error:
-            # Raised here, the error would hit whoever reports the result: a handler, or the reader.
+            # If raised here, the error would reach the reporter of the result: a handler, or the reader.
             self._stopped = True
             self._fail(error)
             return

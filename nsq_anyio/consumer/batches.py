@@ -1,4 +1,4 @@
-"""Taking messages in batches."""
+"""Take messages in batches."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ class Batches:
             with anyio.move_on_after(self._max_wait):
                 while len(batch) < self._max_size:
                     batch += inbox.take_ready(self._max_size - len(batch))
-                    # Messages that are still in the inbox are to be given up. `on_give_up` may take long:
-                    # this batch must not wait for it, and `max_wait` must not cut it short. So it is left to
-                    # the next batch.
+                    # The messages still in the inbox must be given up. `on_give_up` may take long: this batch
+                    # must not wait for it, and `max_wait` must not cut it short. So the next batch calls it.
                     if len(batch) == self._max_size or len(inbox) or self._is_starved():
                         break
                     await inbox.wait()

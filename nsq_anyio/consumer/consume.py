@@ -1,4 +1,4 @@
-"""`consume`, with which each consumer begins."""
+"""Define `consume`, which opens a consumer."""
 
 from __future__ import annotations
 

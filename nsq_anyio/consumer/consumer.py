@@ -36,7 +36,7 @@ _STARVED_PART = 0.85
 
 
 class Consumer:
-    """Takes the messages of one channel. Made by `consume`.
+    """Receives the messages of one channel. Made by `consume`.
 
     Iterate over it, or call `run` with a handler. Several tasks may do so at once; they share the messages.
     """
@@ -173,7 +173,7 @@ class Consumer:
         if not self._supervisor.has_subscribed:
             raise Closed("the consumer was stopped before an nsqd had accepted its subscription")
 
-    # Its state
+    # State
 
     @property
     def max_in_flight(self) -> int:
@@ -226,7 +226,7 @@ class Consumer:
             **asdict(total),
         )
 
-    # Its life
+    # Lifetime
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Consumer]:
@@ -236,7 +236,7 @@ class Consumer:
                 yield self
         finally:
             self._closed = True
-            self._supervisor.decided.set()  # wakes whoever waits in `ready`
+            self._supervisor.decided.set()  # wakes the tasks that wait in `ready`
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # close_timeout bounds it in either case, and handlers have ended with `run`
@@ -259,7 +259,7 @@ class Consumer:
             failed = isinstance(error, Exception) or is_stray(error)
             if failed:
                 self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
-            message.answer_for(error)  # it must not be lost with its last chance
+            message.answer_for(error)  # requeue the message rather than lose it
             if not failed:
                 raise
         else:

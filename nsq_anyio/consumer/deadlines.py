@@ -1,4 +1,4 @@
-"""Cancels a handler whose message has timed out, because nsqd then gives the message to another consumer.
+"""Cancel a handler whose message has timed out, because nsqd then gives the message to another consumer.
 
 One task watches all workers of a `run`; there is no timer per message. The task sleeps until the earliest
 deadline that it knows of. A worker that takes a message with an earlier deadline wakes it.
@@ -16,7 +16,7 @@ __all__ = ["DeadlineWatch", "Worker"]
 
 
 class Worker:
-    """What one worker is doing: the message it handles, in a scope that lasts for many messages."""
+    """The state of one worker: the message it handles, and a cancel scope that serves many messages."""
 
     __slots__ = ("message", "scope")
 
@@ -28,7 +28,7 @@ class Worker:
 class DeadlineWatch:
     """Watches workers.
 
-    :ivar next_check: the time of the next look at all workers
+    :ivar next_check: the time of the next check of all workers
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class DeadlineWatch:
         earliest = math.inf
         for worker in self._workers:
             if worker.message is None or worker.message.responded:
-                continue  # an answered message does not time out, whatever its handler still does
+                continue  # an answered message does not time out, even if its handler is still running
             deadline = worker.message.delivery.deadline  # TOUCH may have moved it
             if deadline > now:
                 earliest = min(earliest, deadline)

@@ -1,4 +1,4 @@
-"""Finds the nsqds that have a topic: polls all nsqlookupds in parallel."""
+"""Find the nsqds that have a topic: poll all nsqlookupds in parallel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..transport.tls_context import client_context, tls_options
 __all__ = ["Discovery"]
 
 _LEAST_INTERVAL = 1.0
-"""The least seconds between two polls, however often connections are lost."""
+"""The minimum seconds between two polls, however often connections are lost."""
 
 
 class Discovery:
@@ -69,8 +69,8 @@ class Discovery:
                 async with anyio.create_task_group() as tasks:
                     for lookupd in self._lookupds:
                         tasks.start_soon(self._poll, lookupd, changed)
-                # Once more, for when all nsqlookupds fail: their last answers stay in force, and may list an
-                # nsqd whose connection was lost.
+                # Even if all nsqlookupds fail: their last answers stay in force, and may list an nsqd whose
+                # connection was lost.
                 changed()
                 polled()
                 # The jitter keeps consumers that start together from polling together.
@@ -88,7 +88,7 @@ class Discovery:
             if error.code != "TOPIC_NOT_FOUND":
                 self._emit(LookupFailed(name, error))
                 return
-            producers = ()  # no error: nothing has been published to the topic yet
+            producers = ()  # not an error: nothing has been published to the topic yet
         except HTTPError as error:
             self._emit(LookupFailed(name, error))
             return

@@ -1,8 +1,8 @@
-"""Spreads the max_in_flight budget over the connections of a consumer as RDY counts.
+"""Spread the max_in_flight budget over the connections of a consumer as RDY counts.
 
-Lower first, raise after. A change marks the distribution as outdated, and a task of the supervisor brings it
-up to date. But when less may be received than before, RDY counts are lowered at once: RDY must be queued
-before the next answer, which would make room at nsqd.
+RDY counts are lowered before others are raised. A change marks the distribution as outdated, and a task of
+the supervisor updates it. But if less may be received than before, RDY counts are lowered at once: RDY must
+be queued before the next answer, which would let nsqd push another message.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .ready_count import ReadyCount
 __all__ = ["Distribution"]
 
 _OPENING_TIMEOUT = 1.0
-"""Seconds for which a share of the budget is left to a connection that is being opened."""
+"""Seconds for which a share of the budget is reserved for a connection that is being opened."""
 
 _READERS_TURN = 0.001
-"""Seconds for the readers to run after the event loop was blocked: unread bytes are no silence."""
+"""Seconds for the readers to catch up after the event loop was blocked: unread bytes are not silence."""
 
 
 class Distribution:
-    """Decides how much of one consumer's budget each connection has.
+    """Decides each connection's part of one consumer's budget.
 
     :param max_in_flight: see `Budget`
     :param limiter: see `Budget`
@@ -78,7 +78,7 @@ class Distribution:
         self._stopped = True
         self.backoff.stop()
 
-    # What the user wants
+    # The user's settings
 
     @property
     def max_in_flight(self) -> int:
@@ -103,12 +103,12 @@ class Distribution:
     # The connections
 
     def opens(self, address: NsqdAddress) -> None:
-        """Leave a share to a connection that is being opened. Only a first attempt gets one: it may fail."""
+        """Reserve a share for a connection being opened, on the first attempt only: the next may fail too."""
         if address not in self._opened:
             self._opening[address] = anyio.current_time()
 
     def attempt_over(self, address: NsqdAddress) -> None:
-        """Note that an attempt to open a connection is over: leave it no share any more."""
+        """Release the share of a connection whose opening has succeeded or failed."""
         self._opening.pop(address, None)
         self._opened.add(address)
         self._update()
@@ -164,7 +164,7 @@ class Distribution:
         for connection, rdy in raised.items():
             if self._outdated.is_set() or self._stopped:
                 break  # an event hook has changed something, and the plan is outdated
-            # Where the limiter is shared, others may have taken what the plan counted on.
+            # If the limiter is shared, other consumers may have taken slots that the plan counted on.
             connection.add_slots(self._budget.take(rdy - connection.slots, now))
             granted = min(rdy, connection.slots)
             if granted > connection.rdy:
@@ -182,11 +182,11 @@ class Distribution:
         budget = self.backoff.bound(wanted)
         opening = sum(since + _OPENING_TIMEOUT > now for since in self._opening.values())
         if opening and staying:
-            # They will be subscribed in a moment, and then nothing has to be taken from the others.
+            # Reserve the share of the opening connections, so that no slots must be taken back for them.
             budget = max(budget * len(staying) // (len(staying) + opening), min(budget, 1))
         leaving = [connection for connection in self._connections if connection.stopped]
         if leaving:
-            # They get no RDY any more, but messages that nsqd may have unanswered there still take room.
+            # These connections get no more RDY, but messages that nsqd may have unanswered still take slots.
             budget -= sum(connection.needed_slots for connection in leaving)
             self._lowered.set()
         states = [connection.state() for connection in staying]

@@ -1,4 +1,4 @@
-"""Runs handlers: how many at once, how their messages are answered, and how they are stopped."""
+"""Run handlers concurrently, answer their messages, and stop them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _NOTHING_YET = object()
 class Workers:
     """Tasks that take messages and run the handler on them.
 
-    The tasks are shielded from cancellation, so that a handler that is nearly done can finish. Once the
-    surrounding scope is cancelled, no message is started, and after a bounded time handlers are cancelled.
+    The tasks are shielded from cancellation, so that running handlers can finish. Once the surrounding scope
+    is cancelled, no further message is handled, and handlers that do not end in time are cancelled.
 
     :param drain_timeout: seconds for running handlers once the inbox has stopped
     :param cancelled_drain_timeout: seconds for running handlers once the surrounding scope is cancelled
@@ -148,7 +148,7 @@ class Workers:
         if isinstance(error, TypeError) and returned is not _NOTHING_YET:
             self._invalid = self._invalid or not_awaitable(self._handler, returned)
             if self._invalid is not None:
-                # It would be so with every message. Leave this one for a program with a valid handler.
+                # Every message would fail like this one. Leave it for a program with a valid handler.
                 if not message.responded:
                     message.requeue(0, backoff=False)
                 self._inbox.end(self._stop)

@@ -1,8 +1,8 @@
-"""Refuses handlers that are not async functions, before they are given a message.
+"""Refuse handlers that are not async functions, before they receive a message.
 
 A plain function does its work when it is called, and returns nothing to await. The message would count as
-failed, and all the work would be done again with the next attempt. Where the code of a function does not show
-what it returns, the first message does.
+failed, and the next attempt would repeat the work. If a function's code does not show what it returns, its
+first call does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_handler(handler: object) -> None:
     :raises InvalidOption: if it cannot be called, or certainly does not return an awaitable
     """
     if not callable(handler):
-        raise InvalidOption(f"handler={handler!r} is not valid, it cannot be called: {_REMEDY}")
+        raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {_REMEDY}")
     function = _function_of(handler)
     if not inspect.isfunction(function) or inspect.iscoroutinefunction(function):
         return

@@ -37,12 +37,12 @@ _MOST_STALE = 8
 class InFlight:
     """Registers messages as they arrive, and takes their answers: the `MessageDelegate` of one connection.
 
-    As far as is known, nsqd waits for the answer to each message that is registered here. An answer takes the
-    message out. An answer to a message that is no longer here comes too late: it is dropped and counted.
+    As far as this side knows, nsqd waits for the answer to each message that is registered here. An answer
+    removes the message. An answer to a message that is not registered is late: it is dropped and counted.
 
     :param nsqd: the address, as ``host:port`` or a path
     :param expired: called when messages have timed out
-    :ivar counters: what has happened to the messages
+    :ivar counters: counts the outcomes of the messages
     :ivar last_arrival: when any bytes last arrived on the connection
     :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
     """
@@ -106,7 +106,7 @@ class InFlight:
     ) -> None:
         """Take the connection, before SUB.
 
-        :param awaits_flush: whether somebody waits for the next answer to be sent, which the writer reports
+        :param awaits_flush: returns whether the writer must report that the next answer was sent
         """
         self._put = connection.outbox.put
         self._put_and_send = connection.outbox.put_and_send
@@ -116,7 +116,7 @@ class InFlight:
         self.last_message_at = now
 
     def detach(self, counters: Counters) -> None:
-        """Let go of all messages. nsqd delivers them to other consumers after their timeout.
+        """Forget all messages. nsqd delivers them to other consumers after their timeout.
 
         :param counters: the counts so far are added to these, which also count later answers
         """
@@ -131,10 +131,10 @@ class InFlight:
         """Note a RDY count that was sent. It bounds what may be in flight."""
         self._limit.rdy_sent(rdy)
 
-    # What the reader hands over
+    # Called by the reader
 
     def arrival(self, now: float) -> Delivery:
-        """Note that a chunk arrives, and return what its messages have in common."""
+        """Record the arrival of a chunk, and return the `Delivery` that its messages share."""
         self.last_arrival = now
         return Delivery(self, now + self._msg_timeout, now + self._max_msg_timeout)
 
@@ -155,7 +155,7 @@ class InFlight:
         if len(in_flight) + len(replaced) < expected:
             raise ProtocolError("nsqd pushed a message twice, both times as its first attempt")
         for found in replaced:
-            # nsqd has timed it out. By our clock it may have time left, but it must not be started.
+            # nsqd has timed the message out. By our clock it may have time left, but it must not be started.
             found.delivery = Delivery(self, now, found.delivery.hard_deadline)
             self._timed_out(found)
         if len(in_flight) > self._limit.count:
@@ -172,7 +172,7 @@ class InFlight:
     # Answers
 
     def finish(self, message: Message, *, handled: bool = True) -> None:
-        """FIN; it counts as a success in backoff if the message was ``handled``."""
+        """Send FIN; count a success in backoff if the message was ``handled``."""
         found = self._messages.pop(message.wire_id, None)
         if found is message:
             self.counters.finished += 1
@@ -185,7 +185,7 @@ class InFlight:
             self._late(found)
 
     def finish_all(self, messages: Sequence[Message]) -> None:
-        """FIN for each of them, in one step unless there is an event hook or backoff."""
+        """Send FIN for each message, in one step unless there is an event hook or backoff."""
         if self._emit.has_hook or self._backoff.engaged:
             for message in messages:
                 self.finish(message)
@@ -201,7 +201,7 @@ class InFlight:
             self._answer(commands.fins(finished))
 
     def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
-        """REQ; it counts as a failure in backoff unless ``backoff`` is off."""
+        """Send REQ; count a failure in backoff if ``backoff`` is True."""
         found = self._messages.pop(message.wire_id, None)
         if found is not message:
             self._late(found)
@@ -220,7 +220,7 @@ class InFlight:
         self._backoff.result(Result.FAILURE if backoff else Result.NEUTRAL)
 
     def touch(self, message: Message) -> None:
-        """TOUCH, and move the deadline as nsqd does: counted from now, and at most to the hard deadline."""
+        """Send TOUCH, and extend the deadline as nsqd does: from now on, up to the hard deadline."""
         if self.holds(message):
             self._put(commands.touch(message.wire_id))
             hard_deadline = message.delivery.hard_deadline
@@ -236,15 +236,15 @@ class InFlight:
         self._emit(MessageDiscarded(self.nsqd, message.id, reason))
 
     def hand_back(self, messages: Iterable[Message]) -> None:
-        """REQ 0 for messages that nobody will process here."""
+        """Send REQ with delay 0 for messages that will not be processed here."""
         for message in messages:
             message.requeue(0, backoff=False)
 
     def expire(self, now: float) -> None:
-        """Let go of the messages past their deadline: nsqd has requeued them."""
+        """Forget the messages past their deadline: nsqd has requeued them."""
         overdue = [message for message in self._messages.values() if message.deadline <= now]
         for message in overdue:
-            if self.holds(message):  # the hook may have stopped the consumer when told of another one
+            if self.holds(message):  # an event hook may have stopped the consumer during this loop
                 del self._messages[message.wire_id]
                 self._timed_out(message)
         if overdue:
@@ -254,13 +254,13 @@ class InFlight:
         if self._messages or self._awaits_flush():
             self._put(command)
         else:
-            self._put_and_send(command)  # there is nothing else to answer, and nsqd may wait for this
+            self._put_and_send(command)  # no other answer will follow soon, and nsqd may wait for this one
 
     def _timed_out(self, message: Message) -> None:
         self.counters.timed_out += 1
         self._stale += 1
         if self._stale > max(len(self._messages), _MOST_STALE):
-            # Messages that nobody takes are delivered again and again, and must not pile up.
+            # nsqd delivers messages that nobody takes again and again; they must not pile up.
             self._stale = 0
             self._inbox.discard(lambda other: other.delivery.delegate is self and not self.holds(other))
         self._emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
@@ -278,4 +278,4 @@ def _never() -> bool:
 
 
 def _nowhere(command: bytes) -> None:
-    """Drop a command, as there is no connection: its message is no longer in flight."""
+    """Drop a command: without a connection, its message is no longer in flight."""

@@ -1,4 +1,4 @@
-"""Hands messages over from the readers to the tasks that take them.
+"""Hand messages over from the readers to the tasks that take them.
 
 The inbox is a deque whose length RDY bounds. It uses no lock, event or task per message. A taker that finds
 messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds. A
@@ -23,7 +23,7 @@ _SECONDS_PER_CHECKPOINT = 0.005
 
 
 class Stop:
-    """Tells the takers that look at it to end, once it is `reached`."""
+    """Ends the takers that check it, once it is `reached`."""
 
     __slots__ = ("reached",)
 
@@ -65,7 +65,7 @@ class Inbox:
             self._wake(len(messages))
 
     def put_back(self, messages: Sequence[Message]) -> None:
-        """Put messages that were taken but not started back in front."""
+        """Return messages that were taken but not started to the front of the inbox."""
         # Meanwhile they may have timed out, or their connection may have ended.
         held = [message for message in messages if message.delivery.delegate.holds(message)]
         if self._stop.reached:
@@ -98,7 +98,7 @@ class Inbox:
         await self._stopped.wait()
 
     def end(self, stop: Stop) -> None:
-        """End the takers that look at ``stop``, including those that are waiting."""
+        """End the takers that check ``stop``, including waiting ones."""
         stop.reached = True
         self._wake(len(self._takers))
 
@@ -112,7 +112,7 @@ class Inbox:
         while True:
             if stop.reached:
                 raise StopAsyncIteration
-            # Only a checkpoint lets the other tasks run, the writer among them, while messages abound.
+            # While messages are plentiful, only a checkpoint lets other tasks run, such as the writer.
             if (
                 self._since_checkpoint >= _MESSAGES_PER_CHECKPOINT
                 or time.monotonic() - self._checkpoint_at > _SECONDS_PER_CHECKPOINT

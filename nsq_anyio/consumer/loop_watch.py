@@ -1,7 +1,7 @@
-"""Notices when code that does not await blocks the event loop: a regular sleep then ends late.
+"""Detect that code without awaits blocks the event loop: a regular sleep then ends late.
 
-While the loop is blocked nothing is received, answered or touched. Messages time out at nsqd, which refuses
-their answers and delivers them again. Unless the cause is named, that looks like a fault of nsqd.
+While the loop is blocked, nothing is received, answered or touched. Messages time out at nsqd, which refuses
+their answers and delivers them again. Without a warning that names the cause, nsqd would seem to be at fault.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _LATE = 0.1
 """Seconds by which a sleep may end late on a busy machine; no message times out because of that."""
 
 _RECENT = 1.0
-"""Seconds after the loop was blocked in which that still explains what is received."""
+"""Seconds after a block of the loop for which it still explains surprising messages."""
 
 
 class LoopWatch:
-    """One task calls `sleep` again and again; others ask what it noticed."""
+    """Measures blocks of the event loop: one task calls `sleep` repeatedly, others query the result."""
 
     def __init__(self) -> None:
         self._due: float | None = None
@@ -26,7 +26,7 @@ class LoopWatch:
         self._ended_at = 0.0
 
     async def sleep(self, seconds: float) -> float:
-        """Sleep, and return for how many seconds the loop was blocked meanwhile; 0 if not noticeably."""
+        """Sleep, and return the seconds for which the loop was blocked; 0 if not noticeably."""
         self._due = anyio.current_time() + seconds
         await anyio.sleep(seconds)
         now = anyio.current_time()
@@ -38,7 +38,7 @@ class LoopWatch:
         return late
 
     def blocked_lately(self, now: float) -> float:
-        """For how many seconds the loop has just been blocked."""
+        """Return the seconds for which the loop was blocked recently; 0 if it was not."""
         going_on = now - self._due if self._due is not None else 0.0
         recent = self._blocked if now - self._ended_at < _RECENT else 0.0
         return max(going_on, recent)

@@ -1,4 +1,4 @@
-"""A message, and how it is answered."""
+"""A message, and the ways to answer it."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class MessageDelegate(Protocol):
         ...
 
     def finish(self, message: Message, *, handled: bool = True) -> None:
-        """FIN; it counts as a success in backoff if the message was ``handled``."""
+        """Send FIN; count a success in backoff if the message was ``handled``."""
         ...
 
     def finish_all(self, messages: Sequence[Message]) -> None:
-        """FIN for each of them."""
+        """Send FIN for each message."""
         ...
 
     def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
-        """REQ; it counts as a failure in backoff unless ``backoff`` is off."""
+        """Send REQ; count a failure in backoff if ``backoff`` is True."""
         ...
 
     def touch(self, message: Message) -> None:
@@ -58,16 +58,16 @@ class MessageDelegate(Protocol):
         ...
 
     def expire(self, now: float) -> None:
-        """Let go of the messages past their deadline: nsqd has requeued them."""
+        """Forget the messages past their deadline: nsqd has requeued them."""
         ...
 
 
 class Delivery:
-    """What all messages of one received chunk have in common.
+    """The state that all messages of one received chunk share.
 
     :ivar delegate: takes the answers
     :ivar deadline: when nsqd stops waiting for their answers
-    :ivar hard_deadline: the latest time to which TOUCH can move that (nsqd's ``--max-msg-timeout``)
+    :ivar hard_deadline: the latest time to which TOUCH can extend the deadline (nsqd's ``--max-msg-timeout``)
     """
 
     __slots__ = ("deadline", "delegate", "hard_deadline")
@@ -79,7 +79,7 @@ class Delivery:
 
 
 class Message:
-    """A message, which is to be answered by `finish` or `requeue` before its `deadline`.
+    """A message, which must be answered with `finish` or `requeue` before its `deadline`.
 
     `finish`, `requeue` and `touch` queue a whole command and return at once. An answer that comes after the
     deadline, or after the end of the connection, is dropped and counted: nsqd has requeued the message.
@@ -91,7 +91,7 @@ class Message:
     :ivar attempts: how many times nsqd has delivered it, including this time; 1 to 65535
     :ivar timestamp: when it was published, in nanoseconds since the epoch
     :ivar delivery: shared by the messages that arrived together; internal
-    :ivar wire_id: `id` as commands have it; internal
+    :ivar wire_id: `id` as it is sent in commands; internal
     """
 
     __slots__ = ("_responded", "attempts", "body", "delivery", "timestamp", "wire_id")
@@ -117,17 +117,17 @@ class Message:
 
     @property
     def topic(self) -> str:
-        """The topic that it was published to."""
+        """The topic that the message was published to."""
         return self.delivery.delegate.topic
 
     @property
     def channel(self) -> str:
-        """The channel that it was consumed from."""
+        """The channel that the message was consumed from."""
         return self.delivery.delegate.channel
 
     @property
     def nsqd(self) -> str:
-        """The address of the nsqd that delivered it, as ``host:port`` or a path."""
+        """The address of the nsqd that delivered the message, as ``host:port`` or a path."""
         return self.delivery.delegate.nsqd
 
     @property
@@ -137,7 +137,7 @@ class Message:
 
     @property
     def responded(self) -> bool:
-        """Whether it was finished or requeued."""
+        """Whether the message was finished or requeued."""
         return self._responded
 
     def finish(self) -> None:
@@ -184,7 +184,7 @@ class Message:
             async with message.keep_alive():
                 await something_long()
 
-        After nsqd's ``max_msg_timeout`` the message times out all the same.
+        The message still times out after nsqd's ``max_msg_timeout``.
         """
         stray: BaseException | None = None
         async with Background(self._keep_touching).around_block():
@@ -229,7 +229,7 @@ class Message:
                 # CLS, the message would be pushed to this connection again.
                 pass
             case _:
-                # Cancelled, which is not the message's fault: another consumer is to get it at once.
+                # The handler was cancelled, which is not the message's fault: requeue it without a delay.
                 if self.delivery.delegate.holds(self):
                     self.requeue(0, backoff=False)
 
@@ -248,7 +248,7 @@ class Message:
 
 
 def finish_all(messages: Sequence[Message]) -> None:
-    """Finish several messages in less than half of the time that `Message.finish` takes for each.
+    """Finish several messages, in less than half the time of a `Message.finish` for each.
 
     :raises AlreadyResponded: if one of them was finished or requeued before; then none is finished
     """

@@ -1,4 +1,4 @@
-"""The RDY count of one connection, and the slots that it borrows for it."""
+"""The RDY count of one connection, and the slots borrowed for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ReadyCount"]
 
 
 class ReadyCount:
-    """Sends the RDY count of one connection, and keeps its slots. `Distribution` decides on both.
+    """Sends the RDY count of one connection, and holds its slots. `Distribution` decides both.
 
     :ivar rdy: the RDY count that was sent last; 0 before the first one, and without a connection
     """
@@ -48,7 +48,7 @@ class ReadyCount:
 
     @property
     def needed_slots(self) -> int:
-        """The slots for all that nsqd may have unanswered, by the present RDY count and former ones."""
+        """The slots for all messages that nsqd may have unanswered, under current and former RDY counts."""
         return max(self.rdy, len(self._in_flight), self._outstanding.needed_slots(self._in_flight.answers))
 
     @property
@@ -86,13 +86,13 @@ class ReadyCount:
         self._turn_changed_at = now
 
     def detach(self) -> None:
-        """The connection has ended."""
+        """Let go of the connection, which has ended."""
         self._put = None
         self._max_rdy_count = 0
         self.rdy = 0
 
     def stop(self, now: float) -> None:
-        """Send no more RDY: CLS is sent, after which nsqd pushes nothing."""
+        """Send no more RDY: CLS was sent, after which nsqd pushes no more messages."""
         self._put = None
         self._outstanding.note_lowered(self.rdy, self._in_flight.answers, now)
         self.rdy = 0
@@ -100,7 +100,7 @@ class ReadyCount:
     # The count
 
     def send(self, rdy: int, now: float) -> None:
-        """Send RDY, if it changes."""
+        """Send RDY if the count changes."""
         if rdy == self.rdy or self._put is None:
             return
         if (rdy == 0) != (self.rdy == 0):

@@ -13,7 +13,7 @@ __all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters"]
 
 @dataclass(slots=True)
 class Counters:
-    """What has happened on a connection so far.
+    """The counters of one connection.
 
     :ivar received: messages that were received
     :ivar finished: of them, those that were finished

@@ -1,4 +1,4 @@
-"""One subscribed connection of a consumer: what it receives, and how it ends."""
+"""One subscribed connection of a consumer, from before SUB to its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FLOWING = 1.0
 """Seconds without a message after which a connection counts as quiet."""
 
 _SETTLING = 0.03
-"""Seconds without a message after which no more are expected behind CLOSE_WAIT. Without this wait, one stop
+"""Seconds without a message after which no more are expected after CLOSE_WAIT. Without this wait, one stop
 in about 1,500 under load left a message in flight."""
 
 
@@ -128,7 +128,7 @@ class Subscription:
         self.in_flight.detach(counters)
         self._all_answered.set()
 
-    # What the reader and the writer call
+    # Called by the reader and the writer
 
     def received(self, messages: list[Message], now: float) -> None:
         """Register the messages of one chunk, and pass them on."""
@@ -139,7 +139,7 @@ class Subscription:
         else:
             self._inbox.put(messages, now)
             if was_idle:
-                self._redistribute()  # it wants back the slots that it has lent
+                self._redistribute()  # the connection needs the slots back that it has lent
 
     def response_failed(self, failure: session.ResponseFailed) -> None:
         """Count an answer that nsqd refused."""
@@ -165,7 +165,7 @@ class Subscription:
 
     async def drain(self) -> None:
         """Stop, hand back unanswered messages, and wait until nsqd has handled all answers."""
-        if self._draining:  # `retire` is at it while the consumer ends, or the other way round
+        if self._draining:  # `retire` and the end of the consumer may both drain at the same time
             await self._released.wait()
             return
         self._draining = True
@@ -190,11 +190,11 @@ class Subscription:
         await connection.close()
 
     async def _let_last_message_come(self) -> None:
-        """Wait for a last message, which has to be handed back.
+        """Wait for a last message, which must be handed back.
 
         One goroutine of nsqd answers CLS while another may be about to push a message that it has already
-        taken from the queue. Nothing tells when that is over. Where messages flow, it comes within
-        milliseconds.
+        taken from the queue. nsqd does not say when that is over. On a busy connection such a message arrives
+        within milliseconds.
         """
         if anyio.current_time() - self.in_flight.last_message_at > _FLOWING:
             return
@@ -204,7 +204,7 @@ class Subscription:
             quiet_until = max(quiet_until, self.in_flight.last_message_at + _SETTLING)
 
     async def retire(self, drain_timeout: float, close_timeout: float) -> None:
-        """Stop, give the messages in flight time to be answered, and close: this nsqd is no longer wanted."""
+        """Stop, wait for the messages in flight to be answered, and close: this nsqd is no longer listed."""
         if self._stopping:
             return
         self.stop()

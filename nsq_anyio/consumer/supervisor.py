@@ -1,11 +1,11 @@
-"""Opens and closes the connections of a consumer, and gives each its part of the budget.
+"""Open and close the connections of a consumer, and give each its part of the budget.
 
 ::
 
     supervisor
     ├ discovery        finds the nsqds that have the topic (with nsqlookupds)
-    ├ one task an nsqd: connects, subscribes, stays until released; static nsqds are connected again
-    ├ tick             looks at deadlines, and at the RDY distribution
+    ├ a task per nsqd  connects, subscribes, stays until released; reconnects to static nsqds
+    ├ tick             checks deadlines and the RDY distribution
     └ distribution     spreads the budget over the connections
       ├ backoff        ends the waits of backoff
       ├ up to date     changes the RDY counts once something has changed
@@ -119,7 +119,7 @@ class Supervisor:
             tasks.start_soon(subscription.retire, options.drain_timeout, options.close_timeout)
 
     async def _connect_once(self, address: Address) -> None:
-        """Serve a discovered nsqd once. When it is lost, nsqlookupd decides whether to try again."""
+        """Serve a discovered nsqd once; if it is lost, nsqlookupd's next answer decides on a reconnect."""
         try:
             connected = await self._serve(address, lambda _lasted: None)
         finally:
@@ -128,7 +128,7 @@ class Supervisor:
             self._discovery.poll_soon()
 
     async def _keep_connected(self, address: NsqdAddress) -> None:
-        """Serve a static nsqd again and again, with growing delays while it fails."""
+        """Serve a static nsqd, and reconnect whenever it is lost, with growing delays while it fails."""
         reconnect = ReconnectDelay(self._options.reconnect_delay, self._options.max_reconnect_delay)
         delay = 0.0
 
@@ -144,7 +144,7 @@ class Supervisor:
     async def _serve(self, address: NsqdAddress, retry_after: Callable[[float], float | None]) -> bool:
         """Open a connection, and keep it until it is released or lost; return whether it was subscribed.
 
-        :param retry_after: from the seconds that the connection lasted to the delay before the next attempt
+        :param retry_after: maps the seconds that the connection lasted to the delay before the next attempt
         """
         subscription = Subscription(
             address,

@@ -1,4 +1,4 @@
-"""Backoff: how a consumer slows down when its handlers fail (building client libraries, "Backoff").
+"""Backoff: slow a consumer down while its handlers fail (building client libraries, "Backoff").
 
 ::
 
@@ -31,7 +31,7 @@ Strategy = Callable[[int], float]
 
 
 class BackoffState(Enum):
-    """What a consumer may receive."""
+    """The state of backoff, which decides how much a consumer may receive."""
 
     RUNNING = "running"
     WAITING = "waiting"

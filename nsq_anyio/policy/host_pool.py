@@ -1,4 +1,4 @@
-"""Chooses the nsqd that a publish goes to.
+"""Choose the nsqd for a publish.
 
 The two modes that watch health follow go-hostpool, which nsq_to_nsq uses: a failed host is left out for a
 time that doubles with each further failure, and ``epsilon_greedy`` prefers hosts that answer fast.
@@ -29,7 +29,7 @@ _FASTEST = 1e-4
 
 
 class Host(Protocol):
-    """A host, as the choice depends on it."""
+    """The properties of a host that the choice depends on."""
 
     @property
     def outstanding(self) -> int:
@@ -68,11 +68,11 @@ class RoundRobin(Generic[HostT]):
         return self._in_turn(hosts, count, size)
 
     def failed(self, host: HostT, now: float) -> float | None:  # noqa: ARG002
-        """Note that a host was lost or refused a publish; return the seconds for which it is left out."""
+        """Record that a host was lost or refused a publish; return the seconds for which it is left out."""
         return None
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:
-        """Note that a host took a publish, and how many seconds that took."""
+        """Record that a host stored a publish after ``seconds``."""
 
     def _in_turn(self, hosts: Sequence[HostT], count: int, size: int) -> HostT | None:
         number = len(hosts)
@@ -179,7 +179,7 @@ class FailingHosts(RoundRobin[HostT]):
 
 
 class EpsilonGreedy(FailingHosts[HostT]):
-    """Mostly picks hosts in proportion to their speed, and now and then any in turn, to measure it.
+    """Mostly picks hosts in proportion to their speed; sometimes picks any host in turn, to measure it.
 
     :param rng: the random source
     """

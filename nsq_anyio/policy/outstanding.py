@@ -1,4 +1,4 @@
-"""How many messages nsqd may have unanswered on a connection whose RDY count was lowered.
+"""Bound the messages that nsqd may have unanswered on a connection whose RDY count was lowered.
 
 nsqd does not say when it has handled a RDY. Until it has, it goes by the old count, and messages that it
 pushes meanwhile arrive even later. Two things bound their number:
@@ -25,7 +25,7 @@ _LONGEST_QUIET = 2.0
 
 
 class Outstanding:
-    """Counts what may be outstanding beyond the RDY count that was sent last, on one connection."""
+    """Counts the messages that may be outstanding on one connection beyond the RDY count sent last."""
 
     __slots__ = ("_lowered_at", "_most", "_quiet")
 
@@ -48,7 +48,7 @@ class Outstanding:
         return self._most - answered if self._most else 0
 
     def settles_at(self, answered: int, last_arrival: float) -> float | None:
-        """When nothing can be outstanding any more, unless something arrives; None if nothing is outstanding.
+        """Return when nothing can be outstanding any more unless bytes arrive; None if nothing is.
 
         :param last_arrival: when any bytes last arrived on this connection
         """
@@ -57,7 +57,7 @@ class Outstanding:
         return max(self._lowered_at, last_arrival) + self._quiet
 
     def settle(self, answered: int, last_arrival: float, now: float) -> bool:
-        """Forget the former RDY counts once they have no more effect; return whether that is so just now."""
+        """Forget the former RDY counts once they have no effect; return whether they were just forgotten."""
         at = self.settles_at(answered, last_arrival)
         if at is None or now < at:
             return False

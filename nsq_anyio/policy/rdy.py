@@ -1,4 +1,4 @@
-"""How the max_in_flight budget is spread over connections as RDY counts.
+"""Spread the max_in_flight budget over connections as RDY counts.
 
 A budget of at least one for each connection is spread evenly, and the remainder is handed out one by one.
 With ``lend_after``, idle connections lend their share to busy ones, and each keeps a probing RDY of 1.
@@ -27,7 +27,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRdy(Generic[KeyT]):
-    """One connection, as the distribution sees it.
+    """The state of one connection that the distribution depends on.
 
     :param key: identifies the connection in the result
     :param rdy: its present RDY count
@@ -49,10 +49,10 @@ class ConnectionRdy(Generic[KeyT]):
 
 @dataclass(frozen=True, slots=True)
 class RdyPolicy:
-    """The times that decide, in seconds.
+    """The timeouts of the distribution, in seconds.
 
     :param idle_timeout: the time without a message after which a connection passes its turn on
-    :param turn_timeout: the time after which it does so in any case
+    :param turn_timeout: the time after which a connection passes its turn on even if it is not idle
     :param lend_after: the time without a message after which a connection lends its share to busy ones; None
         to lend nothing
     """
@@ -149,7 +149,7 @@ def _in_turns(
     for connection in holders[:budget]:
         counts[connection.key] = 1
     waiting = [connection for connection in connections if not counts[connection.key]]
-    rng.shuffle(waiting)  # for those that have waited equally long
+    rng.shuffle(waiting)  # a random order for those that have waited equally long
     # A connection that has just passed its turn on waits from now, however long ago its turn began. As long
     # as its slot is kept for messages on their way, no other connection gives up a turn in its place.
     waiting.sort(key=lambda c: (now if c.rdy > 0 or c.outstanding > 0 else c.turn_changed_at, c.rdy == 0))

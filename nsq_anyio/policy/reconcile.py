@@ -1,4 +1,4 @@
-"""Decides which nsqds a consumer should be connected to, from the last answers of the nsqlookupds.
+"""Decide which nsqds a consumer should be connected to, from the last answers of the nsqlookupds.
 
 nsqlookupds do not coordinate, so the union of their answers counts (building client libraries,
 "Discovery"). The last answer of an nsqlookupd that fails stays in force: its outage disconnects no consumer.
@@ -22,7 +22,7 @@ class Directory(Generic[AddressT]):
         self._absent: dict[AddressT, int] = {}
 
     def answered(self, nsqlookupd: str, nsqds: Iterable[AddressT]) -> None:
-        """Note the answer of an nsqlookupd: no ``nsqds`` if it does not know the topic."""
+        """Record the answer of an nsqlookupd; ``nsqds`` is empty if it does not know the topic."""
         self._answers[nsqlookupd] = tuple(nsqds)
 
     def wanted(self) -> list[AddressT]:
@@ -30,7 +30,7 @@ class Directory(Generic[AddressT]):
         return list(dict.fromkeys(nsqd for answer in self._answers.values() for nsqd in answer))
 
     def vanished(self, live: Collection[AddressT], polls: int) -> list[AddressT]:
-        """Note the end of a poll; return those of ``live`` that ``polls`` polls in a row did not list."""
+        """Record the end of a poll; return those of ``live`` that ``polls`` polls in a row did not list."""
         wanted = set(self.wanted())
         self._absent = {nsqd: self._absent.get(nsqd, 0) + 1 for nsqd in live if nsqd not in wanted}
         return [nsqd for nsqd, absent in self._absent.items() if absent >= polls]

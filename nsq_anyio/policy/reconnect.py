@@ -1,4 +1,4 @@
-"""How long to wait before dialling an nsqd again."""
+"""Compute how long to wait before reconnecting to an nsqd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["ReconnectDelay"]
 
 _HEALTHY_SPELL = 30.0
-"""Seconds that a connection must last to reset the delay, so that a flapping one does not."""
+"""Seconds that a connection must last to reset the delay; a flapping connection does not reset it."""
 
 
 class ReconnectDelay:

@@ -1,4 +1,4 @@
-"""How long to wait before nsqd delivers a failed message again."""
+"""Compute the delay of a failed message."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Coalescing: publishes to one topic that wait at the same time are sent as one MPUB.
+"""Coalesce publishes: those to one topic that wait at the same time are sent as one MPUB.
 
-A batch gathers messages while the batch before it awaits nsqd's answer. It is sent when that answer comes,
-when the batch is full, or, with a ``linger``, when the linger is over.
+A batch gathers messages while the previous batch awaits nsqd's answer. It is sent when that answer arrives,
+when it is full, or, with a ``linger``, when the linger is over.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Batch(Publication):
         return len(bodies) - 1
 
     def leave(self, index: int) -> None:
-        """Take a message out: it is not sent, or not sent again."""
+        """Remove a message, which is then not sent, or not sent again."""
         body = self._bodies[index]
         assert body is not None  # noqa: S101 - each caller leaves once
         self._bodies[index] = None
@@ -86,7 +86,7 @@ class Batch(Publication):
         self.bytes -= len(body)
 
     def deadline_at(self, index: int) -> float:
-        """Return when the caller of that message stops waiting."""
+        """Return the time at which the message's caller stops waiting."""
         return self._deadlines[index]
 
     def encode(self) -> tuple[Command, bytes]:
@@ -145,7 +145,7 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many messages are in batches that were not sent yet."""
+        """The number of messages in batches that are not sent yet."""
         return sum(batch.messages for batch in self._gathering.values())
 
     # From the callers
@@ -158,7 +158,7 @@ class Batcher:
         """
         now = self._now
         if now is None:
-            now = self._now = anyio.current_time()  # for all publishes of this turn of the event loop
+            now = self._now = anyio.current_time()  # shared by all publishes in this iteration of the loop
             self._wake()
         batch = self._gathering.get(topic)
         if batch is None or batch.bytes + len(body) > self._max_bytes:
@@ -169,7 +169,7 @@ class Batcher:
         return batch, index
 
     def leave(self, batch: Batch, index: int) -> None:
-        """Take out the message of a caller that was cancelled or has timed out."""
+        """Remove the message of a caller that was cancelled or has timed out."""
         if batch.parts is not None:
             self._dispatcher.abandon(batch.parts[index])
         elif not batch.done:
@@ -197,7 +197,7 @@ class Batcher:
             raise timed_out
         error = batch.error if batch.parts is None else batch.parts[index].error
         if error is not None:
-            raise copy.copy(error) from error.__cause__  # each caller adds a traceback of its own
+            raise copy.copy(error) from error.__cause__  # a copy, as each caller adds its own traceback
 
     # Sending
 
@@ -205,7 +205,7 @@ class Batcher:
         """Send the batches that are due, until cancelled."""
         while True:
             if self._gathering or self._expected:
-                await checkpoint()  # tasks that were woken together with this one publish first
+                await checkpoint()  # let tasks that were woken together with this one publish first
             self._expected.clear()
             self._now = None
             now = anyio.current_time()
@@ -257,7 +257,7 @@ class Batcher:
         self._dispatcher.submit(batch, now)
 
     def _expect(self, topic: str, callers: int) -> None:
-        """Send the next batch once as many callers as were just answered have published again."""
+        """Send the next batch once it has as many more messages as callers that were just answered."""
         batch = self._gathering.get(topic)
         if batch is None:
             self._expected[topic] = callers

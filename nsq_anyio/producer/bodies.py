@@ -1,7 +1,7 @@
-"""Checks of a publish's arguments.
+"""Check the arguments of a publish.
 
 nsqd closes the connection on an empty or oversized message, and on a defer out of range. Without these checks
-one bad call would end a connection that other calls use.
+one invalid call would close a connection that other calls use.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ Body = str | bytes | bytearray | memoryview
 
 _COUNT_LENGTH = 4
 SIZE_LENGTH = 4
-"""The bytes of the size before each body of an MPUB."""
+"""The length in bytes of the size field before each body of an MPUB."""
 
 
 def check_body(body: Body, options: ProducerOptions) -> bytes:
     """Return the body as bytes.
 
-    :raises InvalidBody: if it is of another type, cannot be encoded, is empty, or exceeds ``max_msg_size``
+    :raises InvalidBody: if the body has another type, cannot be encoded, is empty, or exceeds
+        ``max_msg_size``
     """
     if type(body) is not bytes:
         body = _encoded(body)
     if not body:
-        raise InvalidBody("an empty body is not valid: nsqd takes messages of 1 byte or more")
+        raise InvalidBody("an empty body is not valid: use 1 byte or more")
     if len(body) > options.max_msg_size:
         raise InvalidBody(
             f"a body of {len(body)} bytes exceeds max_msg_size={options.max_msg_size}; "
@@ -62,10 +63,10 @@ def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes
         raise InvalidBody("publish_many takes a sequence of bodies: use publish for one")
     given = list(bodies)
     checked = cast("list[bytes]", given)
-    # One check of all bodies: a call for each took a tenth of the time of an MPUB of 100.
+    # Check all bodies at once: a call for each took a tenth of the time of an MPUB of 100 messages.
     plain = set(map(type, given)) == {bytes}
     if not plain or min(map(len, checked)) == 0 or max(map(len, checked)) > options.max_msg_size:
-        checked = [check_body(body, options) for body in given]  # converts them, or says which is not valid
+        checked = [check_body(body, options) for body in given]  # converts each, or raises for an invalid one
     if not checked:
         raise InvalidBody("no bodies given: publish_many takes 1 or more")
     size = batch_size(len(checked), sum(map(len, checked)))
@@ -80,7 +81,7 @@ def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes
 def batch_size(messages: int, size: int) -> int:
     """Return the body size of an MPUB, which nsqd compares with --max-body-size.
 
-    :param size: of all message bodies together
+    :param size: the total size of the message bodies
     """
     return _COUNT_LENGTH + SIZE_LENGTH * messages + size
 

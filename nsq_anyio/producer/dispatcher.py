@@ -1,4 +1,4 @@
-"""Sends publications, again if need be, until each has its outcome."""
+"""Send publications, and resend them if necessary, until each has an outcome."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from .statistics import Counters
 __all__ = ["Dispatcher"]
 
 _RESOLUTION = 0.01
-"""Seconds by which a deadline may be noticed late, so that close ones are handled together."""
+"""Seconds by which a deadline may be handled late, so that close deadlines are handled together."""
 
 
 class Dispatcher:
-    """Sends publications, and decides what follows from nsqd's answers.
+    """Sends publications, and completes or resends them after nsqd's answers.
 
     A publication without an outcome either has an attempt on a connection, or waits here for room on one.
-    Those to resend go first, in the order in which they were sent; then the others, as they were submitted.
+    Publications to resend go first, in the order in which they were sent. The others follow in the order in
+    which they were submitted.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Dispatcher:
 
     @property
     def waiting(self) -> int:
-        """How many messages wait for room or a connection."""
+        """The number of messages that wait for room or a connection."""
         return sum(publication.messages for publication in chain(self._to_resend, self._to_send))
 
     async def run(self) -> None:
@@ -80,14 +81,14 @@ class Dispatcher:
     # From the callers
 
     def watch(self, publication: Publication) -> None:
-        """Let a publication expire at its deadline, although it is not submitted yet."""
+        """Expire a publication at its deadline even if it is not submitted yet."""
         self._pending[publication] = None
         if publication.deadline < self._first_deadline:  # rare: nearly all have the same timeout
             self._first_deadline = publication.deadline
             self._earlier_deadline.set()
 
     def submit(self, publication: Publication, now: float) -> None:
-        """Send a publication, now or once there is room, and again if need be, until it has an outcome."""
+        """Send a publication once there is room, and resend it if necessary, until it has an outcome."""
         self.watch(publication)
         if self._to_resend or self._to_send or not self._send(publication, now):
             self._to_send[publication] = None
@@ -95,7 +96,7 @@ class Dispatcher:
                 self._notify()
 
     def abandon(self, publication: Publication) -> None:
-        """Neither send nor resend a publication whose callers have gone; an answer still counts."""
+        """Stop sending and resending a publication whose callers have gone; an answer still counts."""
         publication.abandoned = True
         self._pending.pop(publication, None)
         if publication.attempt is None and not publication.done:
@@ -122,7 +123,7 @@ class Dispatcher:
     async def drain(self) -> None:
         """Wait until all publications have an outcome, or no connection is left to give them one."""
         self._draining = True
-        # A publication that was sent before is worth waiting for its nsqd to come back.
+        # If a publication was sent before, wait for its nsqd to come back.
         while self._pending and (self.pool.open or self._to_resend):
             await self._changed()
 
@@ -178,7 +179,7 @@ class Dispatcher:
                 self._complete(publication, None)
             return
         if publication.done:
-            return  # its callers have timed out
+            return  # the publication's callers have timed out
         match verdict(attempt):
             case Verdict.NOT_EXECUTED:
                 self._resend(publication, connection, error)
@@ -208,7 +209,7 @@ class Dispatcher:
             self._emit.to_hook(PublishedMessages(attempt.connection.nsqd, topic, attempt.messages, seconds))
 
     def _all_refused(self, publication: Publication) -> bool:
-        """Return whether each connected nsqd has said that it cannot store the publication."""
+        """Return whether every connected nsqd has refused to store the publication."""
         return all(connection in publication.refused_by for connection in self.pool.open)
 
     def _refused(self, publication: Publication, refusal: PublishRejected, messages: int) -> None:
@@ -231,7 +232,7 @@ class Dispatcher:
         self._put_back(publication)
 
     def _put_back(self, publication: Publication) -> None:
-        """Queue a publication to be resent, once its connection has given back all that it carried."""
+        """Queue a publication to resend after its lost connection has returned all of its publications."""
         if self._ended:
             self._complete(publication, block_ended())
         else:
@@ -269,7 +270,7 @@ class Dispatcher:
             self._complete(publication, error)
 
     async def _watch_connections(self) -> None:
-        """Fail the publications that wait when there was no connection for ``connect_timeout``."""
+        """Fail the waiting publications after ``connect_timeout`` without a connection."""
         timeout = self._options.connect_timeout
         while True:
             publication = self._first_waiting()

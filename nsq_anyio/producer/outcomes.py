@@ -1,4 +1,4 @@
-"""What it means for a message that its publish got no OK, and which error its caller gets."""
+"""Decide what a failed attempt means for its messages, and which error their callers get."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from .publication import Attempt
 __all__ = ["SPLITTABLE_CODES", "Verdict", "answer_lost", "block_ended", "rejected", "verdict"]
 
 SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
-"""After these refusals of a batch nsqd may still take some of its messages; others hold for each message."""
+"""Refusals of a batch after which nsqd may accept some of its messages on their own."""
 
 _NOT_STORED = frozenset({"E_PUB_FAILED", "E_DPUB_FAILED"})
 
 
 class Verdict(Enum):
-    """What the failure of an attempt means."""
+    """The meaning of a failed attempt."""
 
-    NOT_EXECUTED = "not executed, for a reason that passes"
-    NOT_STORED = "not stored, for a reason of this nsqd"
-    REJECTED = "not stored, for a reason that holds for every nsqd"
+    NOT_EXECUTED = "not executed, for a temporary reason"
+    NOT_STORED = "not stored, for a reason of this nsqd alone"
+    REJECTED = "not stored, for a reason that every nsqd would have"
     UNKNOWN = "perhaps stored"
 
 
 def verdict(attempt: Attempt) -> Verdict:
-    """Return what the failure of ``attempt`` means."""
+    """Return the meaning of a failed attempt."""
     error = attempt.error
     if not isinstance(error, ServerError):
         return Verdict.UNKNOWN if attempt.maybe_executed else Verdict.NOT_EXECUTED
     if error.code == "E_MPUB_FAILED":
-        # nsqd 1.3.0 puts the messages into its queue one by one, and stops at the first failure.
+        # nsqd 1.3.0 queues the messages of an MPUB one by one, and stops at the first failure.
         if attempt.messages > 1:
             return Verdict.UNKNOWN
     elif error.code not in _NOT_STORED:
         return Verdict.REJECTED
-    # nsqd answers "exiting" while the topic is being deleted or nsqd stops, which passes. Other details are
-    # errors of its disk.
+    # nsqd answers "exiting" while the topic is being deleted or nsqd is stopping, which is temporary. Other
+    # details are errors of its disk.
     return Verdict.NOT_EXECUTED if error.detail.endswith("exiting") else Verdict.NOT_STORED
 
 

@@ -1,4 +1,4 @@
-"""A producer's connections, one to each nsqd, and which of them takes the next publish."""
+"""A producer's connections, one to each nsqd; choose one for each publish."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Pool:
 
     :param changed: called when a connection is made or lost
     :param may_send: called when a connection may have room again
-    :param fail: called with an error that no retry can mend
+    :param fail: called with an error that no retry can fix
     :ivar connections: one for each nsqd, connected or not
     :ivar open: the connections that are connected now
-    :ivar lost_at: when the last open connection was lost; before that, when the pool started
+    :ivar lost_at: the time when the last open connection was lost, or when the pool started
     :ivar accepted: whether any nsqd has accepted the connection options
     """
 
@@ -58,7 +58,7 @@ class Pool:
 
     @property
     def tracks_success(self) -> bool:
-        """Whether the mode depends on successes, which `succeeded` reports to it."""
+        """Whether the mode needs successes reported with `succeeded`."""
         return self._hosts.tracks
 
     def start(self, tasks: TaskGroup) -> None:
@@ -90,17 +90,17 @@ class Pool:
         return connections[0] if connections[0].has_room(messages, size) else None
 
     def succeeded(self, connection: ProducerConnection, seconds: float, now: float) -> None:
-        """Tell the mode that an nsqd stored a publish, and how many seconds that took."""
+        """Report to the mode that an nsqd stored a publish, after ``seconds``."""
         self._hosts.succeeded(connection, seconds, now)
 
     def failed(self, connection: ProducerConnection, error: Exception) -> None:
-        """Tell the mode that an nsqd was not reached, was lost, or did not store or answer a publish."""
+        """Report to the mode that an nsqd is unreachable or lost, or failed to store or answer a publish."""
         seconds = self._hosts.failed(connection, anyio.current_time())
         if seconds is not None:
             self.emit(NsqdLeftOut(connection.nsqd, seconds, error))
 
     def changed(self) -> None:
-        """Called by a connection when it is made or lost."""
+        """Update `open`; called by a connection when it is made or lost."""
         was_open = bool(self.open)
         self.open = [each for each in self.connections if each.current is not None]
         if was_open and not self.open:
@@ -108,14 +108,14 @@ class Pool:
         self._changed()
 
     def why_not_open(self) -> str:
-        """Return the reason for each nsqd."""
+        """Return, for each nsqd, why it is not connected."""
         return "; ".join(
             str(each.last_error or f"nsqd {each.nsqd}: not connected yet") for each in self.connections
         )
 
 
 class ProducerConnection:
-    """A producer's connection to one nsqd: it reconnects when it is lost, and bounds what is outstanding.
+    """A producer's connection to one nsqd: reconnects when it is lost, and limits the outstanding messages.
 
     :ivar current: the connection to publish on; None while there is none
     :ivar last_error: why the last connection failed or was lost
@@ -156,16 +156,16 @@ class ProducerConnection:
     def send(self, command: Command, data: bytes, messages: int, taker: TakesAnswer) -> None:
         """Queue a command that publishes ``messages``. There must be room (`has_room`).
 
-        :param taker: told the answer; it must lead to a call of `answered`
+        :param taker: receives the answer, and must then call `answered`
         """
-        assert self.current is not None  # noqa: S101 - `has_room` was asked
+        assert self.current is not None  # noqa: S101 - `has_room` returned True
         self.outstanding += messages
         self.outstanding_bytes += len(data)
         self._commands += 1
         self.current.send(command, data, taker)
 
     def answered(self, messages: int, size: int, *, stored: bool) -> None:
-        """Make room: a command of ``size`` bytes was answered, or will not be answered any more."""
+        """Free the room of a command of ``size`` bytes that was answered, or never will be."""
         self.outstanding -= messages
         self.outstanding_bytes -= size
         if stored:

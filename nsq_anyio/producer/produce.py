@@ -1,4 +1,4 @@
-"""`produce`, which opens a producer."""
+"""Define `produce`, which opens a producer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def produce(
             await producer.publish("clicks", b"body")
 
     The producer connects when the block is entered, and stays connected until the block ends. Publishing
-    waits for the first connection. The end of the block sends what still waits, and waits for all answers.
+    waits for the first connection. The end of the block sends waiting messages, and waits for all answers.
 
     :param nsqd: one or several addresses, each ``host:port`` or the absolute path of a unix socket; the
         option ``mode`` decides which of several nsqds gets a publish
@@ -39,7 +39,7 @@ def produce(
     :param connection: the options of each connection
     :raises InvalidAddress: if an address is not valid
     :raises InvalidOption: if a file of the TLS options cannot be read or used
-    :raises TLSFailed: from the block, if an nsqd declines TLS that was asked for, or is not trusted
+    :raises TLSFailed: from the block, if an nsqd declines TLS, or one side does not trust the other
     :raises PermanentRefusal: from the block, if an nsqd rejects the connection options
     """
     producer = Producer(

@@ -1,4 +1,4 @@
-"""The object that ``async with nsq.produce(...)`` gives."""
+"""The producer that ``async with nsq.produce(...)`` yields."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Producer:
         )
         self._pool = self._dispatcher.pool
         self._batcher = Batcher(self._dispatcher, options) if options.coalesce else None
-        self._topics: set[str] = set()  # the topics that were checked
+        self._topics: set[str] = set()  # topics whose names have been checked
         self._closed = False
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class Producer:
 
         :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
         :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
-        :param defer: seconds until nsqd delivers it, 0 to ``max_defer``; None for at once
+        :param defer: seconds until nsqd delivers the message, 0 to ``max_defer``; None for no delay
         :raises InvalidName: for a topic that nsqd would refuse
         :raises InvalidBody: for an empty or oversized body
         :raises InvalidOption: for a defer out of range
@@ -104,7 +104,7 @@ class Producer:
         if type(body) is bytes and 0 < len(body) <= self._max_msg_size:
             data = body
         else:
-            data = check_body(body, self._options)  # converts it, or says what is wrong with it
+            data = check_body(body, self._options)  # converts the body, or raises
         if defer is not None:
             milliseconds = check_defer(defer, self._options)
             await self._publish(Command.DPUB, topic, commands.dpub(topic, milliseconds, data), 1)
@@ -180,7 +180,7 @@ class Producer:
                 self._dispatcher.end()
                 await self._pool.close()
         finally:
-            self._dispatcher.end()  # also when this was cut short: callers must not wait for ever
+            self._dispatcher.end()  # even if the drain was cancelled: callers must not wait forever
 
 
 def _closed() -> Closed:

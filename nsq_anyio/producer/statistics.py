@@ -13,7 +13,7 @@ __all__ = ["Counters", "ProducerConnectionStatistics", "ProducerStatistics"]
 
 @dataclass(slots=True)
 class Counters:
-    """How publishes have ended, in messages.
+    """The outcomes of publishes, counted in messages.
 
     :ivar rejected: refused by nsqd
     :ivar not_sent: failed, and certainly not stored
