@@ -87,7 +87,7 @@ class AuthServers:
             if status != _OK:
                 raise NoAuthorization(f"it answered with {status}")
             return _auth_state(body)
-        raise NoAuthorization(f"no answer in http_client_request_timeout={self._request_timeout:g} s")
+        raise NoAuthorization(f"no answer within http_client_request_timeout={self._request_timeout:g} s")
 
     async def _get(self, target: str, headers: dict[str, str], socket: str | None) -> tuple[int, bytes]:
         timeouts = {"connect": self._connect_timeout}
@@ -110,7 +110,7 @@ class AuthServers:
             # httpx does not map the alert with which a server refuses a client without a certificate.
             raise NoAuthorization(f"the connection broke: {error}") from None
         if body is None:
-            raise NoAuthorization(f"its answer has more than {_MAX_REPLY_SIZE} bytes")
+            raise NoAuthorization(f"its answer exceeds {_MAX_REPLY_SIZE} bytes")
         return response.status_code, body
 
 

@@ -59,7 +59,7 @@ class Authorization:
     def __post_init__(self) -> None:
         for option, value in (("channels", self.channels), ("permissions", self.permissions)):
             if isinstance(value, str):
-                raise InvalidOption(f"{option}={value!r} is not valid: use a sequence of them")
+                raise InvalidOption(f"{option}={value!r} is not valid: use a sequence of strings")
         for permission in self.permissions:
             if permission not in get_args(Permission):
                 raise InvalidOption(
@@ -88,7 +88,7 @@ class AuthState:
     :param identity_url: a page about that identity
     :param ttl: the seconds for which this answer holds, more than 0; default 3600. The first publish or SUB
         after that asks the auth server again
-    :raises InvalidOption: if a value is of the wrong type, or ``ttl`` out of range
+    :raises InvalidOption: if a value has the wrong type, or ``ttl`` out of range
     """
 
     authorizations: Sequence[Authorization]

@@ -38,7 +38,7 @@ def read_struct(
         if name not in zeros or value is None:
             continue
         if type(value) is not type(zeros[name]):  # exactly, because bool is a subclass of int
-            raise ValueError(f"{name} is of the wrong type")
+            raise ValueError(f"{name} has the wrong type")
         if isinstance(value, int) and value not in (integers or {}).get(name, INT64):
             raise ValueError(f"{name} is too large")
         fields[name] = value

@@ -256,7 +256,7 @@ class NsqdOptions:
 
     def _check_auth(self) -> None:
         if isinstance(self.auth_http_addresses, str):
-            raise InvalidOption("auth_http_addresses is a string: use a sequence of them")
+            raise InvalidOption("auth_http_addresses is a string: use a sequence of strings")
         if self.auth_http_addresses:
             from ..http.url import ServerURL  # noqa: PLC0415 - httpx takes longer to import than all the rest
 

@@ -151,7 +151,7 @@ class Cluster(ClusterView):
         """
         check_topic(topic)
         if not self._servers.has_nsqlookupds:
-            raise InvalidOption("there is no nsqlookupd to set a tombstone: name them, or delete the topic")
+            raise InvalidOption("a tombstone needs an nsqlookupd: name the nsqlookupds, or delete the topic")
         name, url = (node.name, node.url) if isinstance(node, Node) else _named(node)
         hidden = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.tombstone_topic(topic, name))
         if not hidden.values:

@@ -108,7 +108,7 @@ class Nsqd(Client):
             raise InvalidBody(f"bodies are of type {type(bodies).__name__}: use a list of bytes")
         checked = [_check_body(body) for body in bodies]
         if not checked:
-            raise InvalidBody("there are no bodies: give at least one")
+            raise InvalidBody("no bodies given: use 1 or more")
         # The text format would split bodies at line feeds.
         parameters = {"topic": topic, "binary": "true"}
         await self._expect_ok("POST", "/mpub", parameters, encode_bodies(checked))
@@ -281,7 +281,7 @@ def _check_body(body: Body) -> bytes:
         raise InvalidBody(f"a body of type {type(body).__name__} is not valid: use bytes")
     content = bytes(body)
     if not content:
-        raise InvalidBody("an empty body is not valid: nsqd takes 1 byte or more")
+        raise InvalidBody("an empty body is not valid: use 1 byte or more")
     return content
 
 

@@ -97,7 +97,7 @@ def _check_peek(options: ReadOptions) -> None:
     ):
         if value is not None:
             # A second task would see the messages that the first one gave back.
-            raise InvalidOption(f"peek=true looks at each nsqd in one task: leave {name}={value} out")
+            raise InvalidOption(f"peek=true reads each nsqd in one task: leave {name}={value} out")
 
 
 def _spooled(options: ReadOptions, spool_dir: str, parts: Plan) -> list[InputPartition]:

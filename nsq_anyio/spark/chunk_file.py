@@ -116,7 +116,7 @@ def decode(content: bytes, path: Path, place: str, number: int) -> Chunk:
     end = _PREFIX + int.from_bytes(view[len(_MAGIC) + 4 : _PREFIX], "big")
     fields: dict[str, Any] = json.loads(content[_PREFIX:end])
     if fields["format"] != FORMAT:
-        raise SpoolDamaged(path, f"is of format {fields['format']}, and this version knows {FORMAT} and 1")
+        raise SpoolDamaged(path, f"is of format {fields['format']}, and this version reads {FORMAT} and 1")
     if (fields["place"], fields["number"]) != (place, number):
         raise SpoolDamaged(
             path, f"is another chunk, number {fields['number']} of {fields['place']}, copied or renamed"

@@ -130,7 +130,9 @@ class Partition:
             noted[number] = self._load(number).record
         records = self._complete(noted, found)
         if ended and (not records or records[-1].rows):
-            raise self._gone() or SpoolDamaged(self._chunk(len(records)), "is missing: it was the end")
+            raise self._gone() or SpoolDamaged(
+                self._chunk(len(records)), "is missing, the end of the partition"
+            )
         for record in records:
             if record.rows:
                 yield self._load(record.number, record).batch
@@ -198,7 +200,7 @@ class Partition:
             content = path.read_bytes()
         chunk = decode(content, path, self._place, number)
         if noted is not None and chunk.record != noted:
-            raise SpoolDamaged(path, f"is not the chunk that {self.record / noted.name} tells of")
+            raise SpoolDamaged(path, f"is not the chunk that {self.record / noted.name} records")
         return chunk
 
     def _listed(self) -> tuple[dict[int, Record], set[int]]:
@@ -212,7 +214,7 @@ class Partition:
         noted: dict[int, Record] = {}
         for record in records:
             if noted.setdefault(record.number, record) != record:
-                raise SpoolDamaged(self.record, f"tells of two chunks of number {record.number}")
+                raise SpoolDamaged(self.record, f"records two chunks of number {record.number}")
         return noted
 
     def _found(self) -> set[int]:
@@ -244,12 +246,12 @@ class Partition:
 
     def _missing(self, path: Path) -> SpoolError:
         """Return the error for a file or directory that is missing."""
-        return self._gone() or SpoolDamaged(path, "is missing, and what was stored in it is lost")
+        return self._gone() or SpoolDamaged(path, "is missing, and the rows stored in it are lost")
 
     def _missing_chunk(self, number: int, noted: dict[int, Record]) -> SpoolError:
-        how = "later ones are there"
+        how = "later chunks exist"
         if number in noted:
-            how = f"{self.record / noted[number].name} tells of {noted[number].rows} rows in it"
+            how = f"{self.record / noted[number].name} records {noted[number].rows} rows in it"
         return self._gone() or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
 
     def _gone(self) -> SpoolError | None:
@@ -271,7 +273,7 @@ class Partition:
         for outer in (epoch, self.path, self.record):
             if not outer.is_dir():
                 what = "is not a directory" if outer.exists() else "is missing"
-                return SpoolDamaged(outer, f"{what}, and what was stored in it is lost")
+                return SpoolDamaged(outer, f"{what}, and the rows stored in it are lost")
         return None
 
 

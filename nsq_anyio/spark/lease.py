@@ -109,7 +109,7 @@ def _keep(path: Path, ended: threading.Event) -> None:
         except FileNotFoundError:
             _write(path)
         except OSError as error:
-            _log.warning("cannot show that the spool %s is in use: %s", path.parent, error)
+            _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
     _delete(path)
 
 
@@ -119,11 +119,11 @@ def _write(path: Path) -> None:
         path.write_text(json.dumps(content), encoding="utf-8")
     except OSError as error:
         # The query goes on; it fails later if it cannot write to the spool at all.
-        _log.warning("cannot show that the spool %s is in use: %s", path.parent, error)
+        _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
 
 
 def _delete(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        _log.warning("cannot delete %s, which says that its spool is in use: %s", path, error)
+        _log.warning("cannot delete %s, which marks its spool as in use: %s", path, error)

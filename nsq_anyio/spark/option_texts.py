@@ -163,7 +163,7 @@ def _unknown(key: str, known: Mapping[str, TextOption], purpose: str, elsewhere:
 def text(given: str) -> str:
     """Return a text, which must not be empty."""
     if not given:
-        raise InvalidOption("use a text that is not empty")
+        raise InvalidOption("use a non-empty string")
     return given
 
 

@@ -219,14 +219,14 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     options.check()
     if options.nsqlookupds:
         if has_urls:
-            raise InvalidOption("nsqdHttp goes with nsqd: with nsqlookupd, leave it out")
+            raise InvalidOption("nsqdHttp has no effect with nsqlookupd: leave it out")
         return options
     if not has_urls:
         values["nsqd_http"] = tuple(map(_default_url, options.nsqds))
     elif len(options.nsqd_http) != len(options.nsqds):
         raise InvalidOption(
             f"nsqdHttp names {len(options.nsqd_http)} servers and nsqd {len(options.nsqds)}: "
-            "name the HTTP side of each nsqd, in the same order"
+            "name the HTTP address of each nsqd, in the same order"
         )
     return ReadOptions(**values)
 
@@ -281,7 +281,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if options.max_msg_size + 2 * _MPUB_FRAMING > options.max_body_size:
         raise InvalidOption(
             f"maxMsgSize={options.max_msg_size} exceeds maxBodySize={options.max_body_size}: "
-            f"raise maxBodySize to {2 * _MPUB_FRAMING} more at least"
+            f"raise maxBodySize to at least {2 * _MPUB_FRAMING} more"
         )
     return options
 
@@ -290,8 +290,8 @@ def _default_url(nsqd: str) -> str:
     """Return the URL of an nsqd's HTTP side: its port is one above the TCP port, as by default."""
     (address,) = nsqd_addresses(nsqd)
     if not isinstance(address, Address):
-        raise InvalidOption(f"nsqd={nsqd!r} is a unix socket: set nsqdHttp to its HTTP side")
+        raise InvalidOption(f"nsqd={nsqd!r} is a unix socket: set nsqdHttp to its HTTP address")
     try:
         return f"http://{Address(address.host, address.port + 1)}"
     except InvalidAddress:
-        raise InvalidOption(f"nsqd={nsqd!r} has no port above it: set nsqdHttp to its HTTP side") from None
+        raise InvalidOption(f"nsqd={nsqd!r} has no next port: set nsqdHttp to its HTTP address") from None

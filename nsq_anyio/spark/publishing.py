@@ -129,7 +129,7 @@ async def _nsqds(options: WriteOptions) -> list[str]:
     if not found:
         raise ClusterFailed(
             [client.url for client in clients],
-            "no nsqd is known to publish to",
+            "no nsqd to publish to is known",
             tuple(answers.failures.values()),
         )
     return found

@@ -68,7 +68,7 @@ class QueryHistory:
             reason = why_unreachable(partition)
             if reason is not None:
                 self.unreachable[nsqd] += 1
-                _log.warning("batch %d has ended without what waits at an nsqd: %s", epoch, reason)
+                _log.warning("batch %d ended without the messages of an nsqd: %s", epoch, reason)
         self._sizes |= {nsqd: size[nsqd] / rows[nsqd] for nsqd in rows if rows[nsqd]}
         if self._left is not None and epoch == self._planned:
             self._reduce(self._left, rows)

@@ -48,7 +48,7 @@ def find_java() -> Path:
     else:
         found = shutil.which("java")
         if found is None:
-            raise JavaMissing(f"no java: JAVA_HOME is not set, and PATH has none: {_INSTALL}")
+            raise JavaMissing(f"Java not found: JAVA_HOME is not set, and PATH has no java: {_INSTALL}")
         java = Path(found)
     _check_version(java)
     return java
@@ -65,9 +65,11 @@ def _check_version(java: Path) -> None:
         raise JavaMissing(f"{java} does not run: {error}; {_INSTALL}") from error
     version = _VERSION.search(reply.stderr)
     if version is None:
-        raise JavaMissing(f"{java} -version says {reply.stderr.strip()!r} and no version: {_INSTALL}")
+        raise JavaMissing(
+            f"{java} -version says {reply.stderr.strip()!r}, which names no version: {_INSTALL}"
+        )
     if int(version[1]) < OLDEST_JAVA:
-        raise JavaMissing(f"{java} is Java {version[1]}, too old for Spark: {_INSTALL}")
+        raise JavaMissing(f"{java} is Java {version[1]}, which is too old for Spark: {_INSTALL}")
 
 
 def session(

@@ -156,7 +156,7 @@ class Spool:
                 if epoch <= committed(self.path):
                     raise SpoolError(directory, f"was committed before, so {_OLDER}")
             what = "is not a directory" if directory.exists() else "is missing"
-            raise SpoolDamaged(directory, f"{what}, and what was stored in it is lost")
+            raise SpoolDamaged(directory, f"{what}, and the rows stored in it are lost")
         if self.plan(epoch) != [(nsqd, rows) for nsqd, rows in plan]:
             raise SpoolError(directory, f"has another plan than Spark has logged, so {_OLDER}")
         for number in range(len(plan)):
@@ -271,7 +271,7 @@ class Spool:
                 shutil.rmtree(path)
             except OSError as error:
                 # Nobody reads it any more, so the query goes on; the next commit tries again.
-                _log.warning("cannot delete %s of the spool, which is not needed any more: %s", path, error)
+                _log.warning("cannot delete %s of the spool, which is no longer needed: %s", path, error)
 
 
 def _fields(path: Path) -> dict[str, Any]:
@@ -282,6 +282,6 @@ def _fields(path: Path) -> dict[str, Any]:
     if fields.get("format") not in _FORMATS:
         raise SpoolError(
             path,
-            f"is of format {fields.get('format')}, and this version knows 1 and {FORMAT}",
+            f"is of format {fields.get('format')}, and this version reads 1 and {FORMAT}",
         )
     return fields

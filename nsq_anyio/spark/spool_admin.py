@@ -154,7 +154,7 @@ def _info(path: Path, now: float) -> SpoolInfo | None:
     except SpoolError as error:
         damage.append(error)
     except ValueError:
-        damage.append(SpoolDamaged(path / QUERY, "is damaged: created is no time"))
+        damage.append(SpoolDamaged(path / QUERY, "is damaged: its field created is not a time"))
     rows = size = 0
     last_written = 0.0
     unended: set[Path] = set()

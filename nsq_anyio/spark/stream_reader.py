@@ -238,7 +238,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 self._latest = self._depth_client.ask()
             except HTTPError as error:
-                _log.warning("it is not known which nsqds there are: %s", error)
+                _log.warning("cannot find the nsqds: %s", error)
         found = [*(nsqd for nsqd, _ in batch), *known, *(depth.nsqd for depth in self._latest)]
         return tuple(dict.fromkeys(found))
 

@@ -55,7 +55,7 @@ async def fill_unless_unreachable(
         is_anything_stored = await anyio.to_thread.run_sync(_has_chunks, partition.path.parent)
         if not is_anything_stored and not await _is_any_reachable(options, set(others) - {nsqd}):
             raise
-        _log.warning("%s: the batch ends without what waits there, and a later one reads it", error)
+        _log.warning("%s: the batch ends without its messages, which a later batch reads", error)
         await anyio.to_thread.run_sync(_note, partition, str(error))
         await fill(options, nsqd, 0, partition)
 
@@ -107,5 +107,5 @@ async def _is_reachable(nsqd: str, options: ConnectionOptions) -> bool:
         async with open_connection(address, prepared(options), NoMessages()):
             return True
     except NSQError as error:
-        _log.warning("another nsqd of the query is not there either: %s", error)
+        _log.warning("another nsqd of the query cannot be reached either: %s", error)
         return False

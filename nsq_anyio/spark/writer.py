@@ -84,4 +84,4 @@ def _check_type(
 ) -> None:
     found = types.get(name)
     if found is not None and not isinstance(found, allowed):
-        raise InvalidOption(f"column {name} is of type {found.simpleString()}: use {expected}")
+        raise InvalidOption(f"column {name} has type {found.simpleString()}: use {expected}")

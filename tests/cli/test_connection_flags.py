@@ -105,8 +105,7 @@ def test_what_has_no_effect_is_said() -> None:
         probe, [f"--nsqd-tcp-address={DEAD}", "--consumer-opt=read_timeout,1m"], obj={}
     )
     assert result.stderr == (
-        "note: --consumer-opt read_timeout has no effect: "
-        "a connection ends after two missed heartbeats\n"
+        "note: --consumer-opt read_timeout has no effect: a connection ends after two missed heartbeats\n"
     )
 
 

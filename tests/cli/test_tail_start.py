@@ -54,7 +54,7 @@ def _source(cluster: tuple[str, Server], kind: str) -> dict[str, str]:
     [
         ("lookupd", "5 messages wait"),
         ("known", "5 messages wait"),
-        ("unknown", "the HTTP side of nsqd"),
+        ("unknown", "the HTTP address of nsqd"),
     ],
 )
 def test_a_topic_without_channels_is_not_drained_unasked(

@@ -159,7 +159,7 @@ def grant(**changes: Any) -> bytes:
         (grant(channels="c"), "channels is not of type list"),
         (grant(permissions=["read"]), "permission 'read'"),
         (grant(permissions=[["publish"]]), "permissions has elements that are not strings"),
-        (answer(identity="x" * 2_000_000), "has more than 1048576 bytes"),
+        (answer(identity="x" * 2_000_000), "exceeds 1048576 bytes"),
     ],
 )
 async def test_bad_answers(body: bytes, reason: str) -> None:
@@ -195,7 +195,7 @@ async def test_a_server_that_never_answers() -> None:
 
     async with serving(never) as address:
         start = anyio.current_time()
-        with pytest.raises(NoAuthorization, match=r"no answer in http_client_request_timeout=0\.1 s"):
+        with pytest.raises(NoAuthorization, match=r"no answer within http_client_request_timeout=0\.1 s"):
             await servers(address, http_client_request_timeout=0.1)(ASKED)
         assert 0.09 < anyio.current_time() - start < 2
 

@@ -194,7 +194,7 @@ def test_malformed_value_is_named(name: str, value: str, allowed: str) -> None:
 
 @pytest.mark.parametrize("name", ["authSecret", "tlsPrivateKeyPassword"])
 def test_malformed_secret_is_named_and_not_shown(name: str) -> None:
-    with pytest.raises(InvalidOption, match=f"^{name} is not valid: use a text that is not empty"):
+    with pytest.raises(InvalidOption, match=f"^{name} is not valid: use a non-empty string"):
         read_options(READ | {name: ""})
 
 
@@ -242,7 +242,7 @@ def test_batch_read_names_the_bound_that_it_has(name: str) -> None:
         ({"nsqlookupd": "http://127.0.0.1:4161"}, "both of nsqd and nsqlookupd are set"),
         (
             {"nsqd": None, "nsqlookupd": "http://h:4161", "nsqdHttp": "http://h:4151"},
-            "nsqdHttp goes with nsqd",
+            "nsqdHttp has no effect with nsqlookupd",
         ),
         ({"nsqdHttp": "http://h:1,http://h:2"}, "nsqdHttp names 2 servers and nsqd 1"),
         ({"nsqd": "/run/nsqd.sock"}, "unix socket: set nsqdHttp"),

@@ -104,7 +104,7 @@ def test_options_of_a_producer_reach_it() -> None:
         ("outputBufferSize", "1", "use a whole number, 64 or more or -1$"),
         ("outputBufferSize", "-1.0", "use a whole number, 64 or more or -1$"),
         ("maxFrameSize", "1", "use a whole number, 64 to 2147483647"),
-        ("userAgent", "", "use a text that is not empty"),
+        ("userAgent", "", "use a non-empty string"),
     ],
 )
 def test_a_bad_value_is_named_as_spark_has_it(name: str, value: str, allowed: str) -> None:

@@ -66,9 +66,9 @@ def test_archive_refuses(changes: dict[str, Any], expected: str) -> None:
         ({"quantiles": (float("nan"),)}, "quantile nan"),
         ({"quantiles": ()}, "one or more"),
         ({"quantiles": (0.5, 0.50)}, "each once"),
-        ({"output": "/out", "output_topic": "t", "output_nsqd": "a:1"}, "do not go together"),
-        ({"output_topic": "t"}, "do not go together"),
-        ({"output_nsqd": "a:1"}, "do not go together"),
+        ({"output": "/out", "output_topic": "t", "output_nsqd": "a:1"}, "exclude each other"),
+        ({"output_topic": "t"}, "exclude each other"),
+        ({"output_nsqd": "a:1"}, "exclude each other"),
         ({"output_topic": "two words", "output_nsqd": "a:1"}, "two words"),
     ],
 )
@@ -402,10 +402,10 @@ def test_java_is_found_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("echo 'java version \"1.8.0_292\"' >&2", "is Java 8, too old for Spark: install Java 17 or later"),
-        ("echo 'openjdk version \"11.0.2\"' >&2", "is Java 11, too old"),
+        ("echo 'java version \"1.8.0_292\"' >&2", "is Java 8, which is too old for Spark: install Java 17 or later"),
+        ("echo 'openjdk version \"11.0.2\"' >&2", "is Java 11, which is too old"),
         ("echo 'The operation cannot be completed.' >&2; exit 1", "cannot be completed.*install Java 17"),
-        ("exit 0", "and no version"),
+        ("exit 0", "which names no version"),
     ],
 )
 def test_a_java_that_will_not_do_is_named(

@@ -94,7 +94,7 @@ def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
         (b"{}", "its checksum is wrong"),
         (b'{"format": 1}', "it lacks one of topic, channel, created"),
         (b'{"format": 1, "topic": "clicks", "channel": 1, "created": ""}', "it lacks one of topic, channel"),
-        (_document({"format": 3}), "is of format 3, and this version knows 1 and 2"),
+        (_document({"format": 3}), "is of format 3, and this version reads 1 and 2"),
     ],
 )
 def test_a_damaged_description_is_named(spool: Spool, tmp_path: Path, text: bytes, reason: str) -> None:

@@ -220,7 +220,7 @@ def test_foreign_files_beside_the_chunks_are_nobody_s(partition: Partition, name
 
 def test_a_record_that_tells_of_another_chunk_is_named(partition: Partition) -> None:
     (partition.record / "000001-20-20-00000000").touch()
-    with pytest.raises(SpoolDamaged, match="tells of two chunks of number 1") as caught:
+    with pytest.raises(SpoolDamaged, match="records two chunks of number 1") as caught:
         spooled(partition)
     assert caught.value.path == str(partition.record)
 
@@ -229,7 +229,7 @@ def test_the_last_chunk_and_the_end_are_missed_by_their_records(partition: Parti
     for number in (1, 2):
         (partition.path / f"{number:06d}.arrow").unlink()
     for look in (partition.stored, lambda: spooled(partition)):
-        with pytest.raises(SpoolDamaged, match=r"/000001-20-20-\w+ tells of 20 rows") as caught:
+        with pytest.raises(SpoolDamaged, match=r"/000001-20-20-\w+ records 20 rows") as caught:
             look()
         assert caught.value.path == str(partition.path / "000001.arrow")
 

@@ -129,7 +129,7 @@ def test_what_was_found_once_is_missed_from_then_on(query: OldQuery) -> None:
     query.read(reader, reader.initialOffset(), LOGGED)
     for number in (1, 2):
         (epoch / "0" / f"{number:06d}.arrow").unlink()
-    with pytest.raises(SpoolDamaged, match="tells of 10 rows") as caught:
+    with pytest.raises(SpoolDamaged, match="records 10 rows") as caught:
         query.go_on()
     assert caught.value.path == str(epoch / "0" / "000001.arrow")
 
@@ -138,7 +138,7 @@ def test_a_missing_number_and_another_plan_are_named(query: OldQuery) -> None:
     epoch = query.make()
     query.store(epoch, 0, [5, 10], ended=True)
     (epoch / "0" / "000001.arrow").unlink()
-    with pytest.raises(SpoolDamaged, match="later ones are there") as caught:
+    with pytest.raises(SpoolDamaged, match="later chunks exist") as caught:
         query.go_on()
     assert caught.value.path == str(epoch / "0" / "000001.arrow")
     shutil.rmtree(epoch)

@@ -196,7 +196,7 @@ def test_nsqlookupd_names_the_nsqds(unreachable: str) -> None:
             {"nsqlookupd": f"{lookupd.http_url},http://{unreachable}", "topic": new_name()}
         )
         assert options.topic is not None
-        with pytest.raises(ClusterFailed, match="no nsqd is known to publish to") as caught:
+        with pytest.raises(ClusterFailed, match="no nsqd to publish to is known") as caught:
             NsqWriter(options).write(batches(1, 10))
         assert unreachable in str(caught.value)
         flag = f"--lookupd-tcp-address={lookupd.tcp_address}"

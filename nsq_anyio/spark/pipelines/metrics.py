@@ -187,8 +187,8 @@ def _sink(output: str | None, topic: str | None, nsqd: str | None) -> Callable[[
         return lambda table: table.writeStream.format("parquet").option("path", output)
     if output is not None or topic is None or nsqd is None:
         raise InvalidOption(
-            f"output={output!r}, output_topic={topic!r} and output_nsqd={nsqd!r} do not go together: "
-            "use the first, or both of the others, or none for the console"
+            f"output={output!r}, output_topic={topic!r} and output_nsqd={nsqd!r} exclude each other: "
+            "set output, or both output_topic and output_nsqd, or none to print"
         )
     addressed = {"topic": topic, "nsqd": nsqd}
     write_options(addressed)

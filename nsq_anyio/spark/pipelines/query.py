@@ -69,7 +69,7 @@ class Source:
             return sum(depth.rows for depth in channel_depths(self._options))
         except NSQError as error:
             # The lag is only shown; the query itself fails if it has to.
-            _log.warning("the lag is not known: %s", error)
+            _log.warning("cannot determine the lag: %s", error)
             return None
 
 
