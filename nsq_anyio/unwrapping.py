@@ -48,7 +48,7 @@ def ungrouped() -> Generator[None]:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions inside nested groups in order, or ``error`` itself if it is no group."""
+    """Yield the exceptions inside nested groups in order, or ``error`` itself if it is not a group."""
     if isinstance(error, BaseExceptionGroup):
         for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from leaves(each)
@@ -57,7 +57,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Return the first exception inside nested groups, or ``error`` itself if it is no group."""
+    """Return the first exception inside nested groups, or ``error`` itself if it is not a group."""
     return next(leaves(error))
 
 

@@ -59,7 +59,7 @@ def test_a_port_is_a_number_not_its_spelling() -> None:
         ("x" * 256 + ":4150", "is not valid: use a host name or an IP address"),
         ("::1:4150", "put an IPv6 literal in brackets"),
         ("[::1:4150", "put an IPv6 literal in brackets"),
-        ("http://127.0.0.1:4151", "is a URL: use 'host:port' of its TCP side"),
+        ("http://127.0.0.1:4151", "is a URL: use nsqd's TCP address"),
         ("tcp://127.0.0.1:4150", "is a URL"),
     ],
 )

@@ -83,7 +83,7 @@ def batches(messages: Sequence[bytes], max_bytes: int, max_messages: int | None)
     """Cut messages into batches that MPUB can take; one that is too large for any is alone in its own.
 
     :param max_bytes: of a batch, with 4 for each message
-    :param max_messages: None for no bound
+    :param max_messages: None for no limit
     """
     batch: list[bytes] = []
     size = 0

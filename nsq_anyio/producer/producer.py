@@ -30,7 +30,7 @@ _MAX_KNOWN_TOPICS = 1000
 class Producer:
     """Publishes to one or several nsqds. Made by `produce`; any number of tasks may share it.
 
-    A publish that is cancelled may still be executed; other publishes get their own answers all the same.
+    A publish that is cancelled may still be executed; other publishes still get their own answers.
     """
 
     def __init__(

@@ -173,7 +173,7 @@ class Partition:
             if not put(target, *content, record=self.record / record.name):
                 raise NumberTaken(
                     target,
-                    "another attempt at this partition was first; what this one holds goes back to nsqd",
+                    "another attempt at this partition was first; the messages of this one go back to nsqd",
                 )
             # Last, so that one journal transaction of a local filesystem has both names.
             sync_directory(self.path)

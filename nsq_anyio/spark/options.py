@@ -45,7 +45,7 @@ class ReadOptions(Access):
     channel: Annotated[str, Parsed("its channel", parse=check_channel)]
     nsqd_http: Annotated[
         tuple[str, ...],
-        Parsed("the URLs of the HTTP sides of ``nsqds``, in their order; never shown", parse=url_list),
+        Parsed("the HTTP URLs of the ``nsqds``, in the same order; never shown", parse=url_list),
     ] = field(default=(), repr=False)
     spool_dir: Annotated[
         str | None,
@@ -60,13 +60,13 @@ class ReadOptions(Access):
     max_bytes_per_batch: Annotated[
         int | None,
         Integer(
-            "the most bytes of bodies in a batch; None for no bound", low=1, special=(None,), unit="bytes"
+            "the most bytes of bodies in a batch; None for no limit", low=1, special=(None,), unit="bytes"
         ),
     ] = None
     min_partitions: Annotated[
         int | None,
         Integer(
-            "the least partitions of a batch, if it has as many rows; None for one per nsqd",
+            "the fewest partitions of a batch, if it has as many rows; None for one per nsqd",
             low=1,
             special=(None,),
             unit="partitions",
@@ -75,7 +75,7 @@ class ReadOptions(Access):
     max_rows_per_partition: Annotated[
         int | None,
         Integer(
-            "the rows above which a partition is split; None for no bound",
+            "the rows above which a partition is split; None for no limit",
             low=1,
             special=(None,),
             unit="rows",
@@ -250,7 +250,7 @@ def batch_read_options(given: Mapping[str, str]) -> ReadOptions:
     names = [name for name, is_chosen in chosen.items() if is_chosen]
     if not names:
         raise InvalidOption(
-            "none of peek, spoolDir and drain: NSQ forgets a message once it is finished, so say what "
+            "none of peek, spoolDir and drain is set: NSQ forgets a message once it is finished, so say what "
             "becomes of what is read. peek=true gives everything back to nsqd. spoolDir, an absolute path "
             "that the driver and all executors share, stores rows before they are finished, and keeps them "
             "until you delete them. drain=true finishes messages when their rows are handed to Spark, which "

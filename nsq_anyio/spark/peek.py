@@ -54,7 +54,7 @@ def _check_held(message: Message) -> None:
         return
     if delivery.hard_deadline <= anyio.current_time():
         raise PeekTooLong(
-            f"peek=true holds what it looks at, and nsqd {message.nsqd} allows that no longer than its "
+            f"peek=true holds the messages that it reads, and nsqd {message.nsqd} allows that no longer than its "
             "--max-msg-timeout, so that rows would come twice: lower maxRows, or read into a spoolDir"
         )
     raise ConnectionLost(

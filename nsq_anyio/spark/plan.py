@@ -40,7 +40,7 @@ def plan(
     of them, and what a short queue leaves of its share goes to the others. So no queue waits for a longer
     one.
 
-    :param max_rows: the most rows of all partitions together; None for no bound
+    :param max_rows: the most rows of all partitions together; None for no limit
     :param min_partitions: the largest partitions are split until there are as many, if there are enough rows
     :param max_rows_per_partition: larger partitions are split
     """

@@ -199,7 +199,7 @@ def _survey(spool: Spool) -> Iterator[Chunk | SpoolError]:
     """Yield each sound chunk, and the errors of the others."""
     for epoch in spool.epochs():
         for found in _survey_epoch(spool, epoch):
-            # Spark may commit the epoch meanwhile: that is no damage.
+            # Spark may commit the epoch meanwhile, which is not damage.
             if isinstance(found, Chunk) or (spool.path / str(epoch)).exists():
                 yield found
 

@@ -26,7 +26,7 @@ class SpooledPartition(InputPartition):
     :ivar number: the number of the partition in the batch
     :ivar nsqd: the nsqd to read from, as ``host:port``
     :ivar rows: the most rows to read
-    :ivar max_bytes: the most bytes of bodies to read, which the last message may exceed; None for no bound
+    :ivar max_bytes: the most bytes of bodies to read, which the last message may exceed; None for no limit
     :ivar others: the other nsqds of the query; None if the task has to fail when its nsqd is unreachable
     """
 

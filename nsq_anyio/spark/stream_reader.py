@@ -83,7 +83,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidOption("peek=true is for batch reads: use spark.read, or leave it out")
         if options.drain:
             raise InvalidOption(
-                "drain=true is for batch reads: a stream finishes what its spool has, so leave it out"
+                "drain=true is for batch reads: a stream finishes the messages in its spool, so leave it out"
             )
         if options.max_rows is not None:
             raise InvalidOption(

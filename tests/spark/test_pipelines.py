@@ -432,5 +432,5 @@ def test_where_java_was_looked_for_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
         find_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JavaMissing, match="JAVA_HOME is not set, and PATH has none: install Java 17"):
+    with pytest.raises(JavaMissing, match="JAVA_HOME is not set, and PATH has no java: install Java 17"):
         find_java()

@@ -75,8 +75,8 @@ class JSONFilter:
             return None
         if not self.fields:
             return body
-        passed = [members[name][0] for name in dict.fromkeys(self.fields) if name in members]
-        return f"{{{','.join(passed)}}}".encode("utf-8", "surrogateescape")
+        kept = [members[name][0] for name in dict.fromkeys(self.fields) if name in members]
+        return f"{{{','.join(kept)}}}".encode("utf-8", "surrogateescape")
 
     def _is_required(self, member: tuple[str, object] | None) -> bool:
         if member is None:
