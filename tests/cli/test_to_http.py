@@ -237,10 +237,10 @@ def test_a_signal_lets_requests_end(nsqd: Server, topic: str, backend: str) -> N
         ({"nsqd_tcp_address": "h:1"}, "neither of --post and --get given"),
         ({"nsqd_tcp_address": "h:1", "post": "http://h/", "get": "http://h/%s"}, "both of --post and --get"),
         ({"nsqd_tcp_address": "h:1", "post": "h/"}, "'h/' is not an HTTP address"),
-        ({"nsqd_tcp_address": "h:1", "get": "http://h/"}, "has 0 times '%s'"),
+        ({"nsqd_tcp_address": "h:1", "get": "http://h/"}, "contains '%s' 0 times"),
         (
             {"nsqd_tcp_address": "h:1", "get": "http://h/%s", "content_type": "a/b"},
-            "--content-type is of use",
+            "--content-type has no effect",
         ),
         ({"nsqd_tcp_address": "h:1", "post": "http://h/", "sample": "1.5"}, "--sample"),
         ({"nsqd_tcp_address": "h:1", "post": "http://h/", "sample": "nan"}, "'nan' is not a number"),
@@ -285,7 +285,7 @@ def test_headers_that_frame_are_refused(header: str) -> None:
     done = CliRunner().invoke(cli, ["to-http", *arguments])
     assert done.exit_code == 2
     name = header.partition(":")[0]
-    assert f"Error: header {name} cannot be given: it frames the request" in done.stderr
+    assert f"Error: header {name} cannot be set: it frames the request" in done.stderr
 
 
 @pytest.mark.parametrize("source", ["--nsqd-tcp-address=127.0.0.1:1", "--lookupd-http-address=127.0.0.1:1"])

@@ -237,7 +237,7 @@ def test_read_says_what_becomes_of_the_messages(topic: Topic) -> None:
     """Spark buffers many batches ahead, so a read that finishes them has to be asked for."""
     schema: StructType = from_arrow_schema(arrow_schema())
     with pytest.raises(
-        InvalidOption, match=r"none of peek, spoolDir and drain: .*peek=true .*spoolDir, .*drain=true"
+        InvalidOption, match=r"none of peek, spoolDir and drain is set: .*peek=true .*spoolDir, .*drain=true"
     ):
         NsqDataSource(topic.options).reader(schema)
     for chosen in ({"peek": "true"}, {"spoolDir": "/spool"}, {"drain": "true"}):

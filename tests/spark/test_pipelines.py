@@ -402,7 +402,10 @@ def test_java_is_found_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("echo 'java version \"1.8.0_292\"' >&2", "is Java 8, which is too old for Spark: install Java 17 or later"),
+        (
+            "echo 'java version \"1.8.0_292\"' >&2",
+            "is Java 8, which is too old for Spark: install Java 17 or later",
+        ),
         ("echo 'openjdk version \"11.0.2\"' >&2", "is Java 11, which is too old"),
         ("echo 'The operation cannot be completed.' >&2; exit 1", "cannot be completed.*install Java 17"),
         ("exit 0", "which names no version"),

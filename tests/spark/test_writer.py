@@ -223,20 +223,20 @@ def _nodes(lookupd: str) -> int:
         (
             [("body", IntegerType())],
             {"topic": "t"},
-            "column body is of type int: use binary or string",
+            "column body has type int: use binary or string",
         ),
         ([BODY, BODY], {"topic": "t"}, "column body is there 2 times: keep one"),
         ([BODY], {}, "no topic: set the option topic, or add a column topic to body"),
-        ([BODY, ("topic", BinaryType())], {}, "column topic is of type binary: use string"),
+        ([BODY, ("topic", BinaryType())], {}, "column topic has type binary: use string"),
         (
             [BODY, ("defer", StringType())],
             {"topic": "t"},
-            "column defer is of type string: use a number of seconds",
+            "column defer has type string: use a number of seconds",
         ),
         (
             [BODY, ("defer", DayTimeIntervalType())],
             {"topic": "t"},
-            "column defer is of type interval day to second: use a number of seconds",
+            "column defer has type interval day to second: use a number of seconds",
         ),
     ],
 )

@@ -41,7 +41,7 @@ def invoke(directory: Path, *arguments: str) -> tuple[int, str]:
         ((NSQD, "--topic=t", "--work-dir=/x", "--filename-format=<TOPIC>"), "add <REV>"),
         ((NSQD, "--topic=t", "--topic=u", "--work-dir=/x", "--filename-format=<REV>"), "add <TOPIC>"),
         ((LOOKUPD, "--topic-pattern=x", "--work-dir=/x", "--filename-format=<REV>"), "add <TOPIC>"),
-        ((NSQD, "--topic=t", "--filename-format=../<TOPIC>"), "which is no file in a directory below"),
+        ((NSQD, "--topic=t", "--filename-format=../<TOPIC>"), "which is not a file below the directory"),
         ((NSQD, "--topic=t", "--datetime-format=%Q"), "'%Q' is unknown"),
         ((NSQD, "--topic=t", "--sync-interval=0"), "sync_interval=0.0 is not valid"),
         ((NSQD, "--topic=t", "--sync-interval=30"), "'30' is not a duration"),

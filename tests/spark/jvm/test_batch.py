@@ -55,7 +55,7 @@ def test_limit_does_not_take_anything_unasked(spark: SparkSession, topic: Topic,
     topic.publish_numbers(1_000)
     spark.dataSource.register(NsqDataSource)
     frame = spark.read.format("nsq").options(**topic.options, maxWait="0.5").load()
-    with pytest.raises(PySparkException, match="none of peek, spoolDir and drain: "):
+    with pytest.raises(PySparkException, match="none of peek, spoolDir and drain is set: "):
         frame.limit(5).collect()
     assert len(_read(spark, topic, peek="true").limit(5).collect()) == 5
     wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was looked at")
