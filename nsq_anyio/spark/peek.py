@@ -54,8 +54,8 @@ def _check_held(message: Message) -> None:
         return
     if delivery.hard_deadline <= anyio.current_time():
         raise PeekTooLong(
-            f"peek=true holds the messages that it reads, and nsqd {message.nsqd} allows that no longer than its "
-            "--max-msg-timeout, so that rows would come twice: lower maxRows, or read into a spoolDir"
+            f"peek=true holds the messages that it reads, and nsqd {message.nsqd} allows that for at most "
+            "its --max-msg-timeout, after which it delivers them again: lower maxRows, or read into a spoolDir"
         )
     raise ConnectionLost(
         message.nsqd, "messages that peek=true held were lost with the connection or timed out: try again"

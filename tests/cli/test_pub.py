@@ -184,8 +184,8 @@ def test_a_message_that_is_too_large(nsqd: Server, topic: str, tmp_path: Path, b
     done = run(*pub(nsqd, topic, str(lines), backend))
     assert done.returncode == 3
     assert done.stderr.decode() == (
-        f"Error: message 3 of {lines} has more than 1048576 bytes: if nsqd accepts more (its --max-msg-size), "
-        "use --producer-opt max_msg_size,BYTES; 2 messages were published before\n"
+        f"Error: message 3 of {lines} has more than 1048576 bytes: if nsqd accepts more (its "
+        "--max-msg-size), use --producer-opt max_msg_size,BYTES; 2 messages were published before\n"
     )
     assert published(nsqd, topic) == [b"a", b"b"]
 
