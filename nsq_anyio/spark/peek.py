@@ -55,7 +55,7 @@ def _check_held(message: Message) -> None:
     if delivery.hard_deadline <= anyio.current_time():
         raise PeekTooLong(
             f"peek=true holds the messages that it reads, and nsqd {message.nsqd} allows that for at most "
-            "its --max-msg-timeout, after which it delivers them again: lower maxRows, or read into a spoolDir"
+            "its --max-msg-timeout, then delivers them again: lower maxRows, or read into a spoolDir"
         )
     raise ConnectionLost(
         message.nsqd, "messages that peek=true held were lost with the connection or timed out: try again"

@@ -41,7 +41,7 @@ Example:
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of a table.")
 @click.option("--nsqd", "nsqds", multiple=True, metavar="HOST:PORT", help="A real nsqd to use; repeatable.")
 @click.option(
-    "--nsqlookupd", "nsqlookupds", multiple=True, metavar="URL", help="Real nsqlookupd to use; repeatable."
+    "--nsqlookupd", "nsqlookupds", multiple=True, metavar="URL", help="A real nsqlookupd to use; repeatable."
 )
 @click.option("--spark", is_flag=True, help="Archive the messages with Spark into Parquet files; needs Java.")
 @click.option("--topic", default="nsq-anyio-demo", show_default=True, help="The topic to publish to.")

@@ -35,7 +35,7 @@ Example:
 @click.argument(
     "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
 )
-@click.option("--topic", required=True, help="Where to.")
+@click.option("--topic", required=True, help="The topic to publish to.")
 @click.option(
     "--nsqd-tcp-address",
     "nsqds",

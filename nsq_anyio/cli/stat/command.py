@@ -35,7 +35,12 @@ Example:
 @click.option("--topic", help="Show only this topic.")
 @click.option("--channel", help="Show only this channel of --topic.")
 @click.option(
-    "--interval", type=_positive, default="2s", show_default=True, metavar="DURATION", help="Between polls."
+    "--interval",
+    type=_positive,
+    default="2s",
+    show_default=True,
+    metavar="DURATION",
+    help="The time between polls.",
 )
 @click.option("--count", type=Integer(min=1), help="Exit after this many reports with rates.")
 @click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON per poll.")

@@ -52,8 +52,8 @@ Example:
     "--topic-pattern",
     type=_pattern,
     metavar="REGEX",
-    help="Archive the topics in whose names this is found, of those given or else of all that the "
-    "nsqlookupds list.",
+    help="Archive only topics whose names match, anywhere in the name: of the given topics, or else of all "
+    "that the nsqlookupds list.",
 )
 @click.option(
     "--topic-refresh",
@@ -99,9 +99,9 @@ Example:
     help="The format of <HOST>, with <SHORT_HOST> and <HOSTNAME>.  [default: <SHORT_HOST>]",
 )
 @boolean_option("--gzip", "Compress with gzip; each sync ends a member.")
-@click.option("--gzip-level", type=Integer(1, 9), default=6, show_default=True, help="Of --gzip.")
+@click.option("--gzip-level", type=Integer(1, 9), default=6, show_default=True, help="The level of --gzip.")
 @boolean_option("--zstd", "Compress with zstd; each sync ends a frame. Needs the extra zstd.")
-@click.option("--zstd-level", type=Integer(1, 22), default=3, show_default=True, help="Of --zstd.")
+@click.option("--zstd-level", type=Integer(1, 22), default=3, show_default=True, help="The level of --zstd.")
 @boolean_option("--skip-empty-files", "Create a file only when there is a message for it.")
 @click.option(
     "--rotate-size",

@@ -34,7 +34,7 @@ _CONTENT_TYPE = "application/octet-stream"
     "      --post=http://127.0.0.1:8080/clicks --on-status=4xx=discard",
 )
 @click.option("--topic", required=True, help="The topic to consume.")
-@click.option("--channel", default="nsq_to_http", show_default=True, help="Its channel.")
+@click.option("--channel", default="nsq_to_http", show_default=True, help="The channel to consume from.")
 @click.option(
     "--post",
     multiple=True,
@@ -90,7 +90,7 @@ _CONTENT_TYPE = "application/octet-stream"
     default="2s",
     show_default=True,
     metavar="DURATION",
-    help="To connect.",
+    help="The timeout to connect.",
 )
 @click.option(
     "--http-client-request-timeout",

@@ -34,7 +34,7 @@ _MODES: dict[str, _Mode] = {
     "      --destination-nsqd-tcp-address=10.0.0.5:4150",
 )
 @click.option("--topic", required=True, multiple=True, help="A topic to consume; repeatable.")
-@click.option("--channel", default="nsq_to_nsq", show_default=True, help="Its channel.")
+@click.option("--channel", default="nsq_to_nsq", show_default=True, help="The channel to consume from.")
 @click.option(
     "--destination-nsqd-tcp-address",
     required=True,
