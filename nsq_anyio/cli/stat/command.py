@@ -21,7 +21,7 @@ __all__ = ["stat"]
 def _positive(text: str) -> float:
     seconds = duration(text)
     if not seconds:
-        raise click.BadParameter(f"{text!r} is not positive: use a duration such as 2s")
+        raise click.BadParameter(f"{text!r} is not valid: use more than 0, such as 2s")
     return seconds
 
 
