@@ -42,5 +42,5 @@ def test_an_unknown_escape(text: str) -> None:
 
 
 def test_none() -> None:
-    with pytest.raises(click.BadParameter, match="it is empty"):
+    with pytest.raises(click.BadParameter, match="the delimiter is empty"):
         parse_delimiter("")

@@ -277,7 +277,7 @@ def test_a_file_that_cannot_be_read(nsqd: Server, topic: str) -> None:
         ([f"--nsqd-tcp-address={DEAD}"], "Missing option '--topic'"),
         (["--topic=a b", f"--nsqd-tcp-address={DEAD}"], "a b"),
         (["--topic=t", "--nsqd-tcp-address=nowhere"], "nowhere"),
-        (["--topic=t", "--delimiter=", f"--nsqd-tcp-address={DEAD}"], "it is empty"),
+        (["--topic=t", "--delimiter=", f"--nsqd-tcp-address={DEAD}"], "the delimiter is empty"),
         (["--topic=t", "--rate=-1", f"--nsqd-tcp-address={DEAD}"], "-1"),
         (["--topic=t", "--mode=any", f"--nsqd-tcp-address={DEAD}"], "any"),
         (["--topic=t", "--producer-opt=nonsense,1", f"--nsqd-tcp-address={DEAD}"], "nonsense"),
