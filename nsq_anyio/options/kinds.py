@@ -123,8 +123,10 @@ class Number(Option):
     """A number in a range.
 
     :param special: values outside of the range that mean something, such as -1 or None
-    :param unit: what is counted
+    :param unit: what is counted, unless the kind says it
     """
+
+    unit: str = ""
 
     def __init__(
         self,
@@ -140,7 +142,7 @@ class Number(Option):
         self.low = low
         self.high = high
         self.special = special
-        self.unit = unit
+        self.unit = unit or self.unit
 
     @property
     def allowed(self) -> str:
@@ -160,16 +162,7 @@ class Number(Option):
 class Seconds(Number):
     """A duration."""
 
-    def __init__(
-        self,
-        help: str,
-        *,
-        low: float,
-        high: float = math.inf,
-        special: tuple[float | None, ...] = (),
-        **more: Unpack[_More],
-    ) -> None:
-        super().__init__(help, low=low, high=high, special=special, unit="seconds", **more)
+    unit = "seconds"
 
 
 class Ratio(Number):
