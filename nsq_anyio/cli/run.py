@@ -73,9 +73,9 @@ def run_to_end(main: Main, backend: str) -> None:
 
 
 def run_draining(main: Draining, backend: str) -> None:
-    """Run ``main`` to its end; the first SIGINT or SIGTERM asks it to come there.
+    """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second exits immediately.
 
-    A second signal ends the process at once, with 130 or 143.
+    The second signal exits with 130 or 143.
 
     :raises EndedBySignal: on Windows, where Ctrl-C cancels ``main``
     :raises OutputClosed: if whoever read the output went away
@@ -152,7 +152,7 @@ async def _until_signal(main: Main) -> int | None:
 
 
 async def _drain_at_signal(main: Draining) -> None:
-    """Run ``main`` to its end, which the first signal asks for, and the second does not wait for."""
+    """Run ``main``; the first signal sets its stop event, the second exits immediately."""
     stop = anyio.Event()
     signalled = False
 
