@@ -13,9 +13,9 @@ from nsq_anyio.consumer.subscription import Subscription
 from nsq_anyio.events import MessageFinished, MessageRequeued, MessageTouched, ResponseFailed
 
 from ..fake_nsqd import Events, consuming, fake_nsqds, until
-from .test_backoff import backing_off, failure
-from .test_flow import consuming_from, settled
-from .test_late_answers import OFTEN, impatient
+from .backoff import backing_off, failure
+from .flow import consuming_from, settled
+from .late_answers import OFTEN, impatient
 
 pytestmark = pytest.mark.anyio
 
