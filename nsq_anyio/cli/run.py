@@ -67,9 +67,7 @@ def run_to_end(main: Main, backend: str) -> None:
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: for any other error of this package
     """
-    number = _run(partial(_until_signal, main), backend)
-    if number is not None:
-        raise EndedBySignal(number)
+    _run_command(partial(_until_signal, main), backend)
 
 
 def run_draining(main: Draining, backend: str) -> None:
@@ -83,9 +81,7 @@ def run_draining(main: Draining, backend: str) -> None:
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: what ``main`` raises, or any other error of this package
     """
-    number = _run(partial(_drain_at_signal, main), backend)
-    if number is not None:
-        raise EndedBySignal(number)
+    _run_command(partial(_drain_at_signal, main), backend)
 
 
 async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
@@ -99,6 +95,13 @@ async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, 
         tasks.start_soon(stop_consumer)
         await consumer.run(handler, concurrency=concurrency)
         tasks.cancel_scope.cancel()
+
+
+def _run_command(main: Callable[[], Awaitable[int | None]], backend: str) -> None:
+    """Run ``main``; raise `EndedBySignal` if a signal ended it."""
+    number = _run(main, backend)
+    if number is not None:
+        raise EndedBySignal(number)
 
 
 def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
