@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Collection
+from typing import cast
 
 from .errors import InvalidOption
 
-__all__ = ["check_flag", "check_integer", "check_seconds", "is_integer", "is_number", "range_text"]
+__all__ = [
+    "check_flag",
+    "check_integer",
+    "check_seconds",
+    "is_function_or_none",
+    "is_integer",
+    "is_number",
+    "is_path_or_none",
+    "range_text",
+]
 
 
 def check_flag(option: str, value: bool) -> None:
@@ -66,6 +77,18 @@ def is_integer(value: object, low: float, high: float, special: Collection[float
     return (
         isinstance(value, int) and not isinstance(value, bool) and (value in special or low <= value <= high)
     )
+
+
+def is_path_or_none(value: object) -> bool:
+    """Whether ``value`` is a path that is not empty, or None."""
+    if value is None:
+        return True
+    return isinstance(value, str | os.PathLike) and bool(os.fspath(cast("str | os.PathLike[str]", value)))
+
+
+def is_function_or_none(value: object) -> bool:
+    """Whether ``value`` can be called, or is None."""
+    return value is None or callable(value)
 
 
 def range_text(low: float, high: float, special: Collection[float | None] = ()) -> str:

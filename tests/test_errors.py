@@ -3,7 +3,6 @@ import copy
 import inspect
 import pickle
 import re
-from pathlib import Path
 
 import pytest
 
@@ -39,6 +38,8 @@ from nsq_anyio.errors import (
     TLSFailed,
     WouldDeadlock,
 )
+
+from .package_source import MODULES
 
 # One of each class, with its text and the attributes that a handler may read.
 EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
@@ -152,13 +153,14 @@ def test_the_docstring_draws_the_tree() -> None:
 
 def errors_of_the_package() -> dict[str, str]:
     """The exceptions below `NSQError` in the source, each with the part that defines it, if not `errors`."""
-    package = Path(errors.__file__).parent
     classes: dict[str, tuple[str, list[str]]] = {}
-    for path in package.rglob("*.py"):
-        part = path.relative_to(package).parts[0].removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_bytes())):
+    for module in MODULES:
+        for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                classes[node.name] = part, [base.id for base in node.bases if isinstance(base, ast.Name)]
+                classes[node.name] = (
+                    module.unit,
+                    [base.id for base in node.bases if isinstance(base, ast.Name)],
+                )
     found = {"NSQError": ""}
     while more := {
         name: "" if part == "errors" else part

@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from operator import attrgetter
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 import nsq_anyio
 from nsq_anyio import errors
 
-from .test_layers import MODULES, module_name
+from .package_source import MODULES, Module
 
 # Importing these needs an extra; their names are checked when it is installed.
 EXTRAS = {"cli": "click", "spark": "pyspark", "instrumentation": "prometheus_client", "__main__": "click"}
@@ -35,15 +34,14 @@ PUBLIC_API = {
     *errors.__all__,
 }
 
-each_module = pytest.mark.parametrize("path", MODULES, ids=module_name)
+each_module = pytest.mark.parametrize("source", MODULES, ids=lambda source: source.name)
 
 
-def load(path: Path) -> ModuleType:
-    name = module_name(path)
-    needs = EXTRAS.get(f"{name}.".split(".")[1])
+def load(source: Module) -> ModuleType:
+    needs = EXTRAS.get(source.unit)
     if needs:
         pytest.importorskip(needs)
-    return importlib.import_module(name)
+    return importlib.import_module(source.name)
 
 
 def order(name: str) -> tuple[int, str]:
@@ -91,8 +89,8 @@ def public_definitions(source: str) -> set[str]:
 
 
 @each_module
-def test_all_names_exist_and_are_sorted(path: Path) -> None:
-    module = load(path)
+def test_all_names_exist_and_are_sorted(source: Module) -> None:
+    module = load(source)
     names: list[str] = getattr(module, "__all__", [])
     assert sorted(names, key=order) == names
     assert len(set(names)) == len(names)
@@ -100,16 +98,16 @@ def test_all_names_exist_and_are_sorted(path: Path) -> None:
 
 
 @each_module
-def test_all_lists_what_is_defined_without_an_underscore(path: Path) -> None:
-    defined = public_definitions(path.read_text(encoding="utf-8"))
-    assert defined - set(getattr(load(path), "__all__", [])) == set()
+def test_all_lists_what_is_defined_without_an_underscore(source: Module) -> None:
+    defined = public_definitions(source.source)
+    assert defined - set(getattr(load(source), "__all__", [])) == set()
 
 
 @each_module
-def test_what_is_public_has_a_docstring(path: Path) -> None:
-    missing = list(public_without_docstring(path.read_text(encoding="utf-8")))
+def test_what_is_public_has_a_docstring(source: Module) -> None:
+    missing = list(public_without_docstring(source.source))
     if missing:
-        module = load(path)
+        module = load(source)
         missing = [name for name in missing if not inherits_docstring(module, name)]
     assert missing == []
 

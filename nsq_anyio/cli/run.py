@@ -67,15 +67,13 @@ def run_to_end(main: Main, backend: str) -> None:
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: for any other error of this package
     """
-    number = _run(partial(_until_signal, main), backend)
-    if number is not None:
-        raise EndedBySignal(number)
+    _run_command(partial(_until_signal, main), backend)
 
 
 def run_draining(main: Draining, backend: str) -> None:
     """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second exits immediately.
 
-    The exit code after the second is 130 or 143.
+    The second signal exits with 130 or 143.
 
     :raises EndedBySignal: on Windows, where Ctrl-C cancels ``main``
     :raises OutputClosed: if the reader of the output went away
@@ -83,9 +81,7 @@ def run_draining(main: Draining, backend: str) -> None:
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: what ``main`` raises, or any other error of this package
     """
-    number = _run(partial(_drain_at_signal, main), backend)
-    if number is not None:
-        raise EndedBySignal(number)
+    _run_command(partial(_drain_at_signal, main), backend)
 
 
 async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
@@ -99,6 +95,13 @@ async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, 
         tasks.start_soon(stop_consumer)
         await consumer.run(handler, concurrency=concurrency)
         tasks.cancel_scope.cancel()
+
+
+def _run_command(main: Callable[[], Awaitable[int | None]], backend: str) -> None:
+    """Run ``main``; raise `EndedBySignal` if a signal ended it."""
+    number = _run(main, backend)
+    if number is not None:
+        raise EndedBySignal(number)
 
 
 def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
@@ -152,7 +155,7 @@ async def _until_signal(main: Main) -> int | None:
 
 
 async def _drain_at_signal(main: Draining) -> None:
-    """Run ``main``; the first signal sets its stop event, the second ends the process."""
+    """Run ``main``; the first signal sets its stop event, the second exits immediately."""
     stop = anyio.Event()
     signalled = False
 

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, Literal, get_args
 
+from ..checks import is_function_or_none, is_path_or_none
 from ..errors import InvalidOption
 from ..options.declaration import check, documented
 from ..options.kinds import Choice, Flag, Integer, Seconds, Text, Value
@@ -27,22 +28,12 @@ REPORTED = (
 _DAY = 86_400.0
 
 
-def _is_pem_path(value: object) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, str | os.PathLike) and bool(os.fspath(cast("str | os.PathLike[str]", value)))
-
-
 def _is_policy(value: object) -> bool:
     return value is None or value in get_args(ClientAuthPolicy)
 
 
 def _is_requirement(value: object) -> bool:
     return isinstance(value, bool) or value == "tcp-https"
-
-
-def _is_authorizer(value: object) -> bool:
-    return value is None or callable(value)
 
 
 def _is_mapping(value: object) -> bool:
@@ -54,7 +45,7 @@ def _is_iterable(value: object) -> bool:
 
 
 def _pem(help: str) -> Text:
-    return Text(help, valid=_is_pem_path, use="the path of a PEM file")
+    return Text(help, valid=is_path_or_none, use="the path of a PEM file")
 
 
 @documented
@@ -211,7 +202,7 @@ class NsqdOptions:
         Value(
             "a plain or async function from `AuthRequest` to `AuthState` that replaces an auth server. An "
             "exception refuses the client. It has ``http_client_request_timeout`` to answer",
-            valid=_is_authorizer,
+            valid=is_function_or_none,
             use="a function",
         ),
     ] = None

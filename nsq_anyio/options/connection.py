@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from ..checks import is_function_or_none
 from ..errors import InvalidOption
 from ..version import VERSION
 from .declaration import check, documented
@@ -30,11 +31,7 @@ def default_user_agent() -> str:
 
 
 def _is_auth_secret(value: object) -> bool:
-    return value is None or callable(value) or (isinstance(value, str | bytes) and bool(value))
-
-
-def _is_dialer(value: object) -> bool:
-    return value is None or callable(value)
+    return is_function_or_none(value) or (isinstance(value, str | bytes) and bool(value))
 
 
 @documented
@@ -211,7 +208,7 @@ class ConnectionOptions:
             "a function that opens the byte stream to an nsqd at a given address, a str; for proxies and "
             "tunnels; the stream's ``send_eof`` must work while another task receives; None for TCP or a "
             "unix socket",
-            valid=_is_dialer,
+            valid=is_function_or_none,
             use="an async function of an address",
             spark="",
         ),

@@ -150,9 +150,21 @@ class ConsumerOptions:
         Flag("whether an answer that nsqd refuses (E_FIN_FAILED, E_REQ_FAILED) counts as a failure"),
     ] = False
     drain_timeout: Annotated[
-        float, Seconds("how long the end of the block waits for running handlers", low=0)
+        float,
+        Seconds(
+            "after ``stop``, how long the running handlers of ``run`` may go on before they are cancelled; "
+            "also how long a pruned connection waits for answers to its messages",
+            low=0,
+        ),
     ] = 30.0
-    cancelled_drain_timeout: Annotated[float, Seconds("the same when the block is cancelled", low=0)] = 1.0
+    cancelled_drain_timeout: Annotated[
+        float,
+        Seconds(
+            "after ``run`` is cancelled, how long its running handlers may go on before they are cancelled "
+            "too",
+            low=0,
+        ),
+    ] = 1.0
     close_timeout: Annotated[
         float, Seconds("the time for nsqd to confirm the answers that were given while draining", low=0.001)
     ] = 2.0

@@ -124,8 +124,10 @@ class Number(Option):
     """A number in a range.
 
     :param special: valid values outside the range, such as -1 or None
-    :param unit: the unit of the number
+    :param unit: the unit of the number, unless the kind implies it
     """
+
+    unit: str = ""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class Number(Option):
         self.low = low
         self.high = high
         self.special = special
-        self.unit = unit
+        self.unit = unit or self.unit
 
     @property
     def allowed(self) -> str:
@@ -161,16 +163,7 @@ class Number(Option):
 class Seconds(Number):
     """A duration."""
 
-    def __init__(
-        self,
-        help: str,
-        *,
-        low: float,
-        high: float = math.inf,
-        special: tuple[float | None, ...] = (),
-        **more: Unpack[_More],
-    ) -> None:
-        super().__init__(help, low=low, high=high, special=special, unit="seconds", **more)
+    unit = "seconds"
 
 
 class Ratio(Number):

@@ -3,8 +3,9 @@
 import os
 import ssl
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
+from ..checks import is_path_or_none
 from ..errors import InvalidOption
 from .declaration import check, documented
 from .kinds import Choice, Flag, Option, Text, Value
@@ -17,12 +18,6 @@ TLSVersion: TypeAlias = Literal["TLSv1.2", "TLSv1.3"]
 
 class MinimumVersion(Choice):
     """The oldest version of TLS; command lines also accept go-nsq's spelling."""
-
-
-def _is_path(value: object) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, str | os.PathLike) and bool(os.fspath(cast("str | os.PathLike[str]", value)))
 
 
 def _is_host(value: object) -> bool:
@@ -51,7 +46,7 @@ class TLSOptions:
         str | os.PathLike[str] | None,
         Text(
             "a file with the certificates of the authorities to trust, PEM; None trusts the system's",
-            valid=_is_path,
+            valid=is_path_or_none,
             use="a path",
             go="tls_root_ca_file",
         ),
@@ -60,7 +55,7 @@ class TLSOptions:
         str | os.PathLike[str] | None,
         Text(
             "a file with this client's certificate and its chain, PEM; None for no certificate",
-            valid=_is_path,
+            valid=is_path_or_none,
             use="a path",
             go="tls_cert",
         ),
@@ -69,7 +64,7 @@ class TLSOptions:
         str | os.PathLike[str] | None,
         Text(
             "a file with the certificate's key, PEM; None when ``certificate_file`` holds it as well",
-            valid=_is_path,
+            valid=is_path_or_none,
             use="a path",
             go="tls_key",
         ),

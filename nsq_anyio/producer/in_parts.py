@@ -57,13 +57,21 @@ class InParts:
         """
         self.done = 0
         while self.done < len(batch):
-            part = next(batches(batch[self.done :], self._limit.size - batch_size(0, 0), None))
+            await self._publish_rest(topic, batch[self.done :])
+
+    async def _publish_rest(self, topic: str, rest: Sequence[bytes]) -> None:
+        """Publish part after part, until the end or until the limit is lower than what they were cut for."""
+        size = self._limit.size
+        for part in batches(rest, size - batch_size(0, 0), None):
+            if self._limit.size < size:
+                return  # another one that shares the limit was refused
             try:
                 await self._publish(topic, part)
             except PublishRejected as refusal:
                 if refusal.code != "E_BAD_BODY" or len(part) == 1:
                     raise
                 self._limit.learn(refusal, batch_size(len(part), sum(map(len, part))))
+                return
 
     async def _publish(self, topic: str, part: Sequence[bytes]) -> None:
         self.maybe = len(part)

@@ -10,6 +10,7 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
 from ..protocol.compression import Codec
+from .attributes import attributes_of
 from .send_all_now import send_all_now
 
 __all__ = ["CompressedStream"]
@@ -127,6 +128,4 @@ class CompressedStream(ByteStream):
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
         """The attributes of the inner stream."""
-        stream: Any = self._stream  # AnyIO leaves the types of its mapping open
-        attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
-        return attributes
+        return attributes_of(self._stream)

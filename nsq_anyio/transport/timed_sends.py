@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream
 
+from .attributes import attributes_of
+
 __all__ = ["TimedSends"]
 
 _PIECE = 64 * 1024
@@ -46,6 +48,4 @@ class TimedSends(ByteStream):
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
         """The attributes of ``stream``."""
-        stream: Any = self._stream  # AnyIO leaves the types of its mapping open
-        attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
-        return attributes
+        return attributes_of(self._stream)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from .test_servers import ANY_PORTS, listening, running
+from .servers import ANY_PORTS, listening, running
 
 PEERS = 1000
 END_LIMIT = 10.0

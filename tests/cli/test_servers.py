@@ -9,8 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -20,42 +18,16 @@ from click.testing import CliRunner
 from nsq_anyio.cli.main import cli
 from tests.tls_files import TLSFiles, tls_files
 
+from .servers import ANY_PORTS, listening, running
+
 __all__ = ["tls_files"]
 
-ANY_PORTS = ("--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
 LIMIT = 15.0
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(cli, arguments, prog_name="nsq-anyio")
     return result.exit_code, result.output
-
-
-@contextmanager
-def running(*arguments: str) -> Generator[subprocess.Popen[str]]:
-    """``python -m nsq_anyio`` with ``arguments``; killed at the end if it still runs."""
-    with subprocess.Popen(
-        [sys.executable, "-u", "-m", "nsq_anyio", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def listening(process: subprocess.Popen[str], *names: str) -> dict[str, str]:
-    """The addresses that a server tells on stderr, of TCP, HTTP and ``names``."""
-    assert process.stderr is not None
-    found: dict[str, str] = {}
-    while not {"TCP", "HTTP", *names} <= found.keys():
-        line = process.stderr.readline()
-        assert line, f"it ended with {process.wait()} before it listened"
-        if match := re.fullmatch(r"(TCP|HTTP|HTTPS): listening on (\S+)\n", line):
-            found[match[1]] = match[2]
-    return found
 
 
 def end(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:

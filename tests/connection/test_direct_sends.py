@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nsq_anyio.connection.writer import Outbox, write
 
-from .test_writer import Pipe
+from .pipe import Pipe
 
 pytestmark = pytest.mark.anyio
 

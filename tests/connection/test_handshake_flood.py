@@ -13,7 +13,7 @@ from nsq_anyio.connection import NoMessages, open_connection
 from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.protocol.frames import FRAME_RESPONSE, HEARTBEAT, encode_frame
 
-from .test_writer import Pipe
+from .pipe import Pipe
 
 pytestmark = pytest.mark.anyio
 

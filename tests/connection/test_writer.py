@@ -5,35 +5,13 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from anyio.abc import ByteStream
 
 from nsq_anyio.connection.writer import Outbox, write
 
 from ..fake_nsqd import until
+from .pipe import Pipe
 
 pytestmark = pytest.mark.anyio
-
-
-class Pipe(ByteStream):
-    """A stream that keeps each send; `gate` lets sends go through."""
-
-    def __init__(self) -> None:
-        self.sends: list[bytes] = []
-        self.gate = anyio.Event()
-        self.gate.set()
-
-    async def send(self, item: bytes) -> None:
-        await self.gate.wait()
-        self.sends.append(item)
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        raise NotImplementedError
-
-    async def send_eof(self) -> None:
-        raise NotImplementedError
-
-    async def aclose(self) -> None:
-        raise NotImplementedError
 
 
 class Writing:

@@ -1,4 +1,4 @@
-"""An nsqlookupd that says what a test lets it say."""
+"""An nsqlookupd that says what a test lets it say, and consumers that ask it."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -9,7 +9,9 @@ from typing import Any
 import anyio
 from anyio.abc import SocketStream
 
-from ..fake_nsqd import FakeNsqd
+import nsq_anyio as nsq
+
+from ..fake_nsqd import FakeNsqd, until
 from ..http.support import tcp_server
 
 
@@ -60,3 +62,38 @@ async def fake_lookupd(*nsqds: FakeNsqd) -> AsyncGenerator[FakeLookupd]:
     async with tcp_server(lookupd.handle) as address:
         lookupd.url = f"http://{address}"
         yield lookupd
+
+
+UNKNOWN_TOPIC = {"message": "TOPIC_NOT_FOUND"}
+
+
+def at(*lookupds: FakeLookupd) -> list[str]:
+    return [lookupd.url for lookupd in lookupds]
+
+
+def addresses(*nsqds: FakeNsqd) -> list[str]:
+    return sorted(nsqd.address for nsqd in nsqds)
+
+
+async def connected(consumer: nsq.Consumer, *nsqds: FakeNsqd) -> None:
+    """The consumer is subscribed to exactly these."""
+    try:
+        await until(lambda: sorted(consumer.connections) == addresses(*nsqds))
+    except TimeoutError:
+        raise AssertionError(f"{consumer.connections} instead of {addresses(*nsqds)}") from None
+
+
+async def polled(lookupd: FakeLookupd, times: int) -> None:
+    """It is asked so many times more."""
+    target = len(lookupd.requests) + times
+    await until(lambda: len(lookupd.requests) >= target)
+
+
+def pruning(polls: int = 1, **changes: Any) -> nsq.ConsumerOptions:
+    options: dict[str, Any] = {
+        "lookupd_poll_interval": 0.02,
+        "lookupd_poll_jitter": 0,
+        "prune_after_polls": polls,
+        "rdy_redistribute_interval": 0.005,
+    }
+    return nsq.ConsumerOptions(**options | changes)

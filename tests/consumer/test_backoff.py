@@ -10,51 +10,11 @@ import nsq_anyio as nsq
 from nsq_anyio.consumer.budget import Budget
 from nsq_anyio.events import BackoffEnded, BackoffStarted, GaveUp
 
-from ..fake_nsqd import Events, FakeConnection, consuming, until
-from .test_flow import consuming_from, counts, settled
+from ..fake_nsqd import Events, consuming, until
+from .backoff import always_failing, backing_off, failure, levels, probed, trial
+from .flow import consuming_from, settled
 
 pytestmark = pytest.mark.anyio
-
-STEP = 0.06
-"""Seconds of the first wait; the next ones are multiples of it."""
-
-
-def backing_off(step: float = STEP, **changes: Any) -> nsq.ConsumerOptions:
-    options: dict[str, Any] = {
-        "backoff_strategy": lambda level: level * step,  # pyright: ignore[reportUnknownLambdaType]
-        "rdy_redistribute_interval": 0.005,
-        "requeue_delay": 0,
-        "reconnect_delay": 10,
-    }
-    return nsq.ConsumerOptions(**options | changes)
-
-
-def levels(events: Events) -> list[int]:
-    return [event.backoff_level for event in events.of(BackoffStarted)]
-
-
-async def failure(consumer: nsq.Consumer, peer: FakeConnection) -> None:
-    """One message of it fails, and the consumer waits."""
-    await peer.message()
-    (await anext(consumer)).requeue(0)
-    assert consumer.statistics().backoff_level == 1
-
-
-async def probed(consumer: nsq.Consumer, peers: list[FakeConnection]) -> FakeConnection:
-    """The one that has RDY 1 once a wait is over, while the others have RDY 0."""
-    await until(lambda: [rdy for rdy in sent(consumer) if rdy] == [1] and sum(counts(peers)) == 1)
-    return next(peer for peer in peers if peer.rdy)
-
-
-def sent(consumer: nsq.Consumer) -> list[int]:
-    """The RDY counts as the client has them; an nsqd may not know of them yet."""
-    return [connection.rdy for connection in consumer.statistics().per_connection]
-
-
-async def trial(consumer: nsq.Consumer, peers: list[FakeConnection]) -> nsq.Message:
-    """The message that is let through once a wait is over."""
-    await (await probed(consumer, peers)).offer(b"on trial")
-    return await anext(consumer)
 
 
 # The waits.
@@ -192,10 +152,6 @@ async def test_messages_that_are_given_up_cost_no_waits() -> None:
             consumer.stop()
     assert levels(events) == [1]
     assert peer.lines.count(b"RDY 1") == 1
-
-
-async def always_failing(_message: nsq.Message) -> None:
-    raise ValueError("mine")
 
 
 async def test_a_discarded_message_counts_as_a_success() -> None:

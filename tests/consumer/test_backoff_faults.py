@@ -13,26 +13,12 @@ from nsq_anyio.events import BackoffEnded, BackoffStarted, MessageTimedOut, Resp
 
 from .. import virtual_time
 from ..fake_nsqd import LIMIT, Events, FakeConnection, client_tasks, consuming, fake_nsqds, until
-from .test_backoff import always_failing, backing_off, failure, levels, probed, trial
-from .test_flow import consuming_from, settled
-from .test_late_answers import impatient
+from .backoff import always_failing, backing_off, failure, gated, levels, probed, trial
+from .flow import consuming_from, settled
+from .late_answers import impatient
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
-
-
-def gated(gate: anyio.Event, *, held_back: int) -> Any:
-    """The script of nsqds of which one, in the order of arrival, is not served before ``gate``."""
-    arrivals = 0
-
-    async def script(peer: FakeConnection) -> None:
-        nonlocal arrivals
-        arrivals += 1
-        if arrivals == held_back:
-            await gate.wait()
-        await peer.serve()
-
-    return script
 
 
 # Connections.

@@ -12,8 +12,8 @@ from nsq_anyio.consumer.batches import Batches
 
 from .. import virtual_time
 from ..fake_nsqd import LIMIT, consuming, until
-from .test_flow import consuming_from, settled
-from .test_late_answers import OFTEN, impatient
+from .flow import consuming_from, settled
+from .late_answers import OFTEN, impatient
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio

@@ -53,13 +53,10 @@ from ..fake_nsqd import (
     until,
 )
 from ..fault_proxy import fault_proxy
-from .fake_lookupd import fake_lookupd, producer
-from .test_backoff import backing_off, failure, trial
-from .test_discovery import UNKNOWN_TOPIC, connected, polled
-from .test_flow import Watch, consuming_from, settled
-from .test_late_answers import OFTEN, impatient
-from .test_lending import LENDING, becomes, busy
-from .test_pruning import pruning
+from .backoff import backing_off, failure, trial
+from .fake_lookupd import UNKNOWN_TOPIC, connected, fake_lookupd, polled, producer, pruning
+from .flow import LENDING, Watch, becomes, busy, consuming_from, settled
+from .late_answers import OFTEN, impatient
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from nsq_anyio.options import AuthSecret
 from ..fake_nsqd import LIMIT, Events, FakeNsqd, client_tasks, fake_nsqd, fake_nsqds, serve, until
 from ..http.support import read_head, tcp_server, tls_server
 from ..tls_files import KeyPair, TLSFiles, tls_files
-from .fake_lookupd import FakeLookupd, fake_lookupd, producer
+from .fake_lookupd import UNKNOWN_TOPIC, FakeLookupd, addresses, at, connected, fake_lookupd, polled, producer
 
 __all__ = ["tls_files"]
 
@@ -30,29 +30,6 @@ pytestmark = pytest.mark.anyio
 
 POLLING = nsq.ConsumerOptions(lookupd_poll_interval=0.02, lookupd_poll_timeout=1)
 NOT_AGAIN = nsq.ConsumerOptions(lookupd_poll_interval=60)
-UNKNOWN_TOPIC = {"message": "TOPIC_NOT_FOUND"}
-
-
-def at(*lookupds: FakeLookupd) -> list[str]:
-    return [lookupd.url for lookupd in lookupds]
-
-
-def addresses(*nsqds: FakeNsqd) -> list[str]:
-    return sorted(nsqd.address for nsqd in nsqds)
-
-
-async def connected(consumer: nsq.Consumer, *nsqds: FakeNsqd) -> None:
-    """The consumer is subscribed to exactly these."""
-    try:
-        await until(lambda: sorted(consumer.connections) == addresses(*nsqds))
-    except TimeoutError:
-        raise AssertionError(f"{consumer.connections} instead of {addresses(*nsqds)}") from None
-
-
-async def polled(lookupd: FakeLookupd, times: int) -> None:
-    """It is asked so many times more."""
-    target = len(lookupd.requests) + times
-    await until(lambda: len(lookupd.requests) >= target)
 
 
 # What they say.

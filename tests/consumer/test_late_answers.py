@@ -1,27 +1,14 @@
 """Answers that come too late, or that nsqd refuses."""
 
-from typing import Any
-
 import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.events import MessageTimedOut, ResponseFailed
 
-from ..fake_nsqd import Events, FakeConnection, consuming, until
+from ..fake_nsqd import Events, consuming, until
+from .late_answers import OFTEN, impatient
 
 pytestmark = pytest.mark.anyio
-
-OFTEN = nsq.ConsumerOptions(rdy_redistribute_interval=0.005)
-
-
-def impatient(msg_timeout: int = 30) -> Any:
-    """The script of an nsqd with this ``msg_timeout`` in milliseconds."""
-
-    async def script(peer: FakeConnection) -> None:
-        await peer.subscribe({"msg_timeout": msg_timeout})
-        await peer.follow()
-
-    return script
 
 
 async def test_an_answer_after_the_deadline_is_dropped_and_counted() -> None:

@@ -1,8 +1,5 @@
 """Idle connections lend their share of RDY to the busy ones, and get it back when messages come."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-
 import anyio
 import pytest
 
@@ -11,38 +8,10 @@ from nsq_anyio.events import RdyChanged
 
 from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, until
-from .test_flow import Watch, consuming_from, counts, settled
+from .flow import LENDING, Watch, becomes, busy, consuming_from, counts, settled
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
-
-LENDING = nsq.ConsumerOptions(rdy_redistribute_interval=0.005, lend_after=0.04, reconnect_delay=10)
-
-
-@asynccontextmanager
-async def busy(consumer: nsq.Consumer, *peers: FakeConnection) -> AsyncGenerator[None]:
-    """Messages flow from these nsqds, and are finished, for the length of the block."""
-    over = False
-
-    async def flow(peer: FakeConnection) -> None:
-        while not over:
-            await peer.offer(b"x")
-            (await anext(consumer)).finish()
-            await anyio.sleep(0.005)
-
-    async with anyio.create_task_group() as tasks:
-        for peer in peers:
-            tasks.start_soon(flow, peer)
-        yield
-        over = True
-
-
-async def becomes(peers: list[FakeConnection], *expected: int) -> None:
-    """The RDY counts become these, in this order."""
-    try:
-        await until(lambda: [peer.rdy for peer in peers] == list(expected))
-    except TimeoutError:
-        raise AssertionError(f"{[peer.rdy for peer in peers]} instead of {list(expected)}") from None
 
 
 async def test_the_busy_one_gets_what_the_idle_ones_do_not_use_and_they_keep_one() -> None:

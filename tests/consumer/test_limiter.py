@@ -1,7 +1,6 @@
 """One limiter for several consumers: one budget, of which each gets its share."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import anyio
 import pytest
@@ -9,27 +8,11 @@ import pytest
 import nsq_anyio as nsq
 
 from .. import virtual_time
-from ..fake_nsqd import FakeConnection, FakeNsqd, fake_nsqds, until
+from ..fake_nsqd import fake_nsqds, until
+from .limiters import becomes, sharing
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
-
-OFTEN = nsq.ConsumerOptions(rdy_redistribute_interval=0.01)
-
-
-@asynccontextmanager
-async def sharing(
-    nsqd: FakeNsqd, limiter: anyio.CapacityLimiter
-) -> AsyncGenerator[tuple[nsq.Consumer, FakeConnection]]:
-    async with nsq.consume("t", "c", nsqd=nsqd.address, limiter=limiter, options=OFTEN) as consumer:
-        yield consumer, await nsqd.subscribed()
-
-
-async def becomes(peer: FakeConnection, rdy: int) -> None:
-    try:
-        await until(lambda: peer.rdy == rdy)
-    except TimeoutError:
-        raise AssertionError(f"RDY {peer.rdy} instead of {rdy}: {peer.lines}") from None
 
 
 async def test_one_consumer_alone_has_it_all() -> None:

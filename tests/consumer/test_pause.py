@@ -7,10 +7,9 @@ import nsq_anyio as nsq
 
 from .. import virtual_time
 from ..fake_nsqd import FakeConnection, consuming, fake_nsqds, until
-from .test_backoff import backing_off, failure, trial
-from .test_backoff_faults import gated
-from .test_flow import OFTEN, consuming_from, settled
-from .test_limiter import becomes, sharing
+from .backoff import backing_off, failure, gated, trial
+from .flow import OFTEN, consuming_from, settled
+from .limiters import becomes, sharing
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio

@@ -13,22 +13,11 @@ from nsq_anyio.events import ConnectionClosed, Disconnected
 
 from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, FakeNsqd, client_tasks, fake_nsqds, serve, until
-from .fake_lookupd import FakeLookupd, fake_lookupd
-from .test_discovery import UNKNOWN_TOPIC, at, connected, polled
-from .test_late_answers import impatient
+from .fake_lookupd import UNKNOWN_TOPIC, FakeLookupd, at, connected, fake_lookupd, polled, pruning
+from .late_answers import impatient
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
-
-
-def pruning(polls: int = 1, **changes: Any) -> nsq.ConsumerOptions:
-    options: dict[str, Any] = {
-        "lookupd_poll_interval": 0.02,
-        "lookupd_poll_jitter": 0,
-        "prune_after_polls": polls,
-        "rdy_redistribute_interval": 0.005,
-    }
-    return nsq.ConsumerOptions(**options | changes)
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from nsq_anyio.events import Event, RdyChanged
 
 from .. import virtual_time
 from ..fake_nsqd import FakeConnection, consuming, until
-from .test_backoff import backing_off
-from .test_flow import consuming_from, settled
+from .backoff import backing_off
+from .flow import consuming_from, settled
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio

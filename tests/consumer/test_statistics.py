@@ -2,18 +2,20 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer import ConnectionStatistics, ConsumerStatistics
+from nsq_anyio.consumer import ConnectionStatistics, ConsumerStatistics, supervisor
+from nsq_anyio.consumer.subscription import Subscription
 from nsq_anyio.events import MessageFinished, MessageRequeued, MessageTouched, ResponseFailed
 
 from ..fake_nsqd import Events, consuming, fake_nsqds, until
-from .test_backoff import backing_off, failure
-from .test_flow import consuming_from, settled
-from .test_late_answers import OFTEN, impatient
+from .backoff import backing_off, failure
+from .flow import consuming_from, settled
+from .late_answers import OFTEN, impatient
 
 pytestmark = pytest.mark.anyio
 
@@ -191,6 +193,26 @@ async def test_the_repr_of_a_consumer_tells_its_state() -> None:
         message.finish()
         assert repr(message) == shown.replace("unanswered", "answered")
     assert repr(consumer) == "<Consumer t/c closed, 0 of 5 in flight>"
+
+
+async def test_the_repr_of_a_subscription_tells_its_rdy_and_what_is_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subscriptions: list[Subscription] = []
+
+    class Kept(Subscription):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            subscriptions.append(self)
+
+    monkeypatch.setattr(supervisor, "Subscription", Kept)
+    async with consuming(max_in_flight=5) as (consumer, peer):
+        nsqd = consumer.connections[0]
+        (subscription,) = subscriptions
+        assert repr(subscription) == f"<Subscription {nsqd} rdy=5 in_flight=0>"
+        await peer.messages(b"a", b"b")
+        await until(lambda: consumer.in_flight == 2)
+        assert repr(subscription) == f"<Subscription {nsqd} rdy=5 in_flight=2>"
 
 
 async def test_what_is_shown_contains_no_bodies_and_no_credentials() -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
-import uuid
 import zlib
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
-from anyio.abc import Process
 
 from ..real_servers import program
 from .cluster import KINDS, Cluster, Kind, Server
 from .observe import LIMIT, until, until_told
+from .to_file import TO_FILE, running
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -31,51 +28,12 @@ pytestmark = [
     pytest.mark.timeout(120),
 ]
 
-TO_FILE = (sys.executable, "-m", "nsq_anyio", "to-file")
 LIMITED = (
     "import resource, runpy, sys; "
     "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY)); "
     "runpy.run_module('nsq_anyio', run_name='__main__', alter_sys=True)"
 )
 """Runs the command where no file can grow beyond a size, as on a full disk."""
-
-
-class Archiver:
-    """A running archiver, ours or the real one."""
-
-    def __init__(self, process: Process, log_path: Path) -> None:
-        self.process = process
-        self._log_path = log_path
-
-    @property
-    def log(self) -> str:
-        return self._log_path.read_text()
-
-    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        return await self.wait()
-
-    async def wait(self) -> int:
-        with anyio.fail_after(LIMIT):
-            return await self.process.wait()
-
-
-@asynccontextmanager
-async def running(
-    log_directory: Path, *arguments: str, command: Sequence[str] = TO_FILE
-) -> AsyncGenerator[Archiver]:
-    """Killed at the end, if it still runs."""
-    log_path = log_directory / f"log-{uuid.uuid4()}"
-    with log_path.open("wb") as log:
-        process = await anyio.open_process(
-            [*command, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-    async with process:
-        try:
-            yield Archiver(process, log_path)
-        finally:
-            if process.returncode is None:
-                process.kill()
 
 
 async def until_drained(nsqd: Server, topic: str = "t", channel: str = "nsq_to_file") -> None:

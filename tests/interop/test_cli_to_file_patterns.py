@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ..patterns import MATCHES, NAMES
 from ..real_servers import program
-from ..test_pattern import MATCHES, NAMES
 from .cluster import Cluster, Server
 from .observe import until_told
-from .test_cli_to_file import TO_FILE, running
+from .to_file import TO_FILE, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 

@@ -9,7 +9,7 @@ import pytest
 from ..cli.forwarders import flags
 from ..cli.hostile_http import BODIES_THAT_FAIL, MORE_THAN_ASKED_FOR, OTHER_ANSWERS, hostile_server
 from .cluster import Cluster
-from .test_cli_forwarders_like_go import TOOLS, command, forward
+from .forwarding import TOOLS, command, forward
 
 pytestmark = pytest.mark.anyio
 

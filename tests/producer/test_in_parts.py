@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import cast
+from typing import cast, overload
 
 import pytest
 from hypothesis import given
@@ -71,6 +71,52 @@ async def test_all_is_published_in_order_after_one_refusal(limit: int) -> None:
         assert (to.done, to.maybe) == (25, 0)
     assert nsqd.stored == MESSAGES
     assert nsqd.refused == (limit < 2000)
+
+
+class Counted(Sequence[bytes]):
+    """A sequence that counts the messages that are read from it or copied."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self.messages = messages
+        self.read = 0
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        found = self.messages[at]
+        self.read += 1 if isinstance(found, bytes) else len(found)
+        return found if isinstance(found, bytes) else list(found)
+
+
+@pytest.mark.parametrize(("limit", "most"), [(2000, 1), (212, 2)])
+async def test_a_batch_is_read_once_and_once_more_after_a_refusal(limit: int, most: int) -> None:
+    """212 bytes hold two messages: 25 parts do not read it 25 times."""
+    batch = Counted(MESSAGES)
+    nsqd = FakeProducer(limit)
+    await sender(nsqd).publish("t", batch)
+    assert nsqd.stored == MESSAGES
+    assert batch.read <= most * len(MESSAGES)
+
+
+async def test_what_another_learns_meanwhile_holds_for_the_next_part() -> None:
+    limit = MpubLimit(2000)
+    sizes: list[int] = []
+
+    class Meanwhile(FakeProducer):
+        async def publish_many(self, topic: str, bodies: Sequence[bytes]) -> None:
+            await super().publish_many(topic, bodies)
+            sizes.append(len(bodies))
+            limit.learn(nsq.PublishRejected("E_BAD_BODY", "MPUB body too big 1980 > 300"), 1980)
+
+    nsqd = Meanwhile(10**9)
+    await InParts(cast("nsq.Producer", nsqd), limit).publish("t", MESSAGES)
+    assert nsqd.stored == MESSAGES
+    assert sizes == [19, *[2] * 15]  # 50 is 19 + 15 * 2 + 1, and PUB takes the last
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import pickle
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio.to_thread
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import InputPartition
 
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.options import ReadOptions, read_options
 from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .nsqds import Topic, wait_until
+from .rows import bodies
 
-__all__ = ["before_chunk", "new_partition", "options_of", "returned", "soon"]
+__all__ = [
+    "Offset",
+    "before_chunk",
+    "logged",
+    "new_partition",
+    "options_of",
+    "read",
+    "returned",
+    "soon",
+]
 
 T = TypeVar("T")
 
@@ -59,3 +73,25 @@ def before_chunk(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[
         store_chunk(self, place, batch)
 
     monkeypatch.setattr(Partition, "store_chunk", act_and_store)
+
+
+Offset = dict[str, Any]
+
+
+def logged(offset: Offset) -> Offset:
+    """An offset as a restarted query has it, from its log."""
+    found: Offset = json.loads(json.dumps(offset))
+    return found
+
+
+def read(reader: NsqStreamReader, partitions: Iterable[InputPartition]) -> list[bytes]:
+    """Each partition as a task does it: in another process, with copies."""
+    return [
+        body
+        for partition in partitions
+        for body in bodies(
+            cast("NsqStreamReader", pickle.loads(pickle.dumps(reader))).read(
+                cast("InputPartition", pickle.loads(pickle.dumps(partition)))
+            )
+        )
+    ]

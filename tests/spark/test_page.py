@@ -13,6 +13,7 @@ from nsq_anyio.spark.access import ACCESS_OPTIONS
 from nsq_anyio.spark.option_texts import TextOption
 from nsq_anyio.spark.options import _READ_OPTIONS, _WRITE_OPTIONS, ReadOptions, WriteOptions
 
+from ..package_source import MODULES
 from .nsqds import ROOT
 
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
@@ -80,8 +81,8 @@ def test_the_defaults_are_those_of_the_code(heading: str) -> None:
 
 def texts_of_code() -> Iterator[str]:
     """All texts of the package, with … for what is filled in."""
-    for path in (ROOT / "nsq_anyio").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for module in MODULES:
+        for node in ast.walk(module.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value.replace("%s", "…")
             elif isinstance(node, ast.JoinedStr):

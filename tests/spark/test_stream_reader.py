@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -26,11 +23,8 @@ from nsq_anyio.spark.spooled_partition import SpooledPartition
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .nsqds import Nsqd, Topic, running_nsqd
-from .reading import options_of
-from .rows import bodies, ids
-
-Offset = dict[str, Any]
-
+from .reading import Offset, logged, options_of, read
+from .rows import ids
 
 _readers: list[NsqStreamReader] = []
 
@@ -49,27 +43,8 @@ def reader_of(topic: Topic, directory: Path, **options: str | float | bool) -> N
     return reader
 
 
-def logged(offset: Offset) -> Offset:
-    """An offset as a restarted query has it, from its log."""
-    found: Offset = json.loads(json.dumps(offset))
-    return found
-
-
 def rows_of(offset: Offset) -> list[int]:
     return [rows for _, rows in offset["plan"]]
-
-
-def read(reader: NsqStreamReader, partitions: Iterable[InputPartition]) -> list[bytes]:
-    """Each partition as a task does it: in another process, with copies."""
-    return [
-        body
-        for partition in partitions
-        for body in bodies(
-            cast("NsqStreamReader", pickle.loads(pickle.dumps(reader))).read(
-                cast("InputPartition", pickle.loads(pickle.dumps(partition)))
-            )
-        )
-    ]
 
 
 def run(reader: NsqStreamReader, start: Offset, limit: ReadLimit) -> tuple[Offset, list[bytes]]:

@@ -17,8 +17,7 @@ from nsq_anyio.spark.stream_reader import NsqStreamReader
 from ..real_servers import real_nsqlookupd
 from .conftest import new_name
 from .nsqds import Kind, Nsqd, Topic, registered, running_nsqd, wait_until
-from .reading import before_chunk
-from .test_stream_reader import Offset, logged, read
+from .reading import Offset, before_chunk, logged, read
 
 pytestmark = pytest.mark.timeout(60)
 

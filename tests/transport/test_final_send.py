@@ -21,7 +21,7 @@ from nsq_anyio.transport.tls_context import client_context
 
 from ..layered_nsqd import Compression, make_codec, server_context
 from ..tls_files import TLSFiles, tls_files
-from .test_write_timeout import dial_anyio
+from .dialers import dial_anyio
 
 __all__ = ["tls_files"]
 

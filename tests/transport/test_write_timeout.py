@@ -18,18 +18,14 @@ from nsq_anyio.transport.timed_sends import TimedSends
 from nsq_anyio.transport.unacknowledged import unacknowledged
 
 from .. import virtual_time
-from ..connection.test_writer import Pipe
+from ..connection.pipe import Pipe
+from .dialers import dial_anyio
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 MUCH = bytes(16 * 1024 * 1024)
 """More than the kernel takes at once."""
-
-
-async def dial_anyio(address: str) -> ByteStream:
-    host, _, port = address.partition(":")
-    return await anyio.connect_tcp(host, int(port))
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import click
 
@@ -21,26 +21,34 @@ if TYPE_CHECKING:
 __all__ = ["ConsumerFlags", "ProducerFlags", "connection_flags"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Options = TypeVar("_Options", bound="ConsumerOptions | ProducerOptions")
 _Flag: TypeAlias = Callable[[Any], Any]
 
 _DEFAULT_MAX_IN_FLIGHT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerFlags:
-    """How to consume.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Flags(Generic[_Options]):
+    """How to consume or to publish.
 
     :ivar given: the names of the ``options`` that the user has set
     """
 
-    options: ConsumerOptions
+    options: _Options
     connection: ConnectionOptions
-    max_in_flight: int
-    given: frozenset[str] = frozenset()
+    given: frozenset[str]
 
-    def preferring(self, **options: Any) -> ConsumerFlags:
-        """The same, with these values for options that the user has not set."""
-        return replace(self, options=replace(self.options, **_without(self.given, options)))
+    def preferring(self, **options: Any) -> Self:
+        """Return these flags with other defaults: values for options that the user has not set."""
+        preferred = {name: value for name, value in options.items() if name not in self.given}
+        return replace(self, options=replace(self.options, **preferred))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerFlags(_Flags["ConsumerOptions"]):
+    """How to consume."""
+
+    max_in_flight: int
 
     def never_giving_up(self) -> ConsumerFlags:
         """Return these flags without a limit on attempts, unless ``--consumer-opt max_attempts`` was given.
@@ -51,24 +59,9 @@ class ConsumerFlags:
         return self.preferring(max_attempts=0)
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerFlags:
-    """How to publish.
-
-    :ivar given: the names of the ``options`` that the user has set
-    """
-
-    options: ProducerOptions
-    connection: ConnectionOptions
-    given: frozenset[str] = frozenset()
-
-    def preferring(self, **options: Any) -> ProducerFlags:
-        """The same, with these values for options that the user has not set."""
-        return replace(self, options=replace(self.options, **_without(self.given, options)))
-
-
-def _without(names: frozenset[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in names}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerFlags(_Flags["ProducerOptions"]):
+    """How to publish."""
 
 
 def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Command], _Command]:
@@ -163,7 +156,10 @@ def _consumer(
     # The authorities that the user trusts for nsqd are trusted for an https nsqlookupd too.
     own["lookupd_tls"] = _without_server_hostname(connection.tls)
     consumer = ConsumerFlags(
-        ConsumerOptions(**own), connection, max_in_flight or in_flight, frozenset(values.own)
+        options=ConsumerOptions(**own),
+        connection=connection,
+        max_in_flight=max_in_flight or in_flight,
+        given=frozenset(values.own),
     )
     return {**others, "consumer": consumer}
 
@@ -176,7 +172,7 @@ def _producer(flags: _ConnectionFlags, *, producer_opt: Sequence[str], **others:
     options = ProducerOptions(**values.own)
     if "mode" in values.own and "mode" in others and _is_default("mode"):
         others["mode"] = options.mode.replace("_", "-")  # it means the same as --mode, which takes precedence
-    producer = ProducerFlags(options, flags.options(values), frozenset(values.own))
+    producer = ProducerFlags(options=options, connection=flags.options(values), given=frozenset(values.own))
     return {**others, "producer": producer}
 
 

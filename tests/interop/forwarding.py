@@ -1,0 +1,51 @@
+"""The commands that forward, and their counterparts of NSQ."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+
+from ..cli.forwarders import flags
+from ..real_servers import program
+from .cluster import Server
+from .observe import until_told
+
+TOOLS = ("go", "ours")
+
+
+def command(tool: str, name: str) -> Sequence[str]:
+    """nsq_``name`` of Go, or ours."""
+    if tool == "go":
+        return [str(program(f"nsq_{name.replace('-', '_')}"))]
+    return [sys.executable, "-m", "nsq_anyio", name]
+
+
+async def forward(nsqd: Server, topic: str, channel: str, count: int, *arguments: str) -> None:
+    """Run a command until a channel is empty after so many messages."""
+
+    async def is_done() -> bool:
+        found = await nsqd.channel(topic, channel)
+        left = found.depth + found.in_flight_count + found.deferred_count
+        return (found.message_count, left) == (count, 0)
+
+    source = flags(topic=topic, channel=channel, nsqd_tcp_address=nsqd.tcp_address)
+    async with running(*arguments, *source):
+        await until_told(is_done, 30)  # Go backs off, and the machine may be busy
+
+
+@asynccontextmanager
+async def running(*arguments: str) -> AsyncGenerator[None]:
+    """A process that ends well when it is told to."""
+    async with await anyio.open_process(arguments, stdout=None, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+            process.terminate()
+            with anyio.fail_after(15):
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
