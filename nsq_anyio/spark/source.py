@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import InvalidOption
-from .options import WriteOptions, batch_read_options, read_options, write_options
+from .options import batch_read_options, read_options, write_options
 from .schema import SCHEMA
 from .writer import NsqStreamWriter, NsqWriter, check_columns
 
@@ -82,8 +82,11 @@ class NsqDataSource(DataSource):
 
         :raises InvalidOption: for a bad option, columns that cannot be published, or ``overwrite``
         """
-        refusal = 'mode("overwrite") is not valid: NSQ only takes more, so use mode("append")'
-        return NsqWriter(self._write_options(schema, refusal if overwrite else ""))
+        if overwrite:
+            raise InvalidOption('mode("overwrite") is not valid: NSQ only takes more, so use mode("append")')
+        options = write_options(self.options)
+        check_columns(schema, options)
+        return NsqWriter(options)
 
     def streamWriter(  # noqa: N802 - Spark's name
         self, schema: StructType, overwrite: bool
@@ -92,19 +95,14 @@ class NsqDataSource(DataSource):
 
         :raises InvalidOption: for a bad option, columns that cannot be published, or ``overwrite``
         """
-        refusal = (
-            'outputMode("complete") is not valid: NSQ only takes more, so use outputMode("append") or '
-            '"update"'
-        )
-        return NsqStreamWriter(self._write_options(schema, refusal if overwrite else ""))
-
-    def _write_options(self, schema: StructType, refusal: str) -> WriteOptions:
-        """The options of a writer of these columns; ``refusal`` says why there can be none, if so."""
-        if refusal:
-            raise InvalidOption(refusal)
+        if overwrite:
+            raise InvalidOption(
+                'outputMode("complete") is not valid: NSQ only takes more, so use outputMode("append") or '
+                '"update"'
+            )
         options = write_options(self.options)
         check_columns(schema, options)
-        return options
+        return NsqStreamWriter(options)
 
 
 def _check_schema(schema: StructType) -> None:

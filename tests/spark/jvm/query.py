@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,11 @@ class Query:
     @property
     def checkpoint(self) -> str:
         return str(self.directory / "checkpoint")
+
+    def chunks(self) -> set[Path]:
+        """The chunks in the spool, whose directories may be deleted meanwhile."""
+        files = (Path(where, name) for where, _, names in os.walk(self.spool) for name in names)
+        return {path for path in files if path.suffix == ".arrow"}
 
     def faults(self, *faults: Fault) -> Faults:
         return Faults(str(self.directory / "faults"), faults)

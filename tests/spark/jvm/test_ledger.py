@@ -119,9 +119,9 @@ def test_every_message_is_in_the_sink_or_still_waits(spark_cluster: Cluster, tmp
             """Run the query once; meanwhile these nsqds go, when it has begun to read."""
             task = query.task(spark_cluster.master, faults, {**spark_cluster.config, **SPECULATION})
             with running_driver(task, tmp_path / f"log-{number}") as driver:
-                before = chunks(query)
+                before = query.chunks()
                 wait_until(
-                    lambda: driver.process.poll() is not None or chunks(query) - before, "a chunk", 150
+                    lambda: driver.process.poll() is not None or query.chunks() - before, "a chunk", 150
                 )
                 for place in moves:
                     place.stop()
@@ -158,10 +158,6 @@ def test_every_message_is_in_the_sink_or_still_waits(spark_cluster: Cluster, tmp
     assert not lost, f"{len(lost)} of {published} lost, such as {sorted(lost)[:10]}; {query.ledger()}"
     assert not stored - set(range(published))
     assert waiting, "the one that left took some with it"
-
-
-def chunks(query: Query) -> set[Path]:
-    return set(query.spool.rglob("*.arrow"))
 
 
 def left(place: Place) -> int:
