@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def _assignments(_: click.Context, parameter: click.Parameter, texts: tuple[str,
     return {key: value for key, _equals, value in pairs}
 
 
-spark_option = click.option(
+spark_option: Callable[[Any], Any] = click.option(
     "--option",
     "options",
     multiple=True,
