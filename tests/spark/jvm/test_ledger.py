@@ -121,11 +121,11 @@ def test_every_message_is_in_the_sink_or_still_waits(spark_cluster: Cluster, tmp
             with running_driver(task, tmp_path / f"log-{number}") as driver:
                 before = query.chunks()
                 wait_until(
-                    lambda: driver.process.poll() is not None or query.chunks() - before, "a chunk", 150
+                    lambda: driver.process.poll() is not None or query.chunks() - before, "a chunk", 400
                 )
                 for place in moves:
                     place.stop()
-                return driver.wait(300)
+                return driver.wait(900)
 
         leavers = found[-1:]  # one that never comes back
         for number in range(KILLS):
