@@ -109,7 +109,8 @@ async def test_calls_of_a_message(take: Take, bound: int) -> None:
 
 
 async def test_memory_of_a_message() -> None:
-    async with consuming(MemoryNsqd(MESSAGES, size=100)) as consumer:
+    many = 3 * MESSAGES
+    async with consuming(MemoryNsqd(many, size=100)) as consumer:
         with traced_memory() as grown:
             held = [await anext(consumer) for _ in range(RDY)]
             # 100 bytes of body and 33 of its object, 49 of the id, 80 of the message; the rest is its
@@ -117,10 +118,10 @@ async def test_memory_of_a_message() -> None:
             assert grown() / RDY <= 420
             while held:
                 held.pop().finish()
-            await finish_messages(consumer, MESSAGES - RDY)
-            # A dict keeps the size that it had with all of them: about 150 kB. One small object that stayed
-            # of each message would be 300 kB.
-            assert grown() <= 250_000
+            await finish_messages(consumer, many - RDY)
+            # A dict keeps the size that it had with all of them, about 150 kB, and Trio keeps up to 100 kB of
+            # deadlines that have been moved. One small object that stayed of each message would be 840 kB.
+            assert grown() <= 400_000
 
 
 @pytest.mark.parametrize(("coalesce", "calls_bound"), [(False, 150), (True, 85)])
