@@ -228,7 +228,8 @@ class Subscription:
         if not self._stopping:
             self._stopping = True
             self.ready.stop(anyio.current_time())
-            # CLS goes first, or nsqd would push the requeued messages to this connection again.
-            connection.outbox.put_first(commands.CLS)
+            # First, or nsqd would push the requeued messages to this connection again. Not CLS: nsqd answers
+            # it, and executes nothing more if this process is gone by then. With deflate that happens.
+            connection.outbox.put_first(commands.rdy(0))
         self.in_flight.hand_back(self.in_flight.unanswered())
         connection.end_now()
