@@ -215,10 +215,11 @@ def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
         for found in partition.salvage():
             is_used = True
             yield found
+    # The plan is written last: an empty epoch without one is still being created.
+    is_created = is_used or os.path.lexists(spool.path / str(epoch) / PLAN)
     try:
         for partition in spool.expected(epoch):
             partition.check()
     except SpoolError as error:
-        # The plan is written last: an empty epoch without one is still being created.
-        if is_used or os.path.lexists(spool.path / str(epoch) / PLAN):
+        if is_created:
             yield error

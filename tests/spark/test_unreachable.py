@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,16 @@ def published(nsqd: Nsqd, count: int, first: int = 0, name: str = "moving") -> T
     return topic
 
 
+def left_for_good(stopping: ExitStack, running: ExitStack, *nsqds: Nsqd) -> None:
+    """Stop nsqds, and keep their ports: another test's nsqd must not listen there."""
+    stopping.close()
+    for nsqd in nsqds:
+        host, _, port = nsqd.tcp_address.rpartition(":")
+        kept = running.enter_context(socket.socket())
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind((host, int(port)))
+
+
 def reported(reader: NsqStreamReader, offset: Offset) -> object:
     """What the query's progress says once the next batch is planned."""
     reader.latestOffset(offset, ReadAllAvailable())
@@ -84,7 +96,7 @@ def test_nsqd_that_has_left_does_not_stop_the_others(
         start = logged(reader.initialOffset())
         end = logged(reader.latestOffset(start, ReadAllAvailable()))
         assert len(end["plan"]) == 2
-    stopping.close()
+    left_for_good(stopping, running, leaving)
     with reading(tmp_path, leaving, real_nsqd) as reader:  # as a query that is started again
         found = read(reader, reader.partitions(start, end))
         assert sorted(map(int, found)) == list(range(30))
@@ -122,7 +134,7 @@ def test_nsqlookupd_tells_where_an_nsqd_has_gone(kind: Kind, running: ExitStack,
     with reading(tmp_path, nsqlookupd=lookupd.http_url) as reader:
         start = logged(reader.initialOffset())
         end = logged(reader.latestOffset(start, ReadAllAvailable()))
-    stopping.close()
+    left_for_good(stopping, running, old)
     new = running.enter_context(running_nsqd(kind, flags))
     published(new, 20)
     wait_until(lambda: registered(lookupd.http_url, "moving") == 1, "the new address to be known alone")
@@ -146,7 +158,7 @@ def test_nsqd_is_lost_in_mid_read(
     with reading(tmp_path, leaving, real_nsqd) as reader:
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadAllAvailable())
-        before_chunk(monkeypatch, 1, stopping.close)
+        before_chunk(monkeypatch, 1, partial(left_for_good, stopping, running, leaving))
         found = read(reader, reader.partitions(start, end))
         assert 50 <= len(set(found)) < 300
         assert reported(reader, end) == {leaving.tcp_address: 1}
@@ -160,7 +172,7 @@ def test_nobody_can_be_reached_and_nothing_is_stored(kind: Kind, running: ExitSt
     with reading(tmp_path, *nsqds) as reader:
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadAllAvailable())
-        stopping.close()
+        left_for_good(stopping, running, *nsqds)
         for partition in reader.partitions(start, end):
             with pytest.raises(ConnectionFailed, match=partition.nsqd):  # type: ignore[attr-defined]
                 read(reader, [partition])
@@ -178,7 +190,7 @@ def test_nobody_can_be_reached_but_something_is_stored(
         end = reader.latestOffset(start, ReadAllAvailable())
         first, second = reader.partitions(start, end)
         assert len(read(reader, [first])) == 10
-        stopping.close()
+        left_for_good(stopping, running, *nsqds)
         assert read(reader, [second]) == []
         assert len(read(reader, [first])) == 10
 
