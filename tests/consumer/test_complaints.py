@@ -553,8 +553,8 @@ async def test_26_a_message_costs_no_task_no_rdy_and_no_memory_once_it_is_answer
 
     before = messages()
     async with consuming(max_in_flight=100) as (consumer, peer):
-        tasks = len(client_tasks())
         await peer.saw(b"RDY 100")
+        tasks = len(client_tasks())
         await peer.offer(*[b"x"] * 2000)
         most = 0
         with anyio.fail_after(LIMIT):
