@@ -132,9 +132,8 @@ class Spool:
         :raises SpoolError: if it cannot be written, or Spark has run this batch before
         """
         directory = self._epoch(epoch)
+        self._check_not_committed(epoch)
         with as_spool_error(directory):
-            if epoch <= committed(self.path):
-                raise SpoolError(directory, f"was committed before, so {_OLDER}")
             if os.path.lexists(directory):
                 self._discard_unused(epoch)
             directory.mkdir(exist_ok=True)
@@ -152,9 +151,7 @@ class Spool:
         """
         directory = self._epoch(epoch)
         if not directory.is_dir():
-            with as_spool_error(directory):
-                if epoch <= committed(self.path):
-                    raise SpoolError(directory, f"was committed before, so {_OLDER}")
+            self._check_not_committed(epoch)
             what = "is not a directory" if directory.exists() else "is missing"
             raise SpoolDamaged(directory, f"{what}, and the rows stored in it are lost")
         if self.plan(epoch) != [(nsqd, rows) for nsqd, rows in plan]:
@@ -171,9 +168,8 @@ class Spool:
         :raises SpoolError: if it cannot be written, or has another plan
         """
         directory = self._epoch(epoch)
+        self._check_not_committed(epoch)
         with as_spool_error(directory):
-            if epoch <= committed(self.path):
-                raise SpoolError(directory, f"was committed before, so {_OLDER}")
             directory.mkdir(exist_ok=True)
         for number in range(len(plan)):
             self.partition(epoch, number).make()
@@ -245,6 +241,13 @@ class Spool:
 
     def _epoch(self, epoch: int) -> Path:
         return self.path / str(epoch)
+
+    def _check_not_committed(self, epoch: int) -> None:
+        """Refuse an epoch that Spark has committed: its rows are deleted, and it must not be begun again."""
+        directory = self._epoch(epoch)
+        with as_spool_error(directory):
+            if epoch <= committed(self.path):
+                raise SpoolError(directory, f"was committed before, so {_OLDER}")
 
     def _discard_unused(self, epoch: int) -> None:
         directory = self._epoch(epoch)
