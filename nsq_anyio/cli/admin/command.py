@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags
+from ..flags.kinds import in_order
 from ..visible import visible
 from .actions import CHANNEL_ACTIONS, TOMBSTONE, TOPIC_ACTIONS, Action, Call, cluster_method
 from .perform import Task, ask, end_with, failure_rows
@@ -26,6 +27,34 @@ __all__ = ["channel", "node", "topic"]
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
 )
+
+_ACTION_FLAGS = (
+    click.option("--dry-run", is_flag=True, help="Show which servers would be affected, and change nothing."),
+    click.option("--yes", "-y", is_flag=True, help="Do not ask before discarding messages."),
+    click.option("--json", "as_json", is_flag=True, help="Print one line of JSON."),
+)
+
+
+def _command(
+    run: Callable[..., None],
+    group: str,
+    verb: str,
+    arguments: Sequence[str],
+    flags: Sequence[Callable[[Any], Any]],
+    *,
+    help: str,
+    example: str,
+) -> click.Command:
+    """Return the command of a verb, with the flags that name a cluster.
+
+    :param arguments: the names of the command's arguments
+    :param flags: the flags of its own
+    :param example: the arguments of the example in the help
+    """
+    with_flags = in_order(*map(click.argument, arguments), cluster_flags, quiet_command_flags, *flags)(run)
+    words = " ".join(["nsq-anyio", group, verb, *filter(None, [example])])
+    epilog = f"\b\nExample:\n  {words} --lookupd-http-address=127.0.0.1:4161"
+    return click.command(verb, cls=UtilityCommand, help=help, epilog=epilog)(with_flags)
 
 
 def _list_command(group: str, arguments: Sequence[str], question: Call, text: str) -> click.Command:
@@ -46,12 +75,8 @@ def _list_command(group: str, arguments: Sequence[str], question: Call, text: st
                 click.echo(visible(name))
         end_with(reply.failures, click.get_current_context())
 
-    command = cluster_flags(quiet_command_flags(_json_option(run)))
-    for name in reversed(arguments):
-        command = click.argument(name)(command)
-    of = "clicks " if arguments else ""
-    line = f"nsq-anyio {group} list {of}--lookupd-http-address=127.0.0.1:4161"
-    return click.command("list", cls=UtilityCommand, help=text, epilog=f"\b\nExample:\n  {line}")(command)
+    example = "clicks" if arguments else ""
+    return _command(run, group, "list", arguments, [_json_option], help=text, example=example)
 
 
 @click.command(
@@ -109,20 +134,7 @@ def _action_command(action: Action, group: str, arguments: Sequence[str], exampl
             task.confirm()
         task.perform(as_json=as_json)
 
-    command = click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")(run)
-    command = click.option("--yes", "-y", is_flag=True, help="Do not ask before discarding messages.")(
-        command
-    )
-    command = click.option(
-        "--dry-run", is_flag=True, help="Show which servers would be affected, and change nothing."
-    )(command)
-    command = cluster_flags(quiet_command_flags(command))
-    for name in reversed(arguments):
-        command = click.argument(name)(command)
-    line = f"nsq-anyio {group} {action.verb} {example} --lookupd-http-address=127.0.0.1:4161"
-    return click.command(action.verb, cls=UtilityCommand, help=action.help, epilog=f"\b\nExample:\n  {line}")(
-        command
-    )
+    return _command(run, group, action.verb, arguments, _ACTION_FLAGS, help=action.help, example=example)
 
 
 @click.group(epilog="\b\nExample:\n  nsq-anyio topic pause clicks --lookupd-http-address=127.0.0.1:4161")
