@@ -15,7 +15,7 @@ class Heartbeats:
 
     :param send: sends one heartbeat
     :param disconnect: cuts the connection at once
-    :ivar last_command: when the client last sent a command; the owner sets it
+    :ivar last_command: when the client last sent a command; the owner sets it at each one
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class Heartbeats:
 
     def start(self, interval: float, now: float) -> None:
         """Use this interval from now on; with 0, send nothing and allow the client to be silent."""
+        self.last_command = now
         self._interval = interval
         if interval:
             self._scheduler.set_timer(self._send_timer, now + interval)

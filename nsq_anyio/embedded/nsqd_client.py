@@ -159,7 +159,6 @@ class NsqdClient:
         now = self._now = anyio.current_time()
         if not self._started and self._decoder.started:
             self._started = True
-            self._heartbeats.last_command = now
             self._heartbeats.start(self.negotiated.heartbeat_interval, now)
         if commands:
             self._heartbeats.last_command = now
