@@ -7,7 +7,7 @@ import anyio
 
 import nsq_anyio as nsq
 
-from ..fake_nsqd import FakeConnection, FakeNsqd, until
+from ..fake_nsqd import FakeConnection, FakeNsqd
 
 OFTEN = nsq.ConsumerOptions(rdy_redistribute_interval=0.01)
 
@@ -18,10 +18,3 @@ async def sharing(
 ) -> AsyncGenerator[tuple[nsq.Consumer, FakeConnection]]:
     async with nsq.consume("t", "c", nsqd=nsqd.address, limiter=limiter, options=OFTEN) as consumer:
         yield consumer, await nsqd.subscribed()
-
-
-async def becomes(peer: FakeConnection, rdy: int) -> None:
-    try:
-        await until(lambda: peer.rdy == rdy)
-    except TimeoutError:
-        raise AssertionError(f"RDY {peer.rdy} instead of {rdy}: {peer.lines}") from None

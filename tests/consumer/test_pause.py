@@ -8,8 +8,8 @@ import nsq_anyio as nsq
 from .. import virtual_time
 from ..fake_nsqd import FakeConnection, consuming, fake_nsqds, until
 from .backoff import backing_off, failure, gated, trial
-from .flow import OFTEN, consuming_from, settled
-from .limiters import becomes, sharing
+from .flow import OFTEN, becomes, consuming_from, settled
+from .limiters import sharing
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
@@ -181,25 +181,25 @@ async def test_the_slots_of_a_paused_consumer_go_to_the_other() -> None:
     limiter = anyio.CapacityLimiter(10)
     async with fake_nsqds(2) as (one, two), sharing(one, limiter) as (pausing, first):
         async with sharing(two, limiter) as (_, second):
-            await becomes(first, 5)
-            await becomes(second, 5)
+            await becomes([first], 5)
+            await becomes([second], 5)
             pausing.pause()
-            await becomes(first, 0)
-            await becomes(second, 10)
+            await becomes([first], 0)
+            await becomes([second], 10)
             pausing.resume()
-            await becomes(first, 5)
-            await becomes(second, 5)
+            await becomes([first], 5)
+            await becomes([second], 5)
             assert limiter.borrowed_tokens == 10
 
 
 async def test_a_paused_consumer_keeps_the_slots_of_what_is_in_flight() -> None:
     limiter = anyio.CapacityLimiter(4)
     async with fake_nsqds(1) as (nsqd,), sharing(nsqd, limiter) as (consumer, peer):
-        await becomes(peer, 4)
+        await becomes([peer], 4)
         await peer.offer(b"a", b"b")
         taken = [await anext(consumer), await anext(consumer)]
         consumer.pause()
-        await becomes(peer, 0)
+        await becomes([peer], 0)
         await until(lambda: limiter.borrowed_tokens == 2)  # once nothing more can be on its way
         for message in taken:
             message.finish()
@@ -215,9 +215,9 @@ async def test_the_slots_of_a_consumer_in_backoff_go_to_the_other() -> None:
         sharing(two, limiter) as (_, second),
     ):
         first = await one.subscribed()
-        await becomes(first, 3)
+        await becomes([first], 3)
         await failure(failing, first)
-        await becomes(second, 6)
+        await becomes([second], 6)
         (await trial(failing, [first])).finish()
-        await becomes(first, 3)
-        await becomes(second, 3)
+        await becomes([first], 3)
+        await becomes([second], 3)

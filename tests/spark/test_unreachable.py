@@ -148,6 +148,14 @@ def test_nsqlookupd_tells_where_an_nsqd_has_gone(kind: Kind, running: ExitStack,
         assert sorted(map(int, read(reader, reader.partitions(end, last)))) == list(range(20))
 
 
+def two_with_messages(kind: Kind, running: ExitStack) -> list[Nsqd]:
+    """Start two nsqds with ten messages each."""
+    nsqds = [running.enter_context(running_nsqd(kind)) for _ in range(2)]
+    for nsqd in nsqds:
+        published(nsqd, 10)
+    return nsqds
+
+
 def test_nsqd_is_lost_in_mid_read(
     kind: Kind, running: ExitStack, real_nsqd: Nsqd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,9 +174,7 @@ def test_nsqd_is_lost_in_mid_read(
 
 def test_nobody_can_be_reached_and_nothing_is_stored(kind: Kind, running: ExitStack, tmp_path: Path) -> None:
     stopping = running.enter_context(ExitStack())
-    nsqds = [stopping.enter_context(running_nsqd(kind)) for _ in range(2)]
-    for nsqd in nsqds:
-        published(nsqd, 10)
+    nsqds = two_with_messages(kind, stopping)
     with reading(tmp_path, *nsqds) as reader:
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadAllAvailable())
@@ -182,9 +188,7 @@ def test_nobody_can_be_reached_but_something_is_stored(
     kind: Kind, running: ExitStack, tmp_path: Path
 ) -> None:
     stopping = running.enter_context(ExitStack())
-    nsqds = [stopping.enter_context(running_nsqd(kind)) for _ in range(2)]
-    for nsqd in nsqds:
-        published(nsqd, 10)
+    nsqds = two_with_messages(kind, stopping)
     with reading(tmp_path, *nsqds) as reader:
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadAllAvailable())
