@@ -179,9 +179,7 @@ class Channel:
 
         :raises ServerError: ``E_FIN_FAILED`` if the message is not in flight to this client
         """
-        message = self.in_flight.get(message_id)
-        if message is None or message.subscription is not subscription:
-            raise _failed("FIN", message_id, message)
+        message = self._in_flight_to(subscription, message_id, "FIN")
         self._remove_in_flight(message, subscription)
         subscription.finish_count += 1
 
@@ -190,9 +188,7 @@ class Channel:
 
         :raises ServerError: ``E_REQ_FAILED`` if the message is not in flight to this client
         """
-        message = self.in_flight.get(message_id)
-        if message is None or message.subscription is not subscription:
-            raise _failed("REQ", message_id, message)
+        message = self._in_flight_to(subscription, message_id, "REQ")
         self._remove_in_flight(message, subscription)
         subscription.requeue_count += 1
         self.requeue_count += 1
@@ -206,11 +202,17 @@ class Channel:
 
         :raises ServerError: ``E_TOUCH_FAILED`` if the message is not in flight to this client
         """
-        message = self.in_flight.get(message_id)
-        if message is None or message.subscription is not subscription:
-            raise _failed("TOUCH", message_id, message)
+        message = self._in_flight_to(subscription, message_id, "TOUCH")
         latest = message.sent_at + self._options.max_msg_timeout
         self._scheduler.set_timer(message, min(now + subscription.msg_timeout, latest))
+
+    def _in_flight_to(self, subscription: Subscription, message_id: bytes, command: str) -> Message:
+        message = self.in_flight.get(message_id)
+        if message is None or message.subscription is not subscription:
+            reason = "ID not in flight" if message is None else "client does not own message"
+            text = message_id.decode("utf-8", "surrogateescape")
+            raise ServerError(f"E_{command}_FAILED", f"{command} {text} failed {reason}", fatal=False)
+        return message
 
     def reached_deadline(self, message: Message) -> None:
         """Queue a message that has timed out, or whose delay is over."""
@@ -257,9 +259,3 @@ class Channel:
             subscription.rdy = 0
             subscription.disconnect()
         self.empty()
-
-
-def _failed(command: str, message_id: bytes, message: Message | None) -> ServerError:
-    reason = "ID not in flight" if message is None else "client does not own message"
-    text = message_id.decode("utf-8", "surrogateescape")
-    return ServerError(f"E_{command}_FAILED", f"{command} {text} failed {reason}", fatal=False)
