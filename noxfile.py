@@ -104,7 +104,7 @@ def lowest(session: nox.Session) -> None:
         session.run("pytest", *[f"tests/cli/test_{name}.py" for name in names], *ON_ALL_CORES)
 
 
-@nox.session(python=["3.12", "3.13"], default=False)
+@nox.session(python=["3.12", "3.13", "3.14"], default=False)
 def pythons(session: nox.Session) -> None:
     """Run the same tests with the other Python releases."""
     session.install(*PACKAGE, *group("test"))

@@ -12,7 +12,7 @@ SWITCH = "NSQ_ANYIO_STREAMS"
 """The environment variable that, with the value ``anyio``, leaves all sockets to AnyIO's own streams."""
 
 _FIRST_TESTED = (3, 11)
-_LAST_TESTED = (3, 13)
+_LAST_TESTED = (3, 14)
 
 
 def on_asyncio() -> bool:
