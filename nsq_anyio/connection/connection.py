@@ -109,7 +109,7 @@ class Connection(Generic[SourceT, MessageT]):
     def send(self, command: Command, data: bytes, taker: TakesAnswer) -> None:
         """Queue a command that nsqd answers; never blocks.
 
-        :param taker: is told the answer
+        :param taker: receives the answer
         :raises ConnectionLost: if the connection has ended; nothing was sent
         :raises ProtocolError: if the command is not legal now
         """

@@ -178,7 +178,7 @@ class Handshake(Generic[SourceT, MessageT]):
 
     async def _authenticate(self, identity: IdentifyReply) -> AuthReply | None:
         if not identity.auth_required:
-            return None  # nsqd would refuse the command, and the secret is not sent needlessly
+            return None  # nsqd would refuse the command, and the secret must not be sent needlessly
         secret = self._options.auth_secret
         if secret is None:
             raise PermanentRefusal(

@@ -19,7 +19,7 @@ SendNow = Callable[[bytes, list[int]], None]
 
 
 class Outbox:
-    """Commands that wait to be sent, in order.
+    """The commands that wait to be sent, in order.
 
     :param taken: called before queued commands are sent: from then on nsqd may execute them
     :ivar send_now: the stream's way to send without waiting; None if it has none
@@ -101,7 +101,7 @@ class Outbox:
             raise
         except BaseException:
             # A signal handler raised, most likely right after the system call. Bytes that the system took
-            # must not be sent twice. The rest must be sent, because messages in flight are still to be handed
+            # must not be sent twice. The rest must be sent, because messages in flight must still be handed
             # back.
             self._not_sent(data[sum(sent) :])
             raise
