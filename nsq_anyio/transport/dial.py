@@ -53,5 +53,5 @@ async def _dialled(dialer: Dialer, address: str) -> ByteStream:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the system's reason, which AnyIO wraps, in a group if it tried several addresses."""
+    """Return the system's reason. AnyIO wraps it, in an exception group if it tried several addresses."""
     return f"cannot connect: {first_error(error.__cause__ or error)}"

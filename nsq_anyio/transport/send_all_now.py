@@ -1,4 +1,4 @@
-"""Sends all bytes without waiting, for layers that cannot continue a part."""
+"""Sends all bytes without waiting, for layers that cannot resume an incomplete send."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ def send_all_now(stream: Any, data: bytes) -> None:
     taken: list[int] = []
     stream.send_now(data, taken)
     if sum(taken) < len(data):
-        raise anyio.BrokenResourceError("the system did not take all at once")
+        raise anyio.BrokenResourceError("the system did not take all bytes at once")
