@@ -58,7 +58,7 @@ Stream = TypeVar("Stream")
 
 
 class ListenFailed(NSQError):
-    """A port or a unix socket could not be opened, most often because another program has it.
+    """A port or a unix socket could not be opened, most often because another program uses it.
 
     :ivar address: ``host:port``, or the path
     """
