@@ -1,4 +1,4 @@
-"""The URL of the HTTP side of an nsqd or nsqlookupd, with its secrets apart from what may be shown."""
+"""The URL of the HTTP API of an nsqd or nsqlookupd, with its secrets apart from what may be shown."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ServerURL:
         return self if self.socket else replace(self, shown=self.shown.removesuffix(path))
 
     def endpoint(self, path: str, parameters: Mapping[str, str]) -> tuple[str, str]:
-        """Return the URL of an endpoint twice: to request, and to show."""
+        """Return the URL of an endpoint twice: the one to request, and the one to show."""
         own = urlencode(parameters)
         query = "&".join(part for part in (self.query, own) if part)
         if self.socket:
