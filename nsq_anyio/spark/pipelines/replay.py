@@ -37,7 +37,7 @@ _MAX_TASKS = 100
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The messages that one job publishes: those of ``since <= timestamp < until``, all of one hour."""
+    """The messages that one job publishes: those with ``since <= timestamp < until``, all in one hour."""
 
     hour: datetime
     since: datetime
@@ -82,7 +82,7 @@ def replay(
     :param options: more options of ``format("nsq")`` for writing
     :param on_progress: called after each span
     :param stop: set it from another thread to end after the current span
-    :raises InvalidOption: for a value out of range, or the format of another archive
+    :raises InvalidOption: for a value out of range, or a format that is not the archive's
     :raises PipelineFailed: if there is no archive, or Spark's job fails; the text names the cause
     """
     check_format(format)
