@@ -56,7 +56,7 @@ class Output:
         self._held = True
 
     def release(self) -> None:
-        """Let bytes be taken again."""
+        """Allow bytes to be taken again."""
         self._held = False
         self._added.set()
 

@@ -21,7 +21,7 @@ class Dispatchable(Protocol):
 
 
 class Scheduler:
-    """Dispatches each channel once in a turn of the event loop, however often it was woken.
+    """Dispatches each channel at most once in a turn of the event loop, however often it was woken.
 
     So a chunk of a thousand FINs, or a publish of a thousand messages, costs one dispatch.
     """
