@@ -251,10 +251,11 @@ def batch_read_options(given: Mapping[str, str]) -> ReadOptions:
     if not names:
         raise InvalidOption(
             "none of peek, spoolDir and drain is set: NSQ forgets a message once it is finished, so choose "
-            "what happens to the messages that are read. peek=true gives everything back to nsqd. spoolDir, an "
-            "absolute path that the driver and all executors share, stores rows before they are finished, and "
-            "keeps them until you delete them. drain=true finishes messages when their rows are handed to Spark, which "
-            "takes many more than limit(), first() or a failed job needs: the others are lost"
+            "what happens to the messages that are read. peek=true gives everything back to nsqd. "
+            "spoolDir, an absolute path that the driver and all executors share, stores rows before they are "
+            "finished, and keeps them until you delete them. drain=true finishes messages when their rows "
+            "are handed to Spark, which takes many more than limit(), first() or a failed job needs: the "
+            "others are lost"
         )
     if len(names) > 1:
         raise InvalidOption(f"{' and '.join(names)} exclude each other: choose one")
