@@ -87,8 +87,8 @@ class Handshake(Generic[SourceT, MessageT]):
     async def run(self, *, accepted_before: bool) -> Negotiated:
         """Do the handshake.
 
-        :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH is
-            the auth server's fault, and failed TLS that of one nsqd or the network, so a retry may succeed
+        :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH
+            points to the auth server, and failed TLS to one nsqd or the network, so a retry may succeed
         :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails; a
             `HandshakeFailed` if ``accepted_before``
         :raises PermanentRefusal: if nsqd refuses the options or the secret

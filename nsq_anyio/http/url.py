@@ -65,7 +65,7 @@ class ServerURL:
         if "#" in text:
             raise _Refused("a fragment has no meaning here; write '#' in a password as '%23'")
         if "@" in parts.path + parts.query:
-            # Most likely a '/' or '?' in a password: what precedes it would be taken for the host.
+            # Most likely a '/' or '?' in a password: what precedes it would be mistaken for the host.
             raise _Refused(
                 "write '@' in a path or query as '%40', '/' and '?' in a password as '%2F' and '%3F'"
             )

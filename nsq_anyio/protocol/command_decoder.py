@@ -153,7 +153,7 @@ class CommandDecoder:
             return
 
     def _decode_fins(self) -> None:
-        """Decode the FINs at the front, of which there can be thousands; leave unusual ones to `_fin`."""
+        """Decode the FINs at the front of the buffer, often thousands; leave unusual ones to `_fin`."""
         if self.session.state is ServerState.INIT:
             return
         buffer = self._buffer

@@ -260,7 +260,7 @@ class Deflate:
         :raises ProtocolError: if the input is damaged, or goes on after the final block
         """
         if max_size < 1:
-            raise ValueError(f"max_size={max_size} is not valid: use 1 or more")  # zlib takes 0 for no limit
+            raise ValueError(f"max_size={max_size} is not valid: use 1 or more")  # 0 is no limit in zlib
         source = self._decompressor
         if not source.eof:
             try:

@@ -118,7 +118,7 @@ def _write(path: Path) -> None:
     try:
         path.write_text(json.dumps(content), encoding="utf-8")
     except OSError as error:
-        # The query goes on; it fails later if it cannot write to the spool at all.
+        # The query continues; it fails later if it cannot write to the spool at all.
         _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
 
 

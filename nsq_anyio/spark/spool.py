@@ -261,7 +261,7 @@ class Spool:
         self._sweep()
 
     def _take_out(self, epoch: int) -> None:
-        """Remove an epoch atomically, so that no late attempt goes on with half of it."""
+        """Remove an epoch atomically, so that no late attempt continues with half of it."""
         directory = self._epoch(epoch)
         with as_spool_error(directory):
             directory.rename(self.path / f"{_DELETED}{epoch}-{uuid.uuid4().hex}")
@@ -273,7 +273,7 @@ class Spool:
             try:
                 shutil.rmtree(path)
             except OSError as error:
-                # Nobody reads it any more, so the query goes on; the next commit tries again.
+                # Nobody reads it any more, so the query continues; the next commit tries again.
                 _log.warning("cannot delete %s of the spool, which is no longer needed: %s", path, error)
 
 

@@ -145,7 +145,7 @@ class TLSStream(ByteStream):
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         await checkpoint_if_cancelled()
-        # While received data is unread, OpenSSL takes a sent close_notify for the end of both directions.
+        # While received data is unread, OpenSSL treats a sent close_notify as the end of both directions.
         self._drained += self._read_records(sys.maxsize)
         self._check_outgoing()
         try:

@@ -90,7 +90,7 @@ def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
         (b"\xff", "it is not JSON"),
         (b"", "it is not JSON"),
         (b"[" * 100_000, "it is not JSON"),
-        (b"[]", "it is not an object"),
+        (b"[]", "it is not a JSON object"),
         (b"{}", "its checksum is wrong"),
         (b'{"format": 1}', "it lacks one of topic, channel, created"),
         (b'{"format": 1, "topic": "clicks", "channel": 1, "created": ""}', "it lacks one of topic, channel"),

@@ -70,7 +70,7 @@ def replay(
     """Publish what `archive` wrote, in spans of time that take about ten seconds each at ``rate``.
 
     Spans are published oldest first, and the messages of one span in any order. If it fails, the error says
-    up to which time everything was published: go on with that time as ``since``.
+    up to which time everything was published: continue with that time as ``since``.
 
     :param input: the ``output`` of the archive
     :param topic: the topic to publish to
@@ -191,7 +191,7 @@ def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _
     except PipelineFailed as error:
         raise PipelineFailed(
             f"{error}; everything before {span.since.isoformat()} is published, and some of what "
-            "follows: go on with that time as since"
+            "follows: continue with that time as since"
         ) from error.__cause__
     return int(counted.get["rows"])
 
