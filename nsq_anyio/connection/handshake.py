@@ -34,7 +34,7 @@ from .request import Request, TakesAnswer
 __all__ = ["CHUNK_SIZE", "Handshake", "Negotiated"]
 
 CHUNK_SIZE = 256 * 1024
-"""The most bytes to receive at once; large, because each chunk costs a turn of the event loop."""
+"""The most bytes to receive at once; large, because each chunk costs an iteration of the event loop."""
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")

@@ -129,7 +129,7 @@ async def _serve_peer(stream: SocketStream, registry: Registry, identity: bytes)
                 session.close()
             await lingering_close(stream)
     except TimeoutError:
-        _logger.debug("an nsqd did not take nsqlookupd's reply in %s s", _WRITE_TIMEOUT)
+        _logger.debug("an nsqd did not read nsqlookupd's reply in %s s", _WRITE_TIMEOUT)
     except PEER_GONE as error:
         _logger.debug("an nsqd vanished from nsqlookupd: %r", error)
 

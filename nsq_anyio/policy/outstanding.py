@@ -4,8 +4,8 @@ nsqd does not say when it has handled a RDY. Until it has, it goes by the old co
 pushes meanwhile arrive even later. Two things bound their number:
 
 - nsqd executes commands in order. Until it handles the RDY, it has seen only the answers that were sent
-  before it. So the messages pushed under the old count number at most those answers plus the old count. Each
-  answer sent after the RDY lowers this bound by one, until only the new count is left.
+  before it. So in all it has pushed at most as many messages as those answers and the old count together.
+  Each answer sent after the RDY frees one of these slots, until only the new count is left.
 - Messages that nsqd pushed before it handled the RDY arrive within a round trip. When nothing has arrived for
   longer than that, none is on its way.
 """

@@ -2,8 +2,8 @@
 
 `anyio.wait_readable` adds the socket to the loop's selector and removes it again for every wait: two system
 calls and much Python code. With RDY 1, where every message waits for a round trip, that was 30 % of the
-client's time and a quarter of the whole. Also, a plain future resumes its task in the loop's next turn;
-`_Arrival` saves that turn.
+client's time and a quarter of the whole. Also, a plain future resumes its task in the loop's next iteration;
+`_Arrival` does not wait for that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Arrival(asyncio.Future[bytes]):
         context.run(wake_up, self)
 
     def bring_late(self, data: bytes) -> None:
-        """Complete an interrupted `bring`; the task resumes in the loop's next turn."""
+        """Complete an interrupted `bring`; the task resumes in the loop's next iteration."""
         if self._woken:
             return
         if not self._callbacks:

@@ -74,11 +74,11 @@ class CompressedStream(ByteStream):
     def send_now(self, item: bytes, sent: list[int]) -> None:
         """Compress ``item`` and send all of it without waiting; the inner stream must have `send_now`, too.
 
-        If the system does not take all of it, nothing more can be sent, as after an incomplete `send`. So use
-        it only for the last bytes of a connection.
+        If the system does not accept all of it, nothing more can be sent, as after an incomplete `send`. So
+        use it only for the last bytes of a connection.
 
         :param sent: the length of ``item`` is appended to it
-        :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
+        :raises anyio.BrokenResourceError: as `send` does, or if the system did not accept all
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_open()

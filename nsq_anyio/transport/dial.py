@@ -23,7 +23,7 @@ async def dial(
 ) -> ByteStream:
     """Connect to ``address`` within ``timeout`` seconds, trying all addresses of a name (RFC 8305).
 
-    :param write_timeout: seconds after which a send raises `TimeoutError`, if the peer takes no bytes
+    :param write_timeout: seconds after which a send raises `TimeoutError`, if the peer accepts no bytes
     :param dialer: opens the stream instead
     :raises DialFailed: if nothing listens there, the name is unknown, the time is over, or ``dialer`` raises
     """

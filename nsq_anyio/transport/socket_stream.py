@@ -30,7 +30,7 @@ _LIKELY_MORE = 32 * 1024
 class DirectSocketStream(ByteStream):
     """A connected socket; one task may receive while another sends.
 
-    :param write_timeout: seconds after which a send fails if the peer takes no bytes
+    :param write_timeout: seconds after which a send fails if the peer accepts no bytes
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class DirectSocketStream(ByteStream):
     async def send(self, item: bytes) -> None:
         """Send all bytes of ``item``.
 
-        :raises TimeoutError: if the peer takes no bytes for ``write_timeout`` seconds
+        :raises TimeoutError: if the peer accepts no bytes for ``write_timeout`` seconds
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
@@ -128,7 +128,7 @@ class DirectSocketStream(ByteStream):
                 raise TimeoutError
 
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
-        """Send as much as the system takes without waiting.
+        """Send as much as the system accepts without waiting.
 
         :param sent: the number of sent bytes is appended to it. A signal handler may raise right after the
             system call, and a returned number would be lost

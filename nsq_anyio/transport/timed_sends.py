@@ -1,4 +1,4 @@
-"""Fails sends when the peer takes no bytes, on streams that do not report a send's progress."""
+"""Fails sends when the peer accepts no bytes, on streams that do not report a send's progress."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TimedSends(ByteStream):
     async def send(self, item: bytes) -> None:
         """Send all bytes of ``item``.
 
-        :raises TimeoutError: if the peer does not take a piece in time; send nothing after that
+        :raises TimeoutError: if the peer does not accept a piece in time; send nothing after that
         """
         for start in range(0, len(item), _PIECE):
             with anyio.fail_after(self._timeout):

@@ -117,11 +117,11 @@ class TLSStream(ByteStream):
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
         """Encrypt ``item`` and send all of it without waiting; the transport must have `send_now`, too.
 
-        If the system takes a record only in part, the rest cannot be sent later, nor can anything else. So
+        If the system accepts a record only in part, the rest cannot be sent later, nor can anything else. So
         use it only for the last bytes of a connection.
 
         :param sent: the length of ``item`` is appended to it
-        :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
+        :raises anyio.BrokenResourceError: as `send` does, or if the system did not accept all
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_outgoing()
