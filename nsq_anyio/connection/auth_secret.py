@@ -14,7 +14,8 @@ __all__ = ["reveal"]
 async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
     """Return the secret; call ``secret`` for it if it is a function.
 
-    :raises HandshakeFailed: if the function raises; without its error's text, which may hold the secret
+    :raises HandshakeFailed: if the function raises; the text of its error is left out, since it may hold the
+        secret
     :raises InvalidOption: if the function returns no secret
     """
     if callable(secret):

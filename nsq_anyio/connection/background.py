@@ -7,7 +7,7 @@
     └ shielded scope
       └ the tasks             run on under cancellation until `shutdown` is over
 
-The tasks must outlive a cancelled block briefly, so that messages in flight can be handed back. A
+The tasks must briefly outlive a cancelled block, so that messages in flight can be handed back. A
 cancellation delays the end of the block only by `shutdown`, which must be bounded. No shield stops asyncio's
 `Task.cancel` or an exception of a signal handler: these cut `shutdown` short.
 """
@@ -25,7 +25,7 @@ from ..unwrapping import single, ungrouped
 __all__ = ["Background", "background_tasks", "user_block_tasks"]
 
 _LEFT_ELSEWHERE = (
-    "another task has left this block than had entered it: around an async generator that uses it, write "
+    "this block was entered by one task and left by another: around an async generator that uses it, write "
     "`async with contextlib.aclosing(...)`"
 )
 

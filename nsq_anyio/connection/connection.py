@@ -109,7 +109,7 @@ class Connection(Generic[SourceT, MessageT]):
     def send(self, command: Command, data: bytes, taker: TakesAnswer) -> None:
         """Queue a command that nsqd answers; never blocks.
 
-        :param taker: is told the answer
+        :param taker: receives the answer
         :raises ConnectionLost: if the connection has ended; nothing was sent
         :raises ProtocolError: if the command is not legal now
         """
@@ -216,7 +216,7 @@ class Connection(Generic[SourceT, MessageT]):
             await write(self._stream, self.outbox, sent=self._receiver.may_proceed)
         except TimeoutError:
             limit = f"write_timeout={self._options.write_timeout} s"
-            self._end(ConnectionLost(self.nsqd, f"nsqd took no bytes within {limit}"))
+            self._end(ConnectionLost(self.nsqd, f"nsqd accepted no bytes within {limit}"))
         except anyio.BrokenResourceError:
             # nsqd has closed the connection, perhaps after an error frame with the reason. The reader finds
             # that frame or the end of the stream, and cancels this wait.

@@ -34,7 +34,7 @@ from .request import Request, TakesAnswer
 __all__ = ["CHUNK_SIZE", "Handshake", "Negotiated"]
 
 CHUNK_SIZE = 256 * 1024
-"""The most bytes to receive at once; large, because each chunk costs a turn of the event loop."""
+"""The most bytes to receive at once; large, because each chunk costs an iteration of the event loop."""
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
@@ -87,8 +87,8 @@ class Handshake(Generic[SourceT, MessageT]):
     async def run(self, *, accepted_before: bool) -> Negotiated:
         """Do the handshake.
 
-        :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH is
-            the auth server's fault, and failed TLS that of one nsqd or the network, so a retry may succeed
+        :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH
+            points to the auth server, and failed TLS to one nsqd or the network, so a retry may succeed
         :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails; a
             `HandshakeFailed` if ``accepted_before``
         :raises PermanentRefusal: if nsqd refuses the options or the secret
@@ -178,7 +178,7 @@ class Handshake(Generic[SourceT, MessageT]):
 
     async def _authenticate(self, identity: IdentifyReply) -> AuthReply | None:
         if not identity.auth_required:
-            return None  # nsqd would refuse the command, and the secret is not sent needlessly
+            return None  # nsqd would refuse the command, and the secret must not be sent needlessly
         secret = self._options.auth_secret
         if secret is None:
             raise PermanentRefusal(

@@ -27,7 +27,7 @@ async def watch_silence(last_received: Callable[[], float], interval: float) -> 
         if remaining > 0:
             await anyio.sleep(remaining)
             continue
-        # If user code blocked the event loop, received bytes may be unread. Give the reader a turn before a
+        # If user code blocked the event loop, received bytes may be unread. Let the reader run before a
         # healthy connection is ended.
         await anyio.sleep(interval / 10)
         silence = anyio.current_time() - last_received()

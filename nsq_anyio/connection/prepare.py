@@ -11,7 +11,7 @@ __all__ = ["prepared"]
 
 
 def prepared(options: ConnectionOptions) -> ConnectionOptions:
-    """Return the options with a finished TLS context: its files are read once, and faults in them raised now.
+    """Return the options with a finished TLS context: its files are read, and errors in them raised, now.
 
     :raises InvalidOption: if a file cannot be read or used
     """

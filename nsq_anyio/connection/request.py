@@ -12,9 +12,9 @@ __all__ = ["Request", "TakesAnswer"]
 
 
 class TakesAnswer(Protocol):
-    """Is told the answer to one command.
+    """Receives the answer to one command.
 
-    Exactly one of the two methods is called, once. It must not block, raise, or use the connection.
+    Exactly one of the two methods is called, once. Neither may block, raise, or use the connection.
     """
 
     def answer(self, data: bytes, /) -> None:

@@ -1,8 +1,8 @@
-"""Tells a cancellation of this task from a cancellation of something that it awaited.
+"""Distinguish a cancellation of this task from a cancellation of something that it awaited.
 
 asyncio raises `CancelledError` for both: a task that awaits a cancelled task gets the same exception as if it
-had been cancelled itself. That is a failure like any other, and must not end tasks and blocks that nobody
-cancelled. Trio does not have this case.
+had been cancelled itself. The latter is a failure like any other, and must not end tasks and blocks that
+nobody cancelled. Trio does not have this case.
 """
 
 from __future__ import annotations

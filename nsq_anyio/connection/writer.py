@@ -15,11 +15,11 @@ from anyio.abc import ByteStream
 __all__ = ["Outbox", "SendNow", "write"]
 
 SendNow = Callable[[bytes, list[int]], None]
-"""Sends as many bytes as the system takes without waiting, and appends their number to the list."""
+"""Sends as many bytes as the system accepts without waiting, and appends their number to the list."""
 
 
 class Outbox:
-    """Commands that wait to be sent, in order.
+    """The commands that wait to be sent, in order.
 
     :param taken: called before queued commands are sent: from then on nsqd may execute them
     :ivar send_now: the stream's way to send without waiting; None if it has none
@@ -49,8 +49,8 @@ class Outbox:
     def put_and_send(self, command: bytes) -> None:
         """Queue a command that nsqd waits for, and send all that is queued at once.
 
-        The writer sends what the system does not take without waiting, and is not woken if nothing is left.
-        This saves turns of the event loop, but costs a send of its own.
+        The writer sends what the system does not accept at once, and is not woken if nothing is left.
+        This saves iterations of the event loop, but costs a send of its own.
         """
         if self.send_now is None or self._sending or self._closed:
             self.put(command)
@@ -87,7 +87,7 @@ class Outbox:
         return b"".join(items)
 
     def send_what_fits(self, data: bytes) -> bytes:
-        """Send as much of ``data`` as the stream takes without waiting; return the rest.
+        """Send as much of ``data`` as the stream accepts without waiting; return the rest.
 
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
@@ -100,15 +100,15 @@ class Outbox:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise
         except BaseException:
-            # A signal handler raised, most likely right after the system call. Bytes that the system took
-            # must not be sent twice. The rest must be sent, because messages in flight are still to be handed
+            # A signal handler raised, most likely right after the system call. Bytes that the system accepted
+            # must not be sent twice. The rest must be sent, because messages in flight must still be handed
             # back.
             self._not_sent(data[sum(sent) :])
             raise
         return data[sent[0] :] if sent else data
 
     def sent(self) -> None:
-        """Note that the system has taken all bytes that `take` returned."""
+        """Note that the system has accepted all bytes that `take` returned."""
         self._not_sent(b"")
 
     def _not_sent(self, rest: bytes) -> None:
@@ -149,7 +149,7 @@ async def write(stream: ByteStream, outbox: Outbox, *, sent: Callable[[], None])
     """Send what is put into the outbox, until cancelled.
 
     :param sent: called after each send of the writer, but not after those of `Outbox.put_and_send`
-    :raises TimeoutError: if the peer takes no bytes for as long as the stream allows
+    :raises TimeoutError: if the peer accepts no bytes for as long as the stream allows
     """
     while True:
         data = await outbox.take()

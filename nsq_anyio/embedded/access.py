@@ -119,7 +119,7 @@ class Access:
         try:
             self.state = await self._source(request)
         except NoAuthorization as failure:
-            # Only the log says why: an untrusted client must not learn of the servers behind nsqd.
+            # Only the log says why: an untrusted client must not learn about the servers behind nsqd.
             _logger.warning(
                 "AUTH of a client at %s failed: %s", request.remote_ip or "a unix socket", failure
             )

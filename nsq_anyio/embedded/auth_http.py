@@ -80,7 +80,7 @@ class AuthServers:
         with anyio.move_on_after(self._request_timeout):
             status, body = await self._get(target, headers, url.socket)
             if status == _FORBIDDEN and not url.is_https:
-                # An nsqd that requires TLS answers a plain request so, with the port to use instead.
+                # An nsqd that requires TLS answers a plain request like this, and names the HTTPS port.
                 https = _https_target(urlsplit(target), body)
                 if https is not None:
                     status, body = await self._get(https, headers, None)

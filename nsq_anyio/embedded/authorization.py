@@ -42,8 +42,8 @@ class AuthRequest:
 class Authorization:
     """A permission. The expressions match anywhere in a name, as in nsqd.
 
-    They have RE2's syntax, which is Go's, and take time in proportion to the name. All but ``.*`` need the
-    extra ``re2``.
+    They have RE2's syntax, as in Go, and matching takes time in proportion to the name's length. All
+    expressions but ``.*`` need the extra ``re2``.
 
     :param topic: a regular expression for topics; default: all topics
     :param channels: regular expressions for channels, one of which has to match. They are matched against ""

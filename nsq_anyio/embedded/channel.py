@@ -129,7 +129,7 @@ class Channel:
                 continue
             ready.append(subscription)
             message = queue.popleft()
-            # As in nsqd: rate 99 keeps all messages, and no other client gets what one discards.
+            # As in nsqd: rate 99 keeps all messages, and no other client gets a discarded one.
             if subscription.sample_rate and random.randrange(100) > subscription.sample_rate:
                 continue
             message.attempts = (message.attempts + 1) & _MAX_ATTEMPTS

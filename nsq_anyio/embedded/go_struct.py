@@ -23,7 +23,7 @@ def read_struct(
 
     Names match in any case, null changes nothing, and the last of several values counts.
 
-    :param zeros: Go's zero value of each field, which also tells its type
+    :param zeros: Go's zero value of each field, which also shows its type
     :param integers: the ranges of the integers that are not 64 bits wide
     :raises ValueError: if ``payload`` is neither a JSON object nor null, or a value has the wrong type or is
         too large

@@ -22,7 +22,7 @@ _TIMEOUT = 5.0
 
 
 async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) -> None:
-    """Ask all nsqlookupds (``host:port`` of their HTTP sides), create the channels, and start ``topic``.
+    """Ask all nsqlookupds (their HTTP addresses, ``host:port``), create the channels, and start ``topic``.
 
     An nsqlookupd that does not answer is left out. Ephemeral channels are not created, as they have no client
     here.

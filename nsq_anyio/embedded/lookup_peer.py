@@ -91,7 +91,7 @@ class LookupPeers:
 
     @property
     def http_addresses(self) -> list[str]:
-        """``host:port`` of the HTTP side of each nsqlookupd that has answered IDENTIFY."""
+        """The HTTP address, ``host:port``, of each nsqlookupd that has answered IDENTIFY."""
         return [peer.http_address for peer in self._peers.values() if peer.http_address]
 
     def set_addresses(self, nsqlookupds: Sequence[str]) -> None:
@@ -228,7 +228,7 @@ class _Connection:
             raise ProtocolError(f"{command!r} was answered with {reply[:200]!r}")
 
     async def watch(self) -> None:
-        """Never return; raise when the connection ends, or nsqlookupd sends something unasked."""
+        """Never return; raise when the connection ends, or nsqlookupd sends something without being asked."""
         data = bytes(self._buffer) or await self._stream.receive()
         raise ProtocolError(f"unexpected bytes {data[:200]!r}")
 

@@ -15,7 +15,7 @@ _EPOCH = 1288834974288
 class MessageIds:
     """Generates the message ids of one nsqd.
 
-    :param node: tells the ids of several nsqds apart; only its lowest 10 bits count
+    :param node: keeps the ids of several nsqds distinct; only its lowest 10 bits count
     """
 
     __slots__ = ("_node", "_sequence", "_time")

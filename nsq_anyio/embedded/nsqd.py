@@ -96,13 +96,13 @@ async def nsqd(
     :param http_port: the port for HTTP; 0 takes a free one
     :param https_port: the port for HTTPS; 0 takes a free one
     :param unix_path: the unix socket to listen on for clients, instead of a port. The file must not exist,
-        and is removed at the end. nsqlookupds are told no port then
+        and is removed at the end. By default, port 0 is then registered with nsqlookupds
     :param http_unix_path: the same for HTTP
     :param broadcast_address: the host that nsqlookupds tell clients to connect to; default: ``host``, or this
         host's name if ``host`` means all interfaces
     :param broadcast_tcp_port: the port that they tell clients; default: the port on which it listens
     :param broadcast_http_port: the same for HTTP
-    :param lookupd_tcp_addresses: the nsqlookupds to register with, ``host:port`` of their TCP sides
+    :param lookupd_tcp_addresses: the TCP addresses of the nsqlookupds to register with, ``host:port``
     :param options: the settings for which nsqd has flags; default: nsqd's defaults
     :raises ListenFailed: if a port or a unix socket cannot be opened
     :raises InvalidOption: if a port is not 0 to 65535, an address or a path is not valid, or a file that

@@ -1,4 +1,4 @@
-"""``/config/:opt`` of the embedded nsqd: all flags of nsqd 1.3.0, of which two can be changed."""
+"""``/config/:opt`` of the embedded nsqd: all flags of nsqd 1.3.0; two of them can be changed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _LOG_LEVELS = {"debug": 1, "info": 2, "warn": 3, "error": 4, "fatal": 5}
 class NsqdConfig:
     """The options under nsqd's names, with durations in nanoseconds.
 
-    Options of the disk, statsd and latencies have nsqd's defaults, or report that the feature is off; they
-    have no effect. Nor has ``log_level``: the application decides what is logged.
+    Options of the disk, statsd and latencies have nsqd's defaults, or report that the feature is off. They
+    have no effect. Neither has ``log_level``: the application decides what is logged.
 
-    :param tcp_address: as it was requested: port 0 stays 0. So are ``http_address`` and ``https_address``
+    :param tcp_address: the requested address, in which port 0 stays 0; likewise ``http_address`` and
+        ``https_address``
     :param set_lookupds: called with the new TCP addresses of nsqlookupds
     """
 
@@ -126,8 +127,8 @@ class NsqdConfig:
             addresses = _addresses(body)
             usable = [address for address in addresses or () if _is_address(address)]
             if len(usable) < len(addresses or ()):
-                # nsqd would try the others, too, again and again.
-                _logger.warning("nsqlookupd_tcp_addresses: not all are host:port; the others are ignored")
+                # nsqd would also try to connect to the others, again and again.
+                _logger.warning("nsqlookupd_tcp_addresses: those that are not host:port are ignored")
             self._set_lookupds(usable)
             self._values[name] = addresses
         else:

@@ -1,4 +1,4 @@
-"""The HTTP side of the embedded nsqd, with the statuses, codes and JSON of nsqd 1.3.0.
+"""The HTTP API of the embedded nsqd, with the statuses, codes and JSON of nsqd 1.3.0.
 
 ``/debug/...``, which shows the internals of a Go program, is answered with 404.
 """
@@ -86,7 +86,7 @@ class _Api:
         return json_response(
             {
                 **identity.registration(),
-                # As in nsqd, although nsqlookupd is told 0.
+                # As in nsqd, although nsqlookupd gets 0.
                 "tcp_port": identity.tcp_port or -1,
                 "http_port": identity.http_port or -1,
                 "start_time": int(identity.started_at),

@@ -14,8 +14,8 @@ __all__ = ["NsqdIdentity"]
 class NsqdIdentity:
     """How an nsqd describes itself.
 
-    :ivar tcp_port: the port on which it listens; 0 on a unix socket, as is ``http_port``
-    :ivar broadcast_tcp_port: the port that nsqlookupds are told, as is ``broadcast_http_port``
+    :ivar tcp_port: the port on which it listens; 0 on a unix socket; likewise ``http_port``
+    :ivar broadcast_tcp_port: the port to register with nsqlookupds; likewise ``broadcast_http_port``
     :ivar started_at: the start in Unix seconds
     """
 

@@ -79,13 +79,13 @@ class NsqdOptions:
             high=_DAY,
         ),
     ] = 3600.0
-    max_rdy_count: Annotated[int, Integer("the highest RDY of a client", low=1, high=2**31 - 1)] = 2500
+    max_rdy_count: Annotated[int, Integer("the highest RDY count of a client", low=1, high=2**31 - 1)] = 2500
     mem_queue_size: Annotated[
         int,
         Integer(
-            "the messages that an ephemeral topic or channel holds; like nsqd, it drops any more. Others are "
-            "not bounded: what nsqd would keep on disk stays in memory here, and is reported as "
-            "``backend_depth`` all the same",
+            "the most messages that an ephemeral topic or channel holds; like nsqd, it drops further ones. "
+            "Other topics and channels have no limit: messages that nsqd would keep on disk stay in memory "
+            "here, but are reported as ``backend_depth`` as well",
             low=1,
             high=2**63 - 1,
             unit="messages",
@@ -135,7 +135,7 @@ class NsqdOptions:
         float, Seconds("the time for the whole request to an auth server", low=0.001, high=_DAY)
     ] = 5.0
     max_channel_consumers: Annotated[
-        int, Integer("the consumers that a channel takes; 0 is no limit", low=0, unit="consumers")
+        int, Integer("the most consumers of a channel; 0 for no limit", low=0, unit="consumers")
     ] = 0
     node_id: Annotated[
         int | None,
@@ -201,7 +201,7 @@ class NsqdOptions:
         Authorizer | None,
         Value(
             "a plain or async function from `AuthRequest` to `AuthState` that replaces an auth server. An "
-            "exception refuses the client. It has ``http_client_request_timeout`` to answer",
+            "exception refuses the client. It must answer within ``http_client_request_timeout``",
             valid=is_function_or_none,
             use="a function",
         ),

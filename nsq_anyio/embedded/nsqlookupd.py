@@ -47,7 +47,7 @@ class EmbeddedNsqlookupd:
     """A running nsqlookupd.
 
     :ivar tcp_address: where nsqds register, ``host:port``
-    :ivar http_url: where clients look topics up, ``http://host:port``
+    :ivar http_url: where clients look up topics, ``http://host:port``
     :ivar registry: the topics, channels and nsqds that it knows
     """
 
@@ -74,8 +74,8 @@ async def nsqlookupd(
     :param http_host: the same for HTTP; default: ``host``
     :param tcp_port: the port for nsqds; 0 takes a free one
     :param http_port: the port for HTTP; 0 takes a free one
-    :param broadcast_address: the host that it tells nsqds as its own; default: ``host``, or this host's name
-        if ``host`` means all interfaces
+    :param broadcast_address: the host that it reports to nsqds as its own; default: ``host``, or this host's
+        name if ``host`` means all interfaces
     :raises ListenFailed: if a port cannot be opened
     :raises InvalidOption: if a port is not 0 to 65535
     """
@@ -129,7 +129,7 @@ async def _serve_peer(stream: SocketStream, registry: Registry, identity: bytes)
                 session.close()
             await lingering_close(stream)
     except TimeoutError:
-        _logger.debug("an nsqd did not take nsqlookupd's reply in %s s", _WRITE_TIMEOUT)
+        _logger.debug("an nsqd did not read nsqlookupd's reply in %s s", _WRITE_TIMEOUT)
     except PEER_GONE as error:
         _logger.debug("an nsqd vanished from nsqlookupd: %r", error)
 

@@ -1,4 +1,4 @@
-"""The HTTP side of the embedded nsqlookupd, with the statuses, codes and JSON of nsqlookupd 1.3.0."""
+"""The HTTP API of the embedded nsqlookupd, with the statuses, codes and JSON of nsqlookupd 1.3.0."""
 
 from __future__ import annotations
 

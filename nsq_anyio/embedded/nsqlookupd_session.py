@@ -40,7 +40,7 @@ class LookupSession:
     """Applies the commands of one connection to the registry.
 
     :param remote_address: the peer's ``host:port``, which identifies its registrations
-    :param identity: the JSON with which IDENTIFY is answered
+    :param identity: the JSON that answers IDENTIFY
     """
 
     def __init__(self, registry: Registry, remote_address: str, identity: bytes) -> None:
@@ -55,7 +55,7 @@ class LookupSession:
         self.is_over: bool = False
 
     def receive(self, data: bytes, now: float) -> bytes:
-        """Take bytes of the peer and return the replies; set ``is_over`` if the connection has to end."""
+        """Take bytes from the peer and return the replies; set ``is_over`` if the connection has to end."""
         self._buffer += data
         replies = bytearray()
         try:

@@ -25,7 +25,7 @@ class Output:
         self._sent = anyio.Event()
 
     def add(self, data: bytes) -> None:
-        """Queue ``data``; what is queued in one turn of the event loop is sent together."""
+        """Queue ``data``; what is queued in one iteration of the event loop is sent together."""
         if not self._parts:
             self._added.set()
         self._parts.append(data)
@@ -56,7 +56,7 @@ class Output:
         self._held = True
 
     def release(self) -> None:
-        """Let bytes be taken again."""
+        """Allow bytes to be taken again."""
         self._held = False
         self._added.set()
 

@@ -2,7 +2,7 @@
 
 The rules are those of nsqlookupd 1.3.0 (``registration_db.go``). A registration outlives its producers. A
 producer is hidden while it is inactive or tombstoned. An ephemeral topic or channel is removed with its last
-producer if that sends UNREGISTER, but not if its connection is lost.
+producer if the producer sends UNREGISTER, but not if its connection is lost.
 """
 
 from __future__ import annotations

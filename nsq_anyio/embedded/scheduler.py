@@ -21,7 +21,7 @@ class Dispatchable(Protocol):
 
 
 class Scheduler:
-    """Dispatches each channel once in a turn of the event loop, however often it was woken.
+    """Dispatches each channel at most once in an iteration of the event loop, however often it was woken.
 
     So a chunk of a thousand FINs, or a publish of a thousand messages, costs one dispatch.
     """
@@ -33,7 +33,7 @@ class Scheduler:
         self._sleeping_until = -math.inf
 
     def wake(self, channel: Dispatchable) -> None:
-        """Dispatch ``channel`` in the next turn."""
+        """Dispatch ``channel`` in the next iteration."""
         if not self._woken:
             self._event.set()
         self._woken[channel] = None

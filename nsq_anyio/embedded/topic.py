@@ -22,7 +22,7 @@ class Topic:
     """The channels of a topic, and the messages that wait for a channel.
 
     :param started: False holds messages back until `start`
-    :param on_change: called with the topic's name, a channel's name, and whether that exists now
+    :param on_change: called with the topic's name, a channel's name, and whether that channel exists now
     :param on_abandoned: called when an ephemeral topic has lost its last channel
     """
 

@@ -42,7 +42,7 @@ async def upgrade(
         raise ServerError("E_IDENTIFY_FAILED", "IDENTIFY failed the connection was upgraded before")
     if wanted.tls:
         if context is None:
-            raise AssertionError("TLS was promised to a client, and there is no certificate")
+            raise AssertionError("TLS was promised to a client, but there is no certificate")
         try:
             with anyio.fail_after(HANDSHAKE_TIMEOUT):
                 stream = await start_tls(layers.stream, context, server_side=True, received=received)

@@ -1,4 +1,4 @@
-"""The HTTP sides of nsqd and nsqlookupd: every endpoint with typed replies, and whole clusters."""
+"""The HTTP APIs of nsqd and nsqlookupd: every endpoint with typed replies, and whole clusters."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["read_body"]
 async def read_body(response: httpx.Response, chunks: AsyncIterator[bytes], limit: int) -> bytes | None:
     """Return the body; None if it has more than ``limit`` bytes, after closing the connection.
 
-    :param chunks: of ``response``, raw or decoded
+    :param chunks: the chunks of ``response``, raw or decoded
     """
     body = bytearray()
     is_too_large = False

@@ -1,4 +1,4 @@
-"""Requests to the HTTP side of nsqd or nsqlookupd, bounded in time and size, with this package's errors."""
+"""Requests to the HTTP API of nsqd or nsqlookupd, bounded in time and size, with this package's errors."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Client(anyio.AsyncContextManagerMixin):
     :param headers: sent with each request, such as ``{"Authorization": "Bearer ..."}``
     :param authorization: a plain or async function that returns the header ``Authorization``, for tokens that
         expire; called before each request, within the request's ``timeout``
-    :param ssl_context: for ``https``, with this client's certificate if the server wants one; by default it
-        trusts the system's certificate authorities
+    :param ssl_context: the TLS context for ``https``, with this client's certificate if the server wants one;
+        the default trusts the system's certificate authorities
     :param server_hostname: the name that the server's certificate must carry; default: the URL's host
-    :param transport: what sends the requests, such as `httpx.MockTransport` in tests; it is closed with the
-        block
+    :param transport: the object that sends the requests, such as `httpx.MockTransport` in tests; it is closed
+        with the block
     :raises InvalidAddress: if ``url`` is not valid
     :raises InvalidOption: if another value is outside its range
 
@@ -51,7 +51,7 @@ class Client(anyio.AsyncContextManagerMixin):
 
     :raises HTTPUnavailable: if no answer came in time; the server may have executed the request
     :raises HTTPStatusError: if the server refused
-    :raises HTTPInvalidReply: if the answer is too large, or not one of that endpoint
+    :raises HTTPInvalidReply: if the answer is too large, or not a reply of that endpoint
     :raises Closed: outside the block
     """
 
@@ -123,8 +123,8 @@ class Client(anyio.AsyncContextManagerMixin):
     ) -> bytes:
         """Fetch a profile of the Go runtime, as ``go tool pprof`` reads it.
 
-        :param name: ``profile`` is of the CPU, ``index`` is a page of HTML, ``cmdline`` has NUL between
-            its words
+        :param name: ``profile`` is the CPU profile, ``index`` a page of HTML; ``cmdline`` has NUL bytes
+            between its words
         :param seconds: how long to sample, 1 to 3600, added to the timeout; default 30 for ``profile``
         :param debug: 0 to 2; 1 and 2 return text
         """
@@ -178,7 +178,8 @@ class Client(anyio.AsyncContextManagerMixin):
         url, shown = self._url.endpoint(path, parameters or {})
         timeout = self._timeout + extra_time
         reply: Reply | None = None
-        # httpx bounds single operations only: a server that sends a byte a second would hold us forever.
+        # httpx bounds single operations only: a server that sends one byte a second would keep us waiting
+        # forever.
         with anyio.move_on_after(timeout):
             headers = await authorized(self._headers, self._authorization, shown)
             request = httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)

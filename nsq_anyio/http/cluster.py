@@ -33,20 +33,21 @@ class Cluster(ClusterView):
     that failed. A method raises an error only if no server did what was asked.
 
     An action returns the URLs of the servers that did it. It goes to the nsqds that `producers` returns, so
-    call that first to see which nsqds will be touched. It is not a failure to delete, empty or unpause what a
-    server does not have. When an action is cancelled, some servers may have done it.
+    call that first to see which nsqds will be touched. Deleting, emptying or unpausing a topic or channel
+    that a server does not have is not a failure. When an action is cancelled, some servers may already have
+    done it.
 
     :param nsqlookupd: URL or URLs of all nsqlookupds, which know the nsqds; as for `Client`
     :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be omitted
     :param timeout: seconds for one step on one server, 0.001 or more; default 10
     :param concurrency: how many servers are asked at once, 1 or more; default 16
-    :param headers: as for `Client`. This and the next three are for the servers given here, never for nsqds
+    :param headers: as for `Client`. This and the next three apply to the servers given here, never to nsqds
         that nsqlookupds name
     :param authorization: as for `Client`
     :param ssl_context: as for `Client`
     :param server_hostname: as for `Client`
-    :param transport: what sends all requests, such as `httpx.MockTransport` in tests; it is closed with the
-        block
+    :param transport: the object that sends all requests, such as `httpx.MockTransport` in tests; it is closed
+        with the block
     :raises InvalidAddress: if a URL is not valid
     :raises InvalidOption: if another value is outside its range, or there is no server
 
@@ -58,9 +59,9 @@ class Cluster(ClusterView):
     """
 
     async def create_topic(self, topic: str) -> Done:
-        """Make a topic known to all nsqlookupds, then create it on the nsqds that were given, if any.
+        """Register a topic at all nsqlookupds, then create it on the nsqds that were given, if any.
 
-        Other nsqds create it at the first publish to it there.
+        Any other nsqd creates it when somebody first publishes to it there.
         """
         check_topic(topic)
         known = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_topic(topic))
@@ -68,7 +69,7 @@ class Cluster(ClusterView):
         return self._done("topic", (), known, created)
 
     async def create_channel(self, topic: str, channel: str) -> Done:
-        """Make a channel known to all nsqlookupds, then create it on all nsqds that have the topic."""
+        """Register a channel at all nsqlookupds, then create it on all nsqds that have the topic."""
         check_topic(topic)
         check_channel(channel)
         # nsqlookupds first: an nsqd that creates the topic meanwhile asks them for its channels.
@@ -110,7 +111,7 @@ class Cluster(ClusterView):
         return await self._on_producers("topic", topic, lambda nsqd: nsqd.empty_topic(topic))
 
     async def empty_channel(self, topic: str, channel: str) -> Done:
-        """Throw away the messages of a channel, those in flight and deferred too, on all nsqds."""
+        """Throw away the messages of a channel, including those in flight and deferred, on all nsqds."""
         check_channel(channel)
         return await self._on_producers("channel", topic, lambda nsqd: nsqd.empty_channel(topic, channel))
 
@@ -140,7 +141,7 @@ class Cluster(ClusterView):
         return await self._on_producers("channel", topic, lambda nsqd: nsqd.unpause_channel(topic, channel))
 
     async def tombstone_topic(self, topic: str, node: Node | str) -> Done:
-        """Remove a topic from one nsqd, to which nobody publishes it any more.
+        """Remove a topic from one nsqd, once nobody publishes to it there any more.
 
         All nsqlookupds hide that nsqd for the topic, by default for 45 s, so that no consumer connects and
         creates it again. Then the nsqd deletes it with its messages.

@@ -25,7 +25,7 @@ from .totals import Totals, channel_totals, topic_totals
 __all__ = ["NOT_FOUND", "ClusterView"]
 
 NOT_FOUND = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
-"""The codes of a server that does not have the topic or channel."""
+"""The error codes of a server that does not have the topic or channel."""
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class ClusterView(anyio.AsyncContextManagerMixin):
     async def producers(self, topic: str) -> ClusterReply[tuple[Node, ...]]:
         """List the nsqds that have a topic, without those that are tombstoned for it.
 
-        An action on the topic, or on a channel of it, goes to these.
+        Actions on the topic, or on one of its channels, go to these nsqds.
         """
         check_topic(topic)
 

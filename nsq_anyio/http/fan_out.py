@@ -19,7 +19,7 @@ T = TypeVar("T")
 class ClusterReply(Generic[T]):
     """The result of asking many servers.
 
-    :ivar value: made of the answers that arrived
+    :ivar value: the result, made from the answers that arrived
     :ivar failures: what went wrong, each with the URL that was asked; empty if nothing did
     """
 

@@ -1,4 +1,4 @@
-"""Typed reading of a server's JSON. Whatever is wrong raises a ``ValueError`` that names the place."""
+"""Typed reading of a server's JSON. Each fault raises a ``ValueError`` that names its place."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def checked_headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:
 async def authorized(
     headers: httpx.Headers, authorization: Authorization | None, shown: str
 ) -> httpx.Headers:
-    """Return ``headers`` with what the function ``authorization`` returns now.
+    """Return ``headers``, with the header ``Authorization`` that the function returns now.
 
     :param shown: the URL of the request, for errors
     :raises HTTPUnavailable: if the function raises, or returns something that cannot be sent

@@ -20,8 +20,8 @@ _NANOSECONDS = 1e9
 class Producer:
     """An nsqd as nsqlookupd knows it.
 
-    An nsqd that reported nonsense is kept with defaults, so that it cannot hide the others. Its properties
-    raise `InvalidAddress` then.
+    An nsqd that reported nonsense is kept with defaults, so that it cannot hide the others. Then its
+    properties raise `InvalidAddress`.
 
     :ivar remote_address: its end of the connection to nsqlookupd, ``host:port``
     :ivar broadcast_address: the host where clients reach it
@@ -57,7 +57,7 @@ class Producer:
 
     @property
     def http_url(self) -> str:
-        """The URL of its HTTP side, for `Nsqd`.
+        """The URL of its HTTP API, for `Nsqd`.
 
         :raises InvalidAddress: if it reported no valid address
         """
@@ -97,7 +97,7 @@ def read_producers(reply: Fields) -> tuple[Producer, ...]:
 class Registration:
     """One nsqd under one key of nsqlookupd's database.
 
-    :ivar id: of its connection to nsqlookupd
+    :ivar id: the id of its connection to nsqlookupd
     :ivar last_update: when nsqlookupd last heard from it, in Unix nanoseconds
     :ivar tombstoned_at: in Unix nanoseconds; meaningless unless ``tombstoned``
     """

@@ -14,7 +14,7 @@ __all__ = ["Node", "unite"]
 class Node:
     """One nsqd of a cluster.
 
-    :ivar url: of its HTTP side, where the cluster asks it
+    :ivar url: the URL of its HTTP API, to which the cluster sends requests
     :ivar broadcast_address: the host where clients reach it
     :ivar tcp_port: for clients; negative when it listens on a unix socket
     :ivar http_port: as ``tcp_port``, for HTTP
@@ -35,9 +35,9 @@ class Node:
 
     @classmethod
     def registered(cls, producer: Producer, nsqlookupd: str) -> Node:
-        """Make the node of an nsqd as an nsqlookupd knows it.
+        """Make a node from what an nsqlookupd knows about the nsqd.
 
-        :raises InvalidAddress: if it registered no valid address of its HTTP side
+        :raises InvalidAddress: if the nsqd registered no valid HTTP address
         """
         # If an nsqlookupd reports fewer tombstones than topics, they belong to the first topics.
         hidden = {
@@ -57,7 +57,7 @@ class Node:
 
     @classmethod
     def asked(cls, url: str, info: NsqdInfo, topics: Iterable[str]) -> Node:
-        """Make the node of an nsqd as it describes itself."""
+        """Make a node from what the nsqd says about itself."""
         return cls(
             url=url,
             hostname=info.hostname,
@@ -70,7 +70,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """``broadcast_address:http_port``, which identifies the nsqd; nsqadmin names it so too."""
+        """``broadcast_address:http_port``, which identifies the nsqd, in nsqadmin as well."""
         return f"{self.broadcast_address}:{self.http_port}"
 
 

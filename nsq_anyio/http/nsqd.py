@@ -1,4 +1,4 @@
-"""The HTTP side of nsqd."""
+"""The HTTP API of nsqd."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPTION = re.compile(r"[a-z0-9_]{1,64}")
 
 
 class Nsqd(Client):
-    """The HTTP side of one nsqd; by default it listens on port 4151.
+    """The HTTP API of one nsqd, by default on port 4151.
 
     ::
 
@@ -87,7 +87,7 @@ class Nsqd(Client):
         :raises InvalidOption: for a ``defer`` out of range
         :raises HTTPStatusError: ``MSG_TOO_BIG``, ``INVALID_DEFER``, ``EXITING``: the message was not stored
         :raises HTTPUnavailable: if no answer came: the message may be stored or not. A body that is far too
-            big may end so as well, since nsqd closes the connection without reading it
+            large may also end like this, since nsqd closes the connection without reading it
         """
         parameters = topic_parameters(topic)
         if defer is not None:
@@ -193,21 +193,21 @@ class Nsqd(Client):
         await self._post("/channel/unpause", channel_parameters(topic, channel))
 
     async def config(self, option: str) -> object:
-        """Ask for an option of nsqd, as the value of its JSON.
+        """Ask for the value of an option of nsqd, decoded from JSON.
 
         :param option: its name in nsqd's configuration file, such as ``max_rdy_count``. Durations are in
             nanoseconds, ``log_level`` as 1 (debug) to 5 (fatal)
-        :raises InvalidOption: if ``option`` cannot be a name
+        :raises InvalidOption: if ``option`` is not 1 to 64 characters of ``[a-z0-9_]``
         :raises HTTPStatusError: ``INVALID_OPTION``
         """
         return await self._config("GET", option)
 
     async def set_config(self, option: str, value: str | Sequence[str]) -> object:
-        """Set an option of the running nsqd until it ends, and return the option as `config` does.
+        """Set an option until nsqd stops, and return its new value as `config` does.
 
         :param option: nsqd 1.3.0 can set ``nsqlookupd_tcp_addresses`` and ``log_level``
         :param value: a string is sent unchanged, a sequence of strings as JSON
-        :raises InvalidOption: if ``option`` or ``value`` cannot be one
+        :raises InvalidOption: if ``option`` is not a name as for `config`, or ``value`` has another type
         :raises HTTPStatusError: ``INVALID_OPTION``, ``INVALID_VALUE``
         """
         if isinstance(value, str):
@@ -270,7 +270,7 @@ class Nsqd(Client):
         if not isinstance(option, str) or not _OPTION.fullmatch(option):
             raise InvalidOption(f"option={option!r} is not valid: use 1 to 64 characters of [a-z0-9_]")
         reply = await self._request(method, f"/config/{option}", body=body)
-        # nsqd writes a string option without quotes; only the content type tells that it is not JSON.
+        # nsqd writes a string option without quotes; only the content type shows that it is not JSON.
         if reply.content_type != "application/json":
             return reply.text()
         return reply.read(lambda value: value)

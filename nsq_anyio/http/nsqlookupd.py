@@ -1,4 +1,4 @@
-"""The HTTP side of nsqlookupd."""
+"""The HTTP API of nsqlookupd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Nsqlookupd"]
 
 
 class Nsqlookupd(Client):
-    """The HTTP side of one nsqlookupd; by default it listens on port 4161.
+    """The HTTP API of one nsqlookupd, by default on port 4161.
 
     ::
 
@@ -20,7 +20,7 @@ class Nsqlookupd(Client):
             reply = await nsqlookupd.lookup("clicks")
 
     The parameters and the errors of every request are those of `Client`. A URL may end in ``/lookup``, as
-    other clients require it.
+    other clients require.
     """
 
     _PPROF_INDEX = "/debug/pprof"
@@ -88,7 +88,7 @@ class Nsqlookupd(Client):
         await self._post("/channel/delete", channel_parameters(topic, channel))
 
     async def tombstone_topic(self, topic: str, node: str) -> None:
-        """Hide one nsqd from the `lookup` of a topic, by default for 45 s: time to delete the topic there.
+        """Hide one nsqd from the `lookup` of a topic, for 45 s by default, so that it can be deleted there.
 
         :param node: its ``broadcast_address:http_port``, as in `Producer.node`; an unknown one is ignored
         :raises InvalidName: for a name that NSQ would refuse

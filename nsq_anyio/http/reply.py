@@ -1,4 +1,4 @@
-"""A server's complete answer, and what may be shown of it."""
+"""A server's complete answer, and the parts of it that may be shown."""
 
 from __future__ import annotations
 

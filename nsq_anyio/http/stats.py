@@ -109,7 +109,7 @@ class ChannelStats:
     :ivar depth: messages waiting, in memory and on disk
     :ivar backend_depth: those on disk
     :ivar message_count: all messages that it got from its topic so far
-    :ivar client_count: how many consumers it has, also if ``clients`` were not asked for
+    :ivar client_count: how many consumers it has, even if ``clients`` were not asked for
     """
 
     channel_name: str = ""

@@ -35,5 +35,5 @@ class SharedTransport(httpx.AsyncBaseTransport):
         self._transport = transport
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Hand the request on."""
+        """Pass the request on."""
         return await self._transport.handle_async_request(request)

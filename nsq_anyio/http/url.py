@@ -1,4 +1,4 @@
-"""The URL of the HTTP side of an nsqd or nsqlookupd, with its secrets apart from what may be shown."""
+"""The URL of the HTTP API of an nsqd or nsqlookupd, with its secrets apart from what may be shown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ServerURL:
         if "#" in text:
             raise _Refused("a fragment has no meaning here; write '#' in a password as '%23'")
         if "@" in parts.path + parts.query:
-            # Most likely a '/' or '?' in a password: what precedes it would be taken for the host.
+            # Most likely a '/' or '?' in a password: what precedes it would be mistaken for the host.
             raise _Refused(
                 "write '@' in a path or query as '%40', '/' and '?' in a password as '%2F' and '%3F'"
             )
@@ -93,7 +93,7 @@ class ServerURL:
         return self if self.socket else replace(self, shown=self.shown.removesuffix(path))
 
     def endpoint(self, path: str, parameters: Mapping[str, str]) -> tuple[str, str]:
-        """Return the URL of an endpoint twice: to request, and to show."""
+        """Return the URL of an endpoint twice: the one to request, and the one to show."""
         own = urlencode(parameters)
         query = "&".join(part for part in (self.query, own) if part)
         if self.socket:

@@ -78,8 +78,8 @@ class ConnectionOptions:
     write_timeout: Annotated[
         float,
         Seconds(
-            "the time after which a peer that accepts no bytes counts as lost; on a stream of ``dialer``, a "
-            "peer for which the system does not take 64 KiB, which may wait for a megabyte to go",
+            "the time after which a peer that accepts no bytes counts as lost; on a stream of ``dialer``, "
+            "the time to send 64 KiB, which may have to wait for a megabyte in the system's buffer",
             low=0.001,
             go=SAME,
         ),
@@ -148,7 +148,7 @@ class ConnectionOptions:
         bool | ssl.SSLContext | TLSOptions,
         TLS(
             "whether, and how, the connection is encrypted: True for the system's authorities, "
-            "`TLSOptions`, or an `ssl.SSLContext`. An nsqd that declines is refused with `TLSFailed`",
+            "`TLSOptions`, or an `ssl.SSLContext`. If nsqd declines TLS, `TLSFailed` is raised",
             go="tls_v1",
             identify=Identify("tls_v1"),
         ),
@@ -156,7 +156,7 @@ class ConnectionOptions:
     snappy: Annotated[
         bool,
         Flag(
-            "whether to ask nsqd for snappy; one that declines sends uncompressed",
+            "whether to ask nsqd for snappy; if nsqd declines, nothing is compressed",
             go=SAME,
             identify=Identify(),
             spark="compression",

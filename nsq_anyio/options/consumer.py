@@ -58,7 +58,7 @@ class ConsumerOptions:
         ),
     ] = 0.5
     max_reconnect_delay: Annotated[
-        float, Seconds("the bound of that delay, not less than ``reconnect_delay``", low=0.001)
+        float, Seconds("the longest such delay, not less than ``reconnect_delay``", low=0.001)
     ] = 60.0
     max_attempts: Annotated[
         int,
@@ -73,7 +73,7 @@ class ConsumerOptions:
     requeue_delay: Annotated[
         float,
         Seconds(
-            "the delay of a requeue, times the attempts so far, unless the handler sets one",
+            "the delay of a requeue, multiplied by the attempts so far, unless the handler sets one",
             low=0,
             go="default_requeue_delay",
         ),
@@ -115,7 +115,7 @@ class ConsumerOptions:
     prune_after_polls: Annotated[
         int,
         Integer(
-            "how many polls in a row must not list an nsqd before its connection is drained and closed; "
+            "how many polls in a row must miss an nsqd before its connection is drained and closed; "
             "0 for never",
             low=0,
             unit="polls",
@@ -142,7 +142,7 @@ class ConsumerOptions:
         float, Seconds("the time that ``exponential`` and ``full_jitter`` multiply", low=0.001, go=SAME)
     ] = 1.0
     max_backoff_duration: Annotated[
-        float, Seconds("the bound of a wait of backoff; 0 switches backoff off", low=0, go=SAME)
+        float, Seconds("the longest wait of backoff; 0 switches backoff off", low=0, go=SAME)
     ] = 120.0
     backoff_on_timeout: Annotated[bool, Flag("whether a message that times out counts as a failure")] = False
     backoff_on_refused_answer: Annotated[

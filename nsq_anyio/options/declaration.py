@@ -3,8 +3,8 @@
 This module derives the check of each value and its line in the docstring. Others derive the keys of
 ``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY, and the tables of the documentation.
 
-A module that declares options has no ``from __future__ import annotations``: the annotations would be texts,
-and evaluating them would slow down each import.
+A module that declares options has no ``from __future__ import annotations``: the annotations would be
+strings, and evaluating them would slow down each import.
 """
 
 from collections.abc import Iterator, Mapping

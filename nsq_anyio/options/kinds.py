@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 SAME = "="
-"""Stands for the option's own name, if go-nsq or IDENTIFY use the same; for Spark, in camelCase."""
+"""Stands for the option's own name, if go-nsq or IDENTIFY uses the same; for Spark, in camelCase."""
 
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Identify:
     """How IDENTIFY sends an option to nsqd.
 
     :param key: the key in the JSON
-    :param always: whether the option is sent even if it is empty; otherwise nsqd then uses its own default
+    :param always: whether the option is sent even if it is empty; if not, nsqd uses its default for an empty
+        one
     :param only_with: another option, without which this one is not sent
     """
 

@@ -25,17 +25,17 @@ class ProducerOptions:
         PublishMode,
         Choice(
             "how to choose the nsqd for a publish: ``round_robin``, each in turn; ``least_outstanding``, "
-            "the one with the fewest publishes waiting for their answer; ``hostpool``, each in turn, but one "
-            "that failed is left out for a growing time; ``epsilon_greedy``, mostly the one that answers "
-            "fastest, and at times another to measure it",
+            "the one with the fewest messages awaiting its answer; ``hostpool``, each in turn, but one that "
+            "failed is left out for a growing time; ``epsilon_greedy``, mostly the one that answers fastest, "
+            "and sometimes another, to measure it",
             choices=get_args(PublishMode),
         ),
     ] = "round_robin"
     resend_unknown: Annotated[
         bool,
         Flag(
-            "whether a message whose answer was lost is published again instead of raising `OutcomeUnknown`: "
-            "it may be stored twice then"
+            "whether a message whose answer was lost is published again, and may then be stored twice, "
+            "instead of raising `OutcomeUnknown`"
         ),
     ] = False
     coalesce: Annotated[
@@ -78,7 +78,7 @@ class ProducerOptions:
         ),
     ] = 0.1
     max_reconnect_delay: Annotated[
-        float, Seconds("the bound of that delay, not less than ``reconnect_delay``", low=0.001)
+        float, Seconds("the longest such delay, not less than ``reconnect_delay``", low=0.001)
     ] = 10.0
     max_outstanding: Annotated[
         int,

@@ -81,8 +81,8 @@ class TLSOptions:
     server_hostname: Annotated[
         str | None,
         Text(
-            "the name that the server's certificate must carry; None takes the host that is connected to. "
-            "A unix socket has no host, so it needs this",
+            "the name that the server's certificate must carry; None for the host of the address. Required "
+            "for a unix socket, which has no host",
             valid=_is_host,
             use="a host name or an IP address",
         ),
@@ -90,7 +90,7 @@ class TLSOptions:
     verify: Annotated[
         bool,
         Flag(
-            "whether the server's certificate is checked; without it anybody in between can read and change "
+            "whether the server's certificate is checked; otherwise anybody in between can read and change "
             "everything",
             go_opposite="tls_insecure_skip_verify",
         ),
@@ -98,7 +98,7 @@ class TLSOptions:
     ssl_context: Annotated[
         ssl.SSLContext | None,
         Value(
-            "a finished context in place of all other TLS options but ``server_hostname``",
+            "a finished context, which replaces all other TLS options except ``server_hostname``",
             valid=_is_context,
             use="an ssl.SSLContext",
             spark="",
@@ -122,7 +122,7 @@ class TLSOptions:
             True,
         ):
             raise InvalidOption(
-                "ssl_context excludes all other TLS options but server_hostname: set them on it"
+                "ssl_context excludes all other TLS options except server_hostname: set them on the context"
             )
 
 

@@ -7,7 +7,7 @@
 While WAITING, every connection has RDY 0, and results do not count. While PROBING, one connection has RDY 1,
 and the first result decides. A failure raises the level, and the next wait is longer. A success lowers the
 level, and the next wait is shorter; at level 0 the consumer runs again. After a neutral result the next wait
-is as long as the last: no result may leave the consumer PROBING with no message to come.
+is as long as the last one. The wait is needed: a consumer that stayed PROBING might get no further message.
 
 A message that is given up gives no result, because no handler has seen it. RDY stays 1, and nsqd pushes the
 next message.
@@ -53,13 +53,13 @@ def exponential(multiplier: float) -> Strategy:
 
 
 def full_jitter(multiplier: float, rng: random.Random) -> Strategy:
-    """Wait a random time of up to what `exponential` waits, so that consumers do not all return at once."""
+    """Wait a random part of the time that `exponential` waits, so that consumers do not resume together."""
     bound = exponential(multiplier)
     return lambda level: rng.uniform(0, bound(level))
 
 
 class Backoff:
-    """The state machine.
+    """The backoff of one consumer, a state machine.
 
     :param strategy: seconds to wait at each level
     :param maximum: the longest wait in seconds; 0 switches backoff off
@@ -85,8 +85,8 @@ class Backoff:
         if self.state is BackoffState.RUNNING and (result is not Result.FAILURE or not self._maximum):
             return False
         if result is Result.FAILURE:
-            # Once the wait is at its maximum, a higher level would not lengthen it. It would only take one
-            # more success to come down.
+            # Once the wait is at its maximum, a higher level would not lengthen it. It would only require one
+            # more success on the way down.
             if not self._at_maximum:
                 self.level += 1
         elif result is Result.SUCCESS:

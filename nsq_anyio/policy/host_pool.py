@@ -25,7 +25,7 @@ _LAST_EPSILON = 0.01
 _HALF_LIFE = 60.0
 """Seconds after which an answer time counts half as much."""
 _FASTEST = 1e-4
-"""Seconds: a faster answer counts as this, so that weights stay finite."""
+"""The shortest answer time that counts, in seconds, so that weights stay finite."""
 
 
 class Host(Protocol):
@@ -33,7 +33,7 @@ class Host(Protocol):
 
     @property
     def outstanding(self) -> int:
-        """The number of messages that wait for its answer."""
+        """The number of messages that await its answer."""
         ...
 
     @property
@@ -129,7 +129,7 @@ class _Health:
 class FailingHosts(RoundRobin[HostT]):
     """Picks hosts in turn. A host that failed is left out for a growing time, then tried with one publish.
 
-    When all hosts are left out, the one that is to be tried first is picked.
+    When all hosts are left out, the host whose retry is due first is picked.
 
     :param first_delay: seconds to leave a host out after its first failure; doubled with each further one
     :param longest_delay: the most seconds to leave a host out

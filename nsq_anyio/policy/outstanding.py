@@ -3,10 +3,9 @@
 nsqd does not say when it has handled a RDY. Until it has, it goes by the old count, and messages that it
 pushes meanwhile arrive even later. Two things bound their number:
 
-- nsqd executes commands in order. Under the old count it had seen only the answers that were sent before the
-  RDY, so it has pushed at most as many messages in all as those answers and the old count together. Each
-  answer sent since then takes one off. After as many answers as the count was lowered by, only the new count
-  is left.
+- nsqd executes commands in order. Until it handles the RDY, it has seen only the answers that were sent
+  before it. So in all it has pushed at most as many messages as those answers and the old count together.
+  Each answer sent after the RDY frees one of these slots, until only the new count is left.
 - Messages that nsqd pushed before it handled the RDY arrive within a round trip. When nothing has arrived for
   longer than that, none is on its way.
 """
@@ -44,11 +43,11 @@ class Outstanding:
         self._lowered_at = now
 
     def needed_slots(self, answered: int) -> int:
-        """Return the slots that are needed whatever the RDY count is now; 0 or less for none."""
+        """Return the slots that former RDY counts still need, whatever the count is now; 0 or less: none."""
         return self._most - answered if self._most else 0
 
     def settles_at(self, answered: int, last_arrival: float) -> float | None:
-        """Return when nothing can be outstanding any more unless bytes arrive; None if nothing is.
+        """Return when, if no bytes arrive, nothing can be outstanding any more; None if nothing is now.
 
         :param last_arrival: when any bytes last arrived on this connection
         """

@@ -7,8 +7,9 @@ When connections outnumber the budget, some have RDY 1 and the others RDY 0, and
 client libraries, "RDY State"). A connection that was idle for long, or had its turn for long, passes the turn
 on to the connection that has waited longest.
 
-A plan lowers first and raises after. A lowered count frees no room yet: nsqd goes by the old count until it
-has handled the new one, and messages in flight stay in flight. Later plans raise the counts of others.
+A plan lowers some counts first, then raises others. A lowered count frees no room yet: nsqd goes by the old
+count until it has handled the new one, and messages in flight stay in flight. Later plans raise the counts of
+others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class ConnectionRdy(Generic[KeyT]):
     :param rdy: its present RDY count
     :param max_rdy_count: the highest RDY count that its nsqd allows
     :param turn_changed_at: when its RDY count last changed to or from 0
-    :param last_message_at: when it last brought a message
+    :param last_message_at: when it last delivered a message
     :param in_flight: the number of its unanswered messages
     :param outstanding: messages that nsqd may have unanswered under former RDY counts, see `Outstanding`
     """
@@ -71,8 +72,8 @@ def plan(
 ) -> tuple[dict[KeyT, int], dict[KeyT, int]]:
     """Return the RDY counts to lower and, after that, the ones to raise.
 
-    A count is raised by less than `distribute` wants while others still take the room; the next plan raises
-    it further. Connections at RDY 0 get one slot before any other connection is raised.
+    While other connections still use the room, a count is raised by less than `distribute` wants; the next
+    plan raises it further. Connections at RDY 0 get one slot before any other connection is raised.
     """
     targets = distribute(connections, budget, now, rng, policy)
     lowered = {c.key: targets[c.key] for c in connections if targets[c.key] < c.rdy}

@@ -17,7 +17,7 @@ class ReconnectDelay:
     """A delay that doubles with each failure up to a maximum. Each one is shortened at random by up to half.
 
     :param initial: the first delay in seconds
-    :param maximum: the bound in seconds
+    :param maximum: the longest delay in seconds
     """
 
     def __init__(self, initial: float, maximum: float) -> None:

@@ -78,7 +78,7 @@ class Batch(Publication):
         return len(bodies) - 1
 
     def leave(self, index: int) -> None:
-        """Remove a message, which is then not sent, or not sent again."""
+        """Remove a message, so that it is not sent, or not sent again."""
         body = self._bodies[index]
         assert body is not None  # noqa: S101 - each caller leaves once
         self._bodies[index] = None
@@ -257,7 +257,7 @@ class Batcher:
         self._dispatcher.submit(batch, now)
 
     def _expect(self, topic: str, callers: int) -> None:
-        """Send the next batch once it has as many more messages as callers that were just answered."""
+        """Send the next batch as soon as the ``callers`` that were just answered could all have joined it."""
         batch = self._gathering.get(topic)
         if batch is None:
             self._expected[topic] = callers

@@ -57,7 +57,7 @@ class Dispatcher:
         self._reports_success = self.pool.tracks_success or emit.has_hook
         self._take_answer = self._answered
         self._pending: dict[Publication, None] = {}
-        self._first_deadline = math.inf  # that `_watch_deadlines` waits for
+        self._first_deadline = math.inf  # the deadline that `_watch_deadlines` waits for
         self._earlier_deadline = anyio.Event()
         self._to_resend: OrderedDict[Publication, None] = OrderedDict()
         self._to_send: OrderedDict[Publication, None] = OrderedDict()

@@ -1,9 +1,10 @@
-"""Many messages in as many MPUBs as nsqd wants them in.
+"""Publish many messages in MPUBs that are small enough for nsqd.
 
-nsqd looks at the size of an MPUB first. It answers one beyond its --max-body-size with E_BAD_BODY, and stores
-nothing of it. It names that size in this answer and nowhere before, so it is learned from the refusal.
+nsqd looks at the size of an MPUB first. If it exceeds --max-body-size, nsqd answers E_BAD_BODY, and stores
+nothing of it. Only this answer names the limit, so the limit is learned from the refusal.
 
-This is for messages that need not be stored all or none: `Producer.publish_many` keeps its messages together.
+Use this for messages that need not be stored all or none: `Producer.publish_many` keeps its messages
+together.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ _REFUSAL = re.compile(r"MPUB body too big \d+ > (\d{1,19})", re.ASCII)
 
 
 class MpubLimit:
-    """The largest MPUB; several `InParts` may share what one of them learns.
+    """The largest MPUB that nsqd accepts; several `InParts` may share what one of them learns.
 
-    :ivar size: in bytes, as far as it is known
+    :ivar size: the limit in bytes, as far as it is known
     """
 
     def __init__(self, size: int) -> None:
         self.size: int = size
 
     def learn(self, refusal: PublishRejected, sent: int) -> None:
-        """Take a refusal in; the limit is lower than the ``sent`` bytes then, whatever nsqd says."""
+        """Lower the limit after a refusal of ``sent`` bytes, whatever limit nsqd names."""
         found = _REFUSAL.fullmatch(refusal.detail)
         named = int(found[1]) if found else sent
         self.size = min(self.size, named if named < sent else sent // 2)
@@ -39,9 +40,9 @@ class MpubLimit:
 class InParts:
     """Publishes batches that need not be stored all or none.
 
-    :param limit: of an MPUB, until nsqd says otherwise
-    :ivar done: how many messages of the last batch nsqd has taken
-    :ivar maybe: how many more of it nsqd may have taken
+    :param limit: the limit of an MPUB, lowered when nsqd refuses one
+    :ivar done: how many messages of the last batch nsqd has stored
+    :ivar maybe: how many more of its messages nsqd may have stored
     """
 
     def __init__(self, producer: Producer, limit: MpubLimit) -> None:
@@ -60,7 +61,7 @@ class InParts:
             await self._publish_rest(topic, batch[self.done :])
 
     async def _publish_rest(self, topic: str, rest: Sequence[bytes]) -> None:
-        """Publish part after part, until the end or until the limit is lower than what they were cut for."""
+        """Publish part after part, until the end, or until the limit falls below their size."""
         size = self._limit.size
         for part in batches(rest, size - batch_size(0, 0), None):
             if self._limit.size < size:
@@ -77,7 +78,7 @@ class InParts:
         self.maybe = len(part)
         try:
             if len(part) == 1:
-                await self._producer.publish(topic, part[0])  # PUB takes what may be too large for MPUB
+                await self._producer.publish(topic, part[0])  # PUB may accept what is too large for MPUB
             else:
                 await self._producer.publish_many(topic, part)
         except (PublishRejected, NotSent):
@@ -88,10 +89,10 @@ class InParts:
 
 
 def batches(messages: Sequence[bytes], max_bytes: int, max_messages: int | None) -> Iterator[list[bytes]]:
-    """Cut messages into batches that MPUB can take; one that is too large for any is alone in its own.
+    """Split messages into batches for MPUB; a message that is too large for any gets a batch of its own.
 
-    :param max_bytes: of a batch, with 4 for each message
-    :param max_messages: None for no limit
+    :param max_bytes: the most bytes of a batch, which include 4 for each message
+    :param max_messages: the most messages of a batch; None for no limit
     """
     batch: list[bytes] = []
     size = 0

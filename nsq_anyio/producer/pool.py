@@ -1,4 +1,4 @@
-"""A producer's connections, one to each nsqd; choose one for each publish."""
+"""The connections of a producer, one to each nsqd, and the choice of one for each publish."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ class Producer:
     async def publish_many(self, topic: str, bodies: Iterable[Body]) -> None:
         """Publish several messages, all or none (MPUB), and return once nsqd has stored them.
 
-        :param bodies: 1 or more, each of 1 to ``max_msg_size`` bytes; with 4 bytes more each, up to
-            ``max_body_size`` in all
+        :param bodies: 1 or more, each of 1 to ``max_msg_size`` bytes. Their sizes, plus 4 bytes for each and
+            4 for their number, add up to at most ``max_body_size``
         :raises NSQError: as `publish` does
         """
         check_topic(topic)

@@ -121,7 +121,7 @@ class Nop:
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """A command that nsqd refuses with ``error``. It closes the connection then, so no command follows."""
+    """A command that nsqd refuses with ``error``. nsqd then closes the connection, so no command follows."""
 
     error: ServerError
 

@@ -45,7 +45,7 @@ _FIN_END = _FIN_ID + MESSAGE_ID_LENGTH
 
 
 class CommandDecoder:
-    """Turns received bytes into commands, however the bytes are cut.
+    """Turns received bytes into commands, however the bytes are split.
 
     It stops after each IDENTIFY and AUTH until `resume` is called. The bytes after an IDENTIFY may belong to
     the layer that it negotiated, such as TLS; `take_rest` returns them. After an AUTH the auth server's
@@ -93,7 +93,7 @@ class CommandDecoder:
         return self._advance()
 
     def end(self) -> list[ClientCommand]:
-        """Note that the client sends no more; a body that is incomplete then is `Invalid`."""
+        """Note that the client sends no more, so that an incomplete body is `Invalid`."""
         self._buffer.end()
         return self._advance()
 
@@ -153,7 +153,7 @@ class CommandDecoder:
             return
 
     def _decode_fins(self) -> None:
-        """Decode the FINs at the front, of which there can be thousands; leave unusual ones to `_fin`."""
+        """Decode the FINs at the front of the buffer, often thousands; leave unusual ones to `_fin`."""
         if self.session.state is ServerState.INIT:
             return
         buffer = self._buffer

@@ -1,4 +1,4 @@
-"""The parameters of a command's line, refused in nsqd's words where nsqd refuses them."""
+"""Check the parameters in a command's line; refuse what nsqd refuses, in nsqd's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encodes the commands of protocol V2. Callers have checked names and numbers already, at the API."""
+"""Encodes the commands of protocol V2. The API has already checked names and numbers."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ _HEADER_SIZE = 4
 _CHECKSUM_SIZE = 4
 _STREAM_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _MAX_BLOCK = 65536
-# By type: for compressed blocks the bound of snappy and of the library, for others a block and its checksum.
+# The longest chunk of each type: for a compressed block, as snappy and the library bound it; for an
+# uncompressed one, a block and its checksum.
 _MAX_CHUNK = (32 + _MAX_BLOCK + _MAX_BLOCK // 6, _CHECKSUM_SIZE + _MAX_BLOCK)
 _MAX_VARINT = 5
 
@@ -101,7 +102,7 @@ class Snappy:
         return False
 
     def feed(self, data: bytes) -> None:
-        """Add compressed bytes, cut anywhere."""
+        """Add compressed bytes, split anywhere."""
         if self._to_skip:
             skipped = min(self._to_skip, len(data))
             self._to_skip -= skipped
@@ -149,12 +150,12 @@ class Snappy:
         """Take a stream identifier. It may come again: a stream can be the concatenation of several."""
         source = self._input
         if length != len(_STREAM_IDENTIFIER) - _HEADER_SIZE:
-            raise ProtocolError(f"a snappy stream identifier of {length} bytes instead of 6")
+            raise ProtocolError(f"a snappy stream identifier has {length} bytes instead of 6")
         self._needed = len(_STREAM_IDENTIFIER)
         if source.available < self._needed:
             return
         if not source.data.startswith(_STREAM_IDENTIFIER, source.position):
-            raise ProtocolError("a snappy stream identifier that does not say sNaPpY")
+            raise ProtocolError("a snappy stream identifier does not say sNaPpY")
         source.position += self._needed
         self._needed = _HEADER_SIZE
         self._identified = True
@@ -215,7 +216,7 @@ def _uncompressed_size(data: bytes, start: int, end: int) -> int:
             break
         shift += 7
     else:
-        raise ProtocolError("a compressed snappy chunk does not tell its uncompressed size")
+        raise ProtocolError("a compressed snappy chunk does not state its uncompressed size")
     if size > _MAX_BLOCK:
         raise ProtocolError(f"a snappy chunk claims {size} uncompressed bytes: {_MAX_BLOCK} are allowed")
     return size
@@ -248,7 +249,7 @@ class Deflate:
         return self._decompressor.eof
 
     def feed(self, data: bytes) -> None:
-        """Add compressed bytes, cut anywhere."""
+        """Add compressed bytes, split anywhere."""
         self._input += data
 
     def decompress(self, max_size: int) -> bytes:
@@ -259,7 +260,7 @@ class Deflate:
         :raises ProtocolError: if the input is damaged, or goes on after the final block
         """
         if max_size < 1:
-            raise ValueError(f"max_size={max_size} is not valid: use 1 or more")  # zlib takes 0 for no limit
+            raise ValueError(f"max_size={max_size} is not valid: use 1 or more")  # 0 is no limit in zlib
         source = self._decompressor
         if not source.eof:
             try:

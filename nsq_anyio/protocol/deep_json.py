@@ -1,6 +1,6 @@
 """Decodes JSON that is nested deeper than Python's own decoder allows.
 
-Python's decoder recurses for each level, and raises RecursionError at about a thousand. Go's takes 10,000.
+Python's decoder recurses for each level, and raises RecursionError at about a thousand. Go's allows 10,000.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["GO_MAX_DEPTH", "DeepDecoder"]
 
 GO_MAX_DEPTH = 10_000
-"""How many levels Go's encoding/json takes."""
+"""How many levels Go's encoding/json allows."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _ENDS = {"[": "]", "{": "}"}

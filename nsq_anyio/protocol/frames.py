@@ -43,7 +43,7 @@ _SIZE_LENGTH = 4
 _TYPE_LENGTH = 4
 _MIN_MESSAGE_SIZE = _MESSAGE_HEADER_LENGTH - _SIZE_LENGTH
 
-_HTTP_HINT = "it starts like an HTTP answer; nsqd's TCP port (4150) is not its HTTP port (4151)"
+_HTTP_HINT = "the answer starts like HTTP; nsqd's TCP port (4150) is not its HTTP port (4151)"
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
@@ -66,7 +66,7 @@ def encode_message_frame(timestamp: int, attempts: int, message_id: bytes, body:
 
 
 class FrameDecoder(Generic[SourceT, MessageT]):
-    """Turns received bytes into messages and other frames, however the bytes are cut.
+    """Turns received bytes into messages and other frames, however the bytes are split.
 
     :param make_message: called as ``make_message(source, timestamp, attempts, id, body)`` for each
         message frame, with the ``source`` that was given to `feed`
@@ -92,7 +92,7 @@ class FrameDecoder(Generic[SourceT, MessageT]):
 
     @property
     def missing(self) -> int:
-        """How many more bytes the next frame needs at least. So many more complete one frame at most."""
+        """The fewest bytes that can complete the next frame. That many bytes complete one frame at most."""
         return self._needed - self._held
 
     def feed(self, data: bytes, source: SourceT) -> tuple[list[MessageT], list[Frame]]:
@@ -150,7 +150,7 @@ class FrameDecoder(Generic[SourceT, MessageT]):
 
     def _check_header(self, size: int, frame_type: int, start: bytes) -> None:
         if start == b"HTTP":
-            raise ProtocolError(f"this is not nsqd's TCP side: {_HTTP_HINT}")
+            raise ProtocolError(f"this is not nsqd's TCP port: {_HTTP_HINT}")
         if size > self._max_frame_size:
             raise FrameTooLarge(size, self._max_frame_size)
         least = _MIN_MESSAGE_SIZE if frame_type == FRAME_MESSAGE else _TYPE_LENGTH

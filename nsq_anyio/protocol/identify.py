@@ -36,7 +36,7 @@ def identify_payload(options: ConnectionOptions) -> bytes:
 def _encoded(option: Option, value: object) -> object:
     if isinstance(option, Seconds):
         return _milliseconds(cast("float", value))
-    # nsqd is told only that TLS is wanted, not how the client sets it up.
+    # IDENTIFY says only that TLS is wanted, not how the client sets it up.
     return True if isinstance(option, TLS) else value
 
 
@@ -48,7 +48,7 @@ def _milliseconds(seconds: float) -> int:
 class IdentifyReply:
     """What nsqd answered to IDENTIFY; durations in seconds.
 
-    An nsqd that cannot negotiate answers ``OK``, for which these are the defaults.
+    An nsqd without feature negotiation answers ``OK``; then the defaults of these fields apply.
     """
 
     version: str = ""

@@ -19,7 +19,7 @@ _MAX_INTEGER = 2**53  # no count or duration of nsqd is larger
 def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> dict[str, object]:
     """Parse the JSON object that answers ``command``.
 
-    :param problem: what the error says of an answer that is not an object
+    :param problem: what the error says about an answer that is not an object
     :raises ProtocolError: if the answer is not a JSON object
     """
     try:
@@ -34,7 +34,7 @@ def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> 
 def field(command: str, fields: dict[str, object], name: str, kind: type[FieldT], default: FieldT) -> FieldT:
     """Return a field of the answer to ``command``, or ``default`` if it is missing.
 
-    :raises ProtocolError: if it has another type, or is an absurd number
+    :raises ProtocolError: if it has another type, or is a number larger than any that nsqd can mean
     """
     value = fields.get(name, default)
     # type(), not isinstance(): a bool must not pass for an int.

@@ -23,7 +23,7 @@ class Limits:
 def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
     """Decode the messages of a binary ``/mpub``, in the format of ``MPUB``.
 
-    :raises ServerError: for what ``MPUB`` would refuse
+    :raises ServerError: for messages that ``MPUB`` would refuse
     """
     buffer = ReceiveBuffer(payload)
     buffer.end()
@@ -40,7 +40,7 @@ def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
 def read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:
     """Read the messages one by one, and check each as soon as its size has arrived.
 
-    :raises ServerError: in nsqd's words, for what it refuses
+    :raises ServerError: in nsqd's words, for messages that nsqd refuses
     """
     try:
         count = yield from buffer.size()

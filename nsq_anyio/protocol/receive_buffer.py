@@ -27,7 +27,7 @@ class ReceiveBuffer:
     pieces costs one copy.
 
     :ivar data: the joined bytes
-    :ivar position: of the first byte in ``data`` that was not taken
+    :ivar position: the index in ``data`` of the first byte that was not taken
     """
 
     __slots__ = ("_ended", "_pieces", "_waiting", "data", "position")

@@ -23,7 +23,7 @@ _ALWAYS = frozenset(ServerState)
 _BEFORE_SUB = frozenset({ServerState.INIT})
 _AFTER_SUB = frozenset({ServerState.SUBSCRIBED, ServerState.CLOSING})
 
-# nsqd does not require an IDENTIFY, and takes several, although clients should send one.
+# nsqd does not require an IDENTIFY, and accepts several, although clients should send one.
 _LEGAL: dict[Command, frozenset[ServerState]] = {
     Command.IDENTIFY: _BEFORE_SUB,
     Command.AUTH: _BEFORE_SUB,

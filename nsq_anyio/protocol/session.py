@@ -88,7 +88,7 @@ class Heartbeat:
 
 
 class Answer(NamedTuple, Generic[RequestT]):
-    """The oldest request succeeded. Made for each publish, a named tuple costs a third of a dataclass."""
+    """The oldest request succeeded. A named tuple, made for each publish, costs a third of a dataclass."""
 
     request: RequestT
     data: bytes
@@ -145,7 +145,7 @@ class ClientSession(Generic[RequestT]):
             raise ProtocolError(f"{command.value} cannot be sent on a connection that is {self._state.value}")
         if command in _ANSWERED:
             if request is None:
-                raise ProtocolError(f"{command.value} is answered: it needs a request to pair with")
+                raise ProtocolError(f"nsqd answers {command.value}: pass a request to pair with the answer")
             self._requests.append((command, request))
         if state is not self._state:
             self._state = state
@@ -175,8 +175,9 @@ class ClientSession(Generic[RequestT]):
         error = parse_error(data, handshake=in_handshake)
         if error.code in FAILED_RESPONSE_CODES:
             return ResponseFailed(failed_message_id(error), error)
-        # A fatal error may also come for a RDY, FIN, REQ or TOUCH, which are not recorded. Only CLS can
-        # wait among those, and it may take the error of another: nsqd closes the connection after either.
+        # A fatal error may also come for a RDY, FIN, REQ or TOUCH, which are not recorded. Only CLS
+        # can be waiting among those, and it may get the error of another one. That is harmless, because nsqd
+        # closes the connection either way.
         if not self._requests:
             return Refusal(None, error)
         _, request = self._requests.popleft()

@@ -1,1 +1,1 @@
-"""Listeners, and a small HTTP server. Neither knows anything of NSQ."""
+"""Listeners, and a small HTTP server. Neither knows anything about NSQ."""

@@ -40,7 +40,7 @@ class BodyError(RequestError):
 
 
 class BodyTooLarge(RequestError):
-    """The body is longer than the handler takes."""
+    """The body is longer than the handler accepts."""
 
     def __init__(self) -> None:
         super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

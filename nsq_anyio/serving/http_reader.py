@@ -31,7 +31,7 @@ _HIGH = re.compile(rb"[\x80-\xff]")
 class RequestReader:
     """Reads one request.
 
-    :param unread: bytes that were received before
+    :param unread: bytes of this request that were already received
     :param deadline: when the whole request must have arrived, on the clock of `anyio.current_time`
     :ivar is_http_1_0: whether the peer speaks HTTP/1.0
     :ivar keep_alive: whether the peer wants the connection to stay open
@@ -140,7 +140,7 @@ class RequestReader:
         return event
 
     async def _receive(self) -> bytes:
-        """Receive bytes; return none after the peer's last."""
+        """Receive bytes; return b"" if the peer sends no more."""
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             try:
                 return await self._stream.receive(RECEIVE_SIZE)

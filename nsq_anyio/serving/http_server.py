@@ -89,7 +89,7 @@ class _Connection:
             while await self._wait_for_request() and await self._exchange():
                 pass
         except TimeoutError:
-            _logger.debug("a peer did not take its HTTP response in %s s", self._request_timeout)
+            _logger.debug("a peer did not read its HTTP response in %s s", self._request_timeout)
         except (PeerVanished, *PEER_GONE) as error:
             _logger.debug("a peer vanished from its HTTP connection: %r", error)
 

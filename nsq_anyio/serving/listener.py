@@ -58,9 +58,10 @@ Stream = TypeVar("Stream")
 
 
 class ListenFailed(NSQError):
-    """A port or a unix socket could not be opened, most often because another program has it.
+    """A port or a unix socket could not be opened, most often because another program uses it.
 
     :ivar address: ``host:port``, or the path
+    :ivar reason: the system's reason, without the remedy
     """
 
     def __init__(self, address: str, reason: str, remedy: str) -> None:
@@ -179,7 +180,7 @@ async def _accept(
             return
         except (OSError, anyio.BrokenResourceError) as error:
             # The peer left before it was accepted, or no file descriptor is free at the moment. Like nsqd,
-            # go on. The delay prevents a busy loop while the shortage lasts.
+            # continue. The delay prevents a busy loop while the shortage lasts.
             _logger.warning("accepting a connection failed: %s", error.__cause__ or error)
             await anyio.sleep(_ACCEPT_RETRY_DELAY)
 

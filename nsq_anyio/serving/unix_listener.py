@@ -1,7 +1,7 @@
 """A listener on a unix socket.
 
-AnyIO's own has two faults. On asyncio a connection that is cancelled just as data arrive raises
-``InvalidStateError`` in a callback. And it replaces a socket at which another server still listens.
+AnyIO's own has two faults. On asyncio, a connection that is cancelled just as data arrives raises
+``InvalidStateError`` in a callback. Also, it replaces a socket on which another server still listens.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _TLS_NAMES = {
 
 
 def is_pass_through(value: object) -> bool:
-    """Return whether it is a `PassThrough`."""
+    """Return whether ``value`` is a `PassThrough`."""
     return isinstance(value, tuple)
 
 
@@ -83,7 +83,7 @@ class Access:
         Choice("what to ask nsqd for; if it declines, nothing is compressed", choices=get_args(Compression)),
     ] = "none"
     deflate_level: Annotated[int, declared(ConnectionOptions)["deflate_level"]] = 6
-    auth_secret: Annotated[str | None, Text("the secret to AUTH with; never shown", is_secret=True)] = field(
+    auth_secret: Annotated[str | None, Text("the secret for AUTH; never shown", is_secret=True)] = field(
         default=None, repr=False
     )
     auth_secret_file: Annotated[
@@ -108,7 +108,7 @@ class Access:
         :raises InvalidOption: naming them
         """
         if bool(self.nsqds) == bool(self.nsqlookupds):
-            given = "both of nsqd and nsqlookupd are" if self.nsqds else "none of nsqd and nsqlookupd is"
+            given = "both nsqd and nsqlookupd are" if self.nsqds else "neither nsqd nor nsqlookupd is"
             raise InvalidOption(
                 f"{given} set: set nsqd to the nsqds, such as 127.0.0.1:4150, or nsqlookupd to the URLs of "
                 "the nsqlookupds that know them, such as http://127.0.0.1:4161"

@@ -35,7 +35,7 @@ _PART_OF_MSG_TIMEOUT = 0.25
 """The fraction of nsqd's msg_timeout after which a chunk is stored, full or not."""
 
 _CLOSE_TIMEOUT = 10.0
-"""Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then come again."""
+"""Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
 
 
 class BoundedReader:
@@ -116,7 +116,7 @@ class BoundedReader:
                 touch_all(delegate.unanswered(), self._msg_timeout - self._patience)
 
     def _bound_in_flight(self) -> None:
-        """Limit what nsqd pushes to the remaining rows, and about to the remaining bytes."""
+        """Limit what nsqd pushes to the remaining rows, and roughly to the remaining bytes."""
         most = min(self._max_in_flight, self._unfinished)
         if self._bytes_left is not None and self._taken_bytes:
             held = sum(map(len, self._held)) + len(self._pending)
@@ -126,12 +126,12 @@ class BoundedReader:
             self._consumer.max_in_flight = most
 
     async def _next_batch(self) -> list[Message]:
-        # A message that nsqd gets within maxWait still has the time to become a batch.
+        # A message that reaches nsqd within maxWait still has the time to become part of a batch.
         with anyio.move_on_after(self._max_wait + _HELD_BACK + self._linger):
             return await anext(self._batches)
         if not self._consumer.connections:
             raise ConnectionFailed(
-                self._nsqd, f"the connection was lost, and is not back after maxWait={self._max_wait:g} s"
+                self._nsqd, f"the connection was lost, and not restored within maxWait={self._max_wait:g} s"
             )
         return []
 
@@ -169,7 +169,7 @@ def touch_all(messages: Iterable[Message], soon: float) -> None:
 def fitting(sizes: Sequence[int], bound: int) -> int:
     """Return how many of the first messages fit into ``bound`` bytes; 1 at least, if there is any.
 
-    Otherwise a message that is too large would block those behind it for ever.
+    Otherwise a message that is too large would block those behind it forever.
     """
     if sum(sizes) <= bound:
         return len(sizes)

@@ -57,7 +57,7 @@ class Record:
 
     @classmethod
     def of(cls, name: str) -> Record | None:
-        """Parse a file name; return None if it is not a record's."""
+        """Parse a file name; return None if it is not the name of a record."""
         try:
             number, rows, size, checksum = name.split("-")
             record = cls(int(number), int(rows), int(size), int(checksum, 16))
@@ -116,7 +116,7 @@ def decode(content: bytes, path: Path, place: str, number: int) -> Chunk:
     end = _PREFIX + int.from_bytes(view[len(_MAGIC) + 4 : _PREFIX], "big")
     fields: dict[str, Any] = json.loads(content[_PREFIX:end])
     if fields["format"] != FORMAT:
-        raise SpoolDamaged(path, f"is of format {fields['format']}, and this version reads {FORMAT} and 1")
+        raise SpoolDamaged(path, f"has format {fields['format']}, but this version reads {FORMAT} and 1")
     if (fields["place"], fields["number"]) != (place, number):
         raise SpoolDamaged(
             path, f"is another chunk, number {fields['number']} of {fields['place']}, copied or renamed"

@@ -16,7 +16,7 @@ well: if it were a separate file, an attempt could store a chunk after it, and n
 
 The record lies beside the chunks, so that a deleted chunk is noticed. It consists only of file names, which
 cannot be half written and need no fsync. The content under a name does not matter; here it is a second link
-to the chunk's file, because a link costs next to nothing and another file a lot. An attempt that is killed
+to the chunk's file, because a link costs next to nothing, and another file a lot. An attempt that is killed
 may leave its last chunk without a record; the next attempt adds it.
 """
 
@@ -77,8 +77,8 @@ class Partition:
     def make(self) -> None:
         """Create the directories. Only the driver does so, before Spark logs the batch.
 
-        So a missing directory is always a fault. And a late attempt at a batch that Spark has committed
-        cannot begin it again, and finish messages whose rows nobody reads.
+        So a missing directory is always a fault. Also, a late attempt at a batch that Spark has
+        committed cannot begin it again and finish messages whose rows nobody reads.
 
         :raises SpoolError: if they cannot be created
         """
@@ -131,7 +131,7 @@ class Partition:
         records = self._complete(noted, found)
         if ended and (not records or records[-1].rows):
             raise self._gone() or SpoolDamaged(
-                self._chunk(len(records)), "is missing, the end of the partition"
+                self._chunk(len(records)), "is missing, although the partition has ended"
             )
         for record in records:
             if record.rows:
@@ -214,7 +214,7 @@ class Partition:
         noted: dict[int, Record] = {}
         for record in records:
             if noted.setdefault(record.number, record) != record:
-                raise SpoolDamaged(self.record, f"records two chunks of number {record.number}")
+                raise SpoolDamaged(self.record, f"records two chunks with number {record.number}")
         return noted
 
     def _found(self) -> set[int]:
@@ -230,7 +230,7 @@ class Partition:
         records = [noted[number] for number in range(len(noted))]
         for record in records[:-1]:
             if not record.rows:
-                raise SpoolDamaged(self._chunk(record.number), "is the end of a partition, but more follow")
+                raise SpoolDamaged(self._chunk(record.number), "ends the partition, but more chunks follow")
         return records
 
     @contextmanager

@@ -82,8 +82,8 @@ class Claim:
             f"another stream of this application reads {self._topic}/{self._channel} from nsqd {nsqd}, and "
             "NSQ gives each message to one of the two, so that a join or union of them lacks rows: read the "
             "channel once and use its rows several times in foreachBatch; or let one query store them, and "
-            "others read that; or give the other stream a channel of its own; or, if each may have a part of "
-            "the messages, set shareChannel=true on both"
+            "let others read that table; or give the other stream a channel of its own; or, if each may get "
+            "a part of the messages, set shareChannel=true on both"
         )
 
 

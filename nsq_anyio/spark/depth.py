@@ -56,11 +56,11 @@ class DepthClient:
         """Return the depth of the channel at each nsqd.
 
         A channel that does not exist is created, so that it gets all later messages; those that wait in the
-        topic are counted. A paused channel counts as empty, because it delivers nothing. So does an nsqd that
-        does not answer; it is logged. It is an error if none answers.
+        topic are counted. A paused channel counts as empty, because it delivers nothing. An nsqd that does
+        not answer also counts as empty, and is logged. It is an error if none answers.
 
         :raises InvalidOption: if a file that the options name cannot be used
-        :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers; it names them
+        :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers; the error names them
         """
         if self._runner is None:
             self._runner = asyncio.Runner()

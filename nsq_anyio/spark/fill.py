@@ -1,4 +1,4 @@
-"""Moves messages from nsqd to the spool; each is finished after it was stored."""
+"""Moves messages from nsqd to the spool, and finishes each message after storing it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def fill(
     """Fill a partition from one nsqd until it has its rows, or no more messages come; then end it.
 
     The rows that an earlier attempt has stored count, and a partition that has ended is left as it is. A
-    message is finished when its chunk is on disk. However this ends early, messages that are not stored are
-    handed back. If another attempt fills the same partition, this one hands back its messages and waits for
-    the other to end it.
+    message is finished when its chunk is on disk. If this ends early, for whatever reason, messages that are
+    not stored are handed back. If another attempt fills the same partition, this one hands back its messages
+    and waits for the other to end it.
 
     :param nsqd: its address, as ``host:port``
     :param rows: the most rows, 1 or more

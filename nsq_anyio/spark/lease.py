@@ -52,11 +52,11 @@ class Lease:
             target=_keep, args=(self._path, self._ended), name="nsq_anyio spool lease", daemon=True
         )
         thread.start()
-        # So a reader that is dropped without `stop` does not hold its spool for ever.
+        # So a reader that is dropped without `stop` does not hold its spool forever.
         weakref.finalize(self, self._ended.set)
 
     def release(self) -> None:
-        """Give the lease up."""
+        """Give up the lease."""
         self._ended.set()
         if self._path is not None:
             _delete(self._path)
@@ -64,7 +64,7 @@ class Lease:
 
 
 def holder(spool: Path, now: float) -> str | None:
-    """Say who uses a spool; None if nobody does.
+    """Return a text that says who uses a spool; None if nobody does.
 
     :param now: the file system's time, from `time_of`
     :raises OSError: if it cannot be read
@@ -118,7 +118,7 @@ def _write(path: Path) -> None:
     try:
         path.write_text(json.dumps(content), encoding="utf-8")
     except OSError as error:
-        # The query goes on; it fails later if it cannot write to the spool at all.
+        # The query continues; it fails later if it cannot write to the spool at all.
         _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
 
 

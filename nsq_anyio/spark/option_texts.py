@@ -1,4 +1,4 @@
-"""Parses options as Spark passes them: as texts, under names without case."""
+"""Parses options as Spark passes them: as strings, with names in any case."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def parsed(
     ignored: Collection[str] = (),
     elsewhere: Sequence[TextOption] = (),
 ) -> dict[str, object]:
-    """Parse options and return their values by field; a part has pairs of name and value.
+    """Parse options and return their values by field; the value of a ``part`` is pairs of names and values.
 
     :param purpose: ``reading`` or ``writing``, for errors
     :param ignored: the lower-case keys of Spark's own options
@@ -151,7 +151,7 @@ def _value(option: TextOption, given: str) -> object:
 def _unknown(key: str, known: Mapping[str, TextOption], purpose: str, elsewhere: Sequence[TextOption]) -> str:
     for option in elsewhere:
         if option.name.lower() == key.lower():
-            return f"option {option.name} is not one for {purpose}: leave it out"
+            return f"option {option.name} is not for {purpose}: leave it out"
     # The value is not shown: it may belong to a misspelt secret.
     near = get_close_matches(key.lower(), known, n=1)
     if near:
@@ -214,7 +214,7 @@ def _seconds(option: Seconds) -> Callable[[str], float]:
 
 
 def _range(option: Number) -> str:
-    """Describe the range of a number; None is left out, since no text can say it."""
+    """Describe the range of a number, without None, for which there is no text."""
     return range_text(option.low, option.high, [value for value in option.special if value is not None])
 
 
@@ -226,7 +226,7 @@ def nsqd_list(given: str) -> tuple[str, ...]:
 
 
 def url_list(given: str) -> tuple[str, ...]:
-    """Parse URLs of nsqlookupds, or of nsqds' HTTP sides, separated by commas, without duplicates."""
+    """Parse the HTTP URLs of nsqlookupds or nsqds, separated by commas, without duplicates."""
     urls = _parts(given)
     _check_once([Client(url).url for url in urls])
     return tuple(urls)
@@ -258,6 +258,6 @@ def shared_directory(given: str) -> str:
     if not PurePosixPath(path).is_absolute():
         raise InvalidOption(
             "use the absolute path, or the file: URI, of a directory that driver and executors share, "
-            "such as /mnt/shared/nsq-spool; an object store or HDFS does as far as it is mounted there"
+            "such as /mnt/shared/nsq-spool; an object store or HDFS works only if it is mounted there"
         )
     return str(PurePosixPath(path))

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _MPUB_FRAMING = 4
-"""The bytes that an MPUB has for the size of each message, and once for their count."""
+"""The bytes in an MPUB for the size of each message, and as many for their count."""
 
 
 @documented
@@ -250,11 +250,12 @@ def batch_read_options(given: Mapping[str, str]) -> ReadOptions:
     names = [name for name, is_chosen in chosen.items() if is_chosen]
     if not names:
         raise InvalidOption(
-            "none of peek, spoolDir and drain is set: NSQ forgets a message once it is finished, so say what "
-            "becomes of what is read. peek=true gives everything back to nsqd. spoolDir, an absolute path "
-            "that the driver and all executors share, stores rows before they are finished, and keeps them "
-            "until you delete them. drain=true finishes messages when their rows are handed to Spark, which "
-            "takes many more than limit(), first() or a failed job needs: these are gone"
+            "none of peek, spoolDir and drain is set: NSQ forgets a message once it is finished, so choose "
+            "what happens to the messages that are read. peek=true gives everything back to nsqd. "
+            "spoolDir, an absolute path that the driver and all executors share, stores rows before they are "
+            "finished, and keeps them until you delete them. drain=true finishes messages when their rows "
+            "are handed to Spark, which takes many more than limit(), first() or a failed job needs: the "
+            "others are lost"
         )
     if len(names) > 1:
         raise InvalidOption(f"{' and '.join(names)} exclude each other: choose one")
@@ -281,13 +282,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if options.max_msg_size + 2 * _MPUB_FRAMING > options.max_body_size:
         raise InvalidOption(
             f"maxMsgSize={options.max_msg_size} exceeds maxBodySize={options.max_body_size}: "
-            f"raise maxBodySize to at least {2 * _MPUB_FRAMING} more"
+            f"raise maxBodySize until it is at least {2 * _MPUB_FRAMING} larger"
         )
     return options
 
 
 def _default_url(nsqd: str) -> str:
-    """Return the URL of an nsqd's HTTP side: its port is one above the TCP port, as by default."""
+    """Return an nsqd's HTTP URL for its default ports: the HTTP port is one above the TCP port."""
     (address,) = nsqd_addresses(nsqd)
     if not isinstance(address, Address):
         raise InvalidOption(f"nsqd={nsqd!r} is a unix socket: set nsqdHttp to its HTTP address")

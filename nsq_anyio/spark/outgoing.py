@@ -16,7 +16,7 @@ from .options import WriteOptions
 __all__ = ["Outgoing", "Rows", "outgoing"]
 
 _SIZE_LENGTH = 4
-"""The bytes that an MPUB has for the size of each body, and once for their count."""
+"""The bytes in an MPUB for the size of each body, and as many for their count."""
 
 _DEFERRED_AT_ONCE = 500
 
@@ -25,7 +25,7 @@ _DEFERRED_AT_ONCE = 500
 class Outgoing:
     """The bodies of one MPUB. With ``defers``, each body is published by a DPUB of its own instead.
 
-    :ivar defers: the seconds after which nsqd delivers each of ``bodies``; None for at once
+    :ivar defers: the seconds after which nsqd delivers each of ``bodies``; None to deliver at once
     """
 
     topic: str
@@ -161,7 +161,7 @@ def _by_topic(
 
 
 def _cut(topic: str, bodies: Sequence[bytes], options: WriteOptions) -> Iterator[Outgoing]:
-    """Cut bodies into MPUBs of bounded rows and bytes; a body that is too large gets its own."""
+    """Split bodies into MPUBs of bounded rows and bytes; a body that is too large gets its own."""
     # A larger MPUB would have to wait until all others are answered.
     most_rows = min(options.batch_rows, options.max_in_flight)
     start = 0

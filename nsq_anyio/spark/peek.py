@@ -15,7 +15,7 @@ __all__ = ["PeekTooLong", "peek"]
 
 
 class PeekTooLong(NSQError):
-    """The peek takes longer than nsqd lets messages be held."""
+    """The peek takes longer than nsqd allows a consumer to hold messages."""
 
 
 async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]]:
@@ -23,7 +23,8 @@ async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]
 
     All are held until the last was read, and touched meanwhile, so that none is delivered twice.
 
-    :raises PeekTooLong: if it exceeds nsqd's --max-msg-timeout, after which nsqd delivers held messages again
+    :raises PeekTooLong: if it takes longer than nsqd's --max-msg-timeout, after which nsqd delivers held
+        messages again
     :raises ConnectionFailed: if there is no connection, or one is lost
     """
     chunks: list[list[Message]] = []

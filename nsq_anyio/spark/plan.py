@@ -37,11 +37,12 @@ def plan(
     """Return the partitions of a batch, each with its nsqd and the most rows it may read.
 
     An nsqd without messages gets no partition. If more than ``max_rows`` wait, each nsqd has an equal share
-    of them, and what a short queue leaves of its share goes to the others. So no queue waits for a longer
-    one.
+    of them, and the part of its share that a short queue does not need goes to the others. So no queue waits
+    for a longer one.
 
     :param max_rows: the most rows of all partitions together; None for no limit
-    :param min_partitions: the largest partitions are split until there are as many, if there are enough rows
+    :param min_partitions: the largest partitions are split until there are this many, if there are enough
+        rows
     :param max_rows_per_partition: larger partitions are split
     """
     shares = _shares([depth for depth in depths if depth.rows > 0], max_rows)
@@ -70,7 +71,7 @@ def within_bytes(
 
     Messages that nsqd pushes beyond that are sent in vain, and their ``attempts`` grow.
 
-    :param sizes: the average bytes of a message, by nsqd; others are assumed to have nsqd's largest size
+    :param sizes: the average bytes of a message, by nsqd; where it is unknown, nsqd's default --max-msg-size
     """
     share = max_bytes // len(parts) if parts else 0
     return [(nsqd, min(rows, max(1, int(share / sizes.get(nsqd, _MAX_MSG_SIZE))))) for nsqd, rows in parts]

@@ -39,7 +39,7 @@ def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, parti
     All rows of a batch are checked before any of them is published. Without rows, no connection is made.
 
     :param partition: the number of the task's partition, for errors. Of several nsqds, the task begins with
-        the one of this number, so that tasks with few rows do not all publish to the first
+        the one at this place, so that tasks with few rows do not all publish to the first
     :raises InvalidOption: for a row that cannot be published, naming it, or a file that cannot be used
     :raises ClusterFailed: if no nsqlookupd answers, or none knows an nsqd
     :raises PublishError: if rows may not be stored

@@ -1,7 +1,7 @@
 """What the earlier batches of a query have read, to plan the next one.
 
 A plan is an upper bound: other consumers may take messages, an nsqd may be unreachable, and
-``maxBytesPerBatch`` may end a partition. How much was read is counted in the spool.
+``maxBytesPerBatch`` may end a partition. So the rows that were really read are counted in the spool.
 """
 
 from __future__ import annotations

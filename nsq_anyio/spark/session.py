@@ -75,7 +75,7 @@ def _check_version(java: Path) -> None:
 def session(
     name: str = "nsq-anyio", *, master: str | None = None, config: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return the running Spark session, or a new one, in which ``format("nsq")`` is known.
+    """Return the running Spark session, or a new one, in which ``format("nsq")`` is registered.
 
     Sets PYSPARK_PYTHON to this interpreter unless it is set: executors would otherwise start ``python3``,
     which may have other packages. On a cluster, set it to an interpreter that every machine has. A local

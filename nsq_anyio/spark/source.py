@@ -83,7 +83,7 @@ class NsqDataSource(DataSource):
         :raises InvalidOption: for a bad option, columns that cannot be published, or ``overwrite``
         """
         if overwrite:
-            raise InvalidOption('mode("overwrite") is not valid: NSQ only takes more, so use mode("append")')
+            raise InvalidOption('mode("overwrite") is not valid: NSQ can only append, so use mode("append")')
         options = write_options(self.options)
         check_columns(schema, options)
         return NsqWriter(options)
@@ -97,7 +97,7 @@ class NsqDataSource(DataSource):
         """
         if overwrite:
             raise InvalidOption(
-                'outputMode("complete") is not valid: NSQ only takes more, so use outputMode("append") or '
+                'outputMode("complete") is not valid: NSQ can only append, so use outputMode("append") or '
                 '"update"'
             )
         options = write_options(self.options)
@@ -108,4 +108,6 @@ class NsqDataSource(DataSource):
 def _check_schema(schema: StructType) -> None:
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     if found != _COLUMNS:
-        raise InvalidOption(f"schema {schema.simpleString()} is not valid: leave it out, it is {SCHEMA}")
+        raise InvalidOption(
+            f"schema {schema.simpleString()} is not valid: leave it out, so that it is {SCHEMA}"
+        )

@@ -95,17 +95,17 @@ class Spool:
         if not spool.path.is_dir():
             raise SpoolError(
                 spool.path,
-                "is missing, but the checkpoint goes on from it: mount or restore it, or give the spoolDir "
-                "that the query had; if it was deleted, what was not in the sink is lost: begin with a new "
-                "checkpointLocation, and with a new path for a sink that knows batches by their number "
-                "(files, Delta)",
+                "is missing, but the checkpoint continues from it: mount or restore it, or set spoolDir to "
+                "the directory that the query used; if it was deleted, the rows that were not in the sink "
+                "are lost: begin with a new checkpointLocation, and with a new path for a sink that "
+                "identifies batches by number (files, Delta)",
             )
         found = spool.description()
         if (found["topic"], found["channel"]) != (topic, channel):
             raise SpoolError(
                 spool.path,
-                f"is of {found['topic']}/{found['channel']}, and this query reads {topic}/{channel}: give "
-                "each topic and channel a checkpointLocation of its own",
+                f"belongs to {found['topic']}/{found['channel']}, but this query reads {topic}/{channel}: "
+                "give each topic and channel a checkpointLocation of its own",
             )
         return spool
 
@@ -117,7 +117,7 @@ class Spool:
         path = self.path / QUERY
         found = _fields(path)
         if found.get("spool", self.path.name) != self.path.name:
-            raise SpoolDamaged(path, f"is of the spool {found['spool']}")
+            raise SpoolDamaged(path, f"belongs to the spool {found['spool']}")
         names = ("topic", "channel", "created")
         if not all(isinstance(found.get(name), str) for name in names):
             raise SpoolDamaged(path, f"is damaged: it lacks one of {', '.join(names)}")
@@ -155,15 +155,15 @@ class Spool:
             what = "is not a directory" if directory.exists() else "is missing"
             raise SpoolDamaged(directory, f"{what}, and the rows stored in it are lost")
         if self.plan(epoch) != [(nsqd, rows) for nsqd, rows in plan]:
-            raise SpoolError(directory, f"has another plan than Spark has logged, so {_OLDER}")
+            raise SpoolError(directory, f"has a different plan from the one in Spark's log, so {_OLDER}")
         for number in range(len(plan)):
             self.partition(epoch, number).check()
 
     def begin_format_1(self, epoch: int, plan: Plan) -> None:
         """Create what an epoch lacks, for a plan that an earlier version has logged.
 
-        That version created directories later, so a lost directory cannot be told from one that was not
-        created yet.
+        That version created directories later, so a lost directory looks like one that was not created
+        yet.
 
         :raises SpoolError: if it cannot be written, or has another plan
         """
@@ -204,7 +204,7 @@ class Spool:
         if not is_format_1:
             fields = _fields(path)
             if (fields.get("spool"), fields.get("epoch")) != (self.path.name, epoch):
-                raise SpoolDamaged(path, f"is of epoch {fields.get('epoch')} of {fields.get('spool')}")
+                raise SpoolDamaged(path, f"belongs to epoch {fields.get('epoch')} of {fields.get('spool')}")
             found = fields.get("plan")
         try:
             parts = cast("list[tuple[Any, Any]]", found)
@@ -256,12 +256,12 @@ class Spool:
         for partition in self.partitions(epoch):
             for path in (partition.path, partition.record):
                 if path.is_dir() and not all(map(is_temporary, os.listdir(path))):  # noqa: PTH208 - names will do
-                    raise SpoolError(directory, f"holds rows, and Spark has not logged it, so {_OLDER}")
+                    raise SpoolError(directory, f"holds rows, but Spark has not logged it, so {_OLDER}")
         self._take_out(epoch)
         self._sweep()
 
     def _take_out(self, epoch: int) -> None:
-        """Remove an epoch atomically, so that no late attempt goes on with half of it."""
+        """Remove an epoch atomically, so that no late attempt continues with half of it."""
         directory = self._epoch(epoch)
         with as_spool_error(directory):
             directory.rename(self.path / f"{_DELETED}{epoch}-{uuid.uuid4().hex}")
@@ -273,18 +273,18 @@ class Spool:
             try:
                 shutil.rmtree(path)
             except OSError as error:
-                # Nobody reads it any more, so the query goes on; the next commit tries again.
+                # Nobody reads it any more, so the query continues; the next commit tries again.
                 _log.warning("cannot delete %s of the spool, which is no longer needed: %s", path, error)
 
 
 def _fields(path: Path) -> dict[str, Any]:
     found = load_document(path)
     if not isinstance(found, dict):
-        raise SpoolDamaged(path, "is damaged: it is not an object of JSON")
+        raise SpoolDamaged(path, "is damaged: it is not a JSON object")
     fields = cast("dict[str, Any]", found)
     if fields.get("format") not in _FORMATS:
         raise SpoolError(
             path,
-            f"is of format {fields.get('format')}, and this version reads 1 and {FORMAT}",
+            f"has format {fields.get('format')}, but this version reads 1 and {FORMAT}",
         )
     return fields

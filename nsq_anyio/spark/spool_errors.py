@@ -12,10 +12,11 @@ from ..errors import NSQError
 __all__ = ["BEGIN_ANEW", "AttemptSuperseded", "NumberTaken", "SpoolDamaged", "SpoolError", "as_spool_error"]
 
 BEGIN_ANEW = (
-    "put back what is sound with `nsq-anyio spool put-back`, and begin with a new checkpointLocation; a sink "
-    "that knows batches by their number (files, Delta) needs a new path as well, since it skips those it has"
+    "put the sound rows back with `nsq-anyio spool put-back`, and begin with a new checkpointLocation; a "
+    "sink that identifies batches by number (files, Delta) needs a new path as well, since it skips the "
+    "numbers that it has"
 )
-"""The remedy for a query that cannot go on from its checkpoint."""
+"""The remedy for a query that cannot continue from its checkpoint."""
 
 _NO_SPACE = "free some space; what was not stored stays in NSQ"
 _NOT_ALLOWED = "let the user that runs the driver and the executors write there"

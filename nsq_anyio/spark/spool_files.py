@@ -98,7 +98,7 @@ def put_document(target: Path, fields: dict[str, Any]) -> bool:
 
 
 def load_document(path: Path) -> Any:
-    """What a JSON file says; its checksum, if it has one, is right.
+    """Return the content of a JSON file, after checking its checksum, if it has one.
 
     :raises SpoolDamaged: if it is missing, or not what was written
     :raises SpoolError: if it cannot be read
@@ -107,12 +107,12 @@ def load_document(path: Path) -> Any:
         with as_spool_error(path):
             content = path.read_bytes()
             found = json.loads(content)
-    except (ValueError, RecursionError):  # the latter where it is nested deep
+    except (ValueError, RecursionError):  # RecursionError: nested too deeply
         raise SpoolDamaged(path, "is damaged: it is not JSON") from None
     if not isinstance(found, dict):
         return found
     fields = cast("dict[str, Any]", found)
-    # Format 1 has none.
+    # Format 1 has no checksum.
     if fields.pop(_CHECKSUM, None) is None and fields.get("format") == 1:
         return fields
     if _document(fields) != content:
@@ -126,7 +126,7 @@ def _document(fields: dict[str, Any]) -> bytes:
 
 
 def numbered_directories(path: Path) -> list[int]:
-    """Return the directories whose names are numbers, in order; whatever else is there is not the spool's.
+    """Return the directories whose names are numbers, in order; everything else there is ignored.
 
     :raises SpoolError: if it cannot be listed
     """

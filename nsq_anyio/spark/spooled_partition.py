@@ -1,4 +1,4 @@
-"""A partition that is read through a spool: what the driver tells the task, and how the task reads it."""
+"""A partition that is read through a spool: what the driver sends to the task, and how the task reads it."""
 
 from __future__ import annotations
 

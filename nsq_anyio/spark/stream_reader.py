@@ -76,7 +76,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.spool_dir is None:
             raise InvalidOption(
                 "no spoolDir: NSQ forgets a message once it is finished, and Spark must be able to read a "
-                "batch again, so a stream keeps it in between; set spoolDir to the absolute path of a "
+                "batch again, so a stream keeps it in a spool; set spoolDir to the absolute path of a "
                 "directory that the driver and all executors share"
             )
         if options.peek:
@@ -142,7 +142,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return what the query's progress shows, as of the planning of the last batch.
+        """Return the metrics for the query's progress, as they were when the last batch was planned.
 
         ``depth`` has the messages that waited at each nsqd. ``unreachable``, if there are any, has the number
         of partitions of this run that ended because their nsqd could not be reached, by nsqd.

@@ -81,7 +81,7 @@ def _mark(partition: Partition) -> Path:
 
 
 def _has_chunks(epoch: Path) -> bool:
-    """Return whether any task of the batch has reached its nsqd: it has stored a chunk then."""
+    """Return whether any task of the batch has reached its nsqd; such a task has stored a chunk."""
     return any(name.endswith(".arrow") for _, _, files in os.walk(epoch) for name in files)
 
 

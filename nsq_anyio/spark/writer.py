@@ -36,7 +36,7 @@ class NsqWriter(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:  # type: ignore[override] # as Spark's own
-        """Publish the rows of one task, and return once nsqd has taken them."""
+        """Publish the rows of one task, and return once nsqd has confirmed them."""
         return _written(iterator, self._options)
 
 
@@ -47,7 +47,7 @@ class NsqStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:  # type: ignore[override] # as Spark's own
-        """Publish the rows of one task, and return once nsqd has taken them."""
+        """Publish the rows of one task, and return once nsqd has confirmed them."""
         return _written(iterator, self._options)
 
 
@@ -65,11 +65,11 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
     names = schema.fieldNames()
     for name in ("body", "topic", "defer"):
         if names.count(name) > 1:
-            raise InvalidOption(f"column {name} is there {names.count(name)} times: keep one")
+            raise InvalidOption(f"column {name} occurs {names.count(name)} times: keep one")
     types = {field.name: field.dataType for field in schema.fields}
     listed = ", ".join(names) or "none"
     if "body" not in types:
-        raise InvalidOption(f"no column body among {listed}: name it so, as in selectExpr('value AS body')")
+        raise InvalidOption(f"no column body among {listed}: rename one, as in selectExpr('value AS body')")
     _check_type(types, "body", (BinaryType, *_TEXT), "binary or string")
     _check_type(types, "defer", (NumericType,), "a number of seconds")
     if options.topic is not None:

@@ -1,8 +1,9 @@
 """Receives from a socket on asyncio without registering it with the event loop for each chunk.
 
 `anyio.wait_readable` adds the socket to the loop's selector and removes it again for every wait: two system
-calls and much Python. Where every message waits for a round trip (RDY 1), that was 30 % of the client's time,
-and a quarter of the whole. Also, a future wakes its task in the loop's next turn; `_Arrival` saves that turn.
+calls and much Python code. With RDY 1, where every message waits for a round trip, that was 30 % of the
+client's time and a quarter of the whole. Also, a plain future resumes its task in the loop's next iteration;
+`_Arrival` does not wait for that.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ __all__ = ["AsyncioReadable"]
 
 
 class _Arrival(asyncio.Future[bytes]):
-    """A future that resumes its waiting task within the callback that brings the bytes.
+    """A future that resumes its waiting task within the callback that receives the bytes.
 
     It overrides nothing that asyncio calls during a task's step: an exception of a signal handler there would
-    leave the task waiting for ever.
+    leave the task waiting forever.
     """
 
     _waiting: Sequence[tuple[Callable[[Any], object], Context]] = ()
@@ -40,7 +41,7 @@ class _Arrival(asyncio.Future[bytes]):
         context.run(wake_up, self)
 
     def bring_late(self, data: bytes) -> None:
-        """Complete an interrupted `bring`; the task resumes in the loop's next turn."""
+        """Complete an interrupted `bring`; the task resumes in the loop's next iteration."""
         if self._woken:
             return
         if not self._callbacks:
@@ -67,7 +68,7 @@ class AsyncioReadable:
 
     @classmethod
     def where_possible(cls, sock: socket.socket) -> AsyncioReadable | None:
-        """Return one for ``sock``, or None where tasks cannot resume in a callback."""
+        """Return an instance for ``sock``; None if a callback of this event loop cannot resume tasks."""
         return cls(sock) if continues_in_callbacks() else None
 
     async def receive(self, max_bytes: int) -> bytes:
@@ -75,7 +76,7 @@ class AsyncioReadable:
 
         :raises OSError: if the connection broke
         :raises anyio.ClosedResourceError: if `close` was called meanwhile
-        :raises anyio.BusyResourceError: if another task waits already
+        :raises anyio.BusyResourceError: if another task is already waiting
         """
         if self._waiter is not None:
             raise anyio.BusyResourceError("receiving from")

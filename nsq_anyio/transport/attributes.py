@@ -1,4 +1,4 @@
-"""What a stream that wraps another one tells of it."""
+"""The attributes that a stream takes over from the stream that it wraps."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,6 +7,6 @@ __all__ = ["attributes_of"]
 
 
 def attributes_of(stream: Any) -> Mapping[Any, Callable[[], Any]]:
-    """The ``extra_attributes`` of a stream of AnyIO, which leaves the types of its mapping open."""
+    """Return the ``extra_attributes`` of a stream with the types that AnyIO leaves open."""
     attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
     return attributes

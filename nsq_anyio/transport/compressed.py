@@ -21,10 +21,10 @@ _MIN_READ = 65536
 class CompressedStream(ByteStream):
     """``stream``, compressed in both directions by ``codec``. One task may send while another receives.
 
-    When the inner stream ends, this one ends, even within a compressed chunk. All data before that chunk was
-    returned, and the length in each NSQ frame reveals one that was cut.
+    When the inner stream ends, this one ends, even within a compressed chunk. All data before that chunk is
+    returned, and an NSQ frame that was cut off is recognized by its length.
 
-    :param received: bytes that were received from ``stream`` already
+    :param received: bytes that were already received from ``stream``
     """
 
     def __init__(self, stream: ByteStream, codec: Codec, received: bytes = b"") -> None:
@@ -38,7 +38,7 @@ class CompressedStream(ByteStream):
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Receive 1 to ``max_bytes`` decompressed bytes. Nothing is lost when it is cancelled.
 
-        :raises ProtocolError: if the peer sent what cannot be decompressed
+        :raises ProtocolError: if the peer sent bytes that cannot be decompressed
         :raises anyio.EndOfStream: if the peer sends no more
         :raises anyio.BrokenResourceError: if the peer has vanished
         :raises anyio.ClosedResourceError: if the stream was closed on this side
@@ -63,7 +63,7 @@ class CompressedStream(ByteStream):
         """Compress ``item`` and send it.
 
         After a send that was cancelled or failed, nothing more can be sent: the peer lacks bytes that all
-        later ones depend on, and might take what it decompresses after the gap for data.
+        later ones depend on, and might decompress the bytes after the gap to wrong data.
 
         :raises anyio.BrokenResourceError: if the peer has vanished, or an earlier send was incomplete
         :raises anyio.ClosedResourceError: if the stream was closed on this side
@@ -72,13 +72,13 @@ class CompressedStream(ByteStream):
         await self._send(self._codec.compress(item))
 
     def send_now(self, item: bytes, sent: list[int]) -> None:
-        """Compress all and send it without waiting, over a stream that has `send_now` as well.
+        """Compress ``item`` and send all of it without waiting; the inner stream must have `send_now`, too.
 
-        If the system does not take all of it, nothing more can be sent, as after an incomplete `send`. So use
-        it only for the last bytes of a connection.
+        If the system does not accept all of it, nothing more can be sent, as after an incomplete `send`. So
+        use it only for the last bytes of a connection.
 
         :param sent: the length of ``item`` is appended to it
-        :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
+        :raises anyio.BrokenResourceError: as `send` does, or if the system did not accept all
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_open()

@@ -23,7 +23,7 @@ async def dial(
 ) -> ByteStream:
     """Connect to ``address`` within ``timeout`` seconds, trying all addresses of a name (RFC 8305).
 
-    :param write_timeout: seconds after which a send raises `TimeoutError`, if the peer takes no bytes
+    :param write_timeout: seconds after which a send raises `TimeoutError`, if the peer accepts no bytes
     :param dialer: opens the stream instead
     :raises DialFailed: if nothing listens there, the name is unknown, the time is over, or ``dialer`` raises
     """
@@ -53,5 +53,5 @@ async def _dialled(dialer: Dialer, address: str) -> ByteStream:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the system's reason, which AnyIO wraps, in a group if it tried several addresses."""
+    """Return the system's reason. AnyIO wraps it, in an exception group if it tried several addresses."""
     return f"cannot connect: {first_error(error.__cause__ or error)}"

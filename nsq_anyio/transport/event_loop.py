@@ -1,4 +1,4 @@
-"""Tells which event loop runs, for the few places that have code of their own for it."""
+"""Detect which event loop runs, for the few places whose code depends on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 __all__ = ["SWITCH", "continues_in_callbacks", "on_asyncio", "waits_for_sockets"]
 
 SWITCH = "NSQ_ANYIO_STREAMS"
-"""The environment variable that, with the value ``anyio``, leaves all sockets to AnyIO's own streams."""
+"""The name of an environment variable; its value ``anyio`` leaves all sockets to AnyIO's own streams."""
 
 _FIRST_TESTED = (3, 11)
 _LAST_TESTED = (3, 14)
@@ -18,7 +18,7 @@ _LAST_TESTED = (3, 14)
 def on_asyncio() -> bool:
     """Return whether the running task belongs to asyncio, with any loop, and not to Trio."""
     try:
-        # Trio may run as the guest of an asyncio loop. That loop runs then, but none of its tasks.
+        # Trio may run as the guest of an asyncio loop. Then that loop runs, but none of its tasks does.
         return asyncio.current_task() is not None
     except RuntimeError:  # no asyncio loop runs here
         return False
@@ -36,7 +36,7 @@ def waits_for_sockets() -> bool:
 
 
 def continues_in_callbacks() -> bool:
-    """Return whether the running loop's callback that receives bytes may resume the task that waits for them.
+    """Return whether the loop's callback that receives bytes may itself resume the task that waits for them.
 
     That relies on internals of asyncio's futures, so it is limited to interpreters on which the tests ran.
     """

@@ -16,9 +16,10 @@ __all__ = ["end_now", "last_send"]
 
 
 def last_send(stream: ByteStream) -> Callable[[bytes, list[int]], None] | None:
-    """Return the ``send_now`` of ``stream``; None if a stream below it, from a user's dialer, has none.
+    """Return the ``send_now`` of ``stream``; None if there is no `DirectSocketStream` below all layers.
 
-    Through TLS or compression it may be the last send, so use it only at the end of a connection.
+    With TLS or compression, nothing can be sent after an incomplete send. So use it only at the end of a
+    connection.
     """
     if isinstance(stream, DirectSocketStream | TLSStream | CompressedStream) and _socket_below(stream):
         return stream.send_now

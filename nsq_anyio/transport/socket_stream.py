@@ -1,8 +1,8 @@
 """A byte stream directly on a non-blocking socket.
 
 AnyIO's own stream can send only from a task. This one can also send at once, from a plain function. When few
-messages are in flight, each costs a round trip, and waiting for the writer task's turn was a third of it
-(RDY 1, both backends).
+messages are in flight, each costs a round trip, and a third of it was the wait for the writer task (RDY 1,
+both backends).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .unacknowledged import unacknowledged
 __all__ = ["DirectSocketStream"]
 
 _LIKELY_MORE = 32 * 1024
-"""After a receive of so many bytes more are likely there: trying to receive is cheaper than waiting first."""
+"""After receiving this many bytes, more have likely arrived: to try at once is cheaper than to wait first."""
 
 
 class DirectSocketStream(ByteStream):
     """A connected socket; one task may receive while another sends.
 
-    :param write_timeout: seconds after which a send fails if the peer takes no bytes
+    :param write_timeout: seconds after which a send fails if the peer accepts no bytes
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class DirectSocketStream(ByteStream):
     async def taking_over(cls, stream: SocketStream, write_timeout: float = math.inf) -> DirectSocketStream:
         """Take over the connection of a stream that has received nothing yet, and close that stream.
 
-        :raises OSError: if the peer has vanished, or there is no free file descriptor; the stream is closed
-            then
+        :raises OSError: if the peer has vanished, or there is no free file descriptor; then the stream is
+            closed
         """
         try:
             # The event loop closes the stream's descriptor; the connection stays open in a copy of it.
@@ -64,9 +64,9 @@ class DirectSocketStream(ByteStream):
         return cls(sock, attributes, write_timeout)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Wait for bytes and return at least one and at most ``max_bytes`` of them.
+        """Wait for bytes, and return 1 to ``max_bytes`` of them.
 
-        :raises anyio.EndOfStream: if the peer has ended its side
+        :raises anyio.EndOfStream: if the peer sends no more
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
@@ -100,7 +100,7 @@ class DirectSocketStream(ByteStream):
     async def send(self, item: bytes) -> None:
         """Send all bytes of ``item``.
 
-        :raises TimeoutError: if the peer takes no bytes for ``write_timeout`` seconds
+        :raises TimeoutError: if the peer accepts no bytes for ``write_timeout`` seconds
         :raises anyio.BrokenResourceError: if the connection broke
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
@@ -128,7 +128,7 @@ class DirectSocketStream(ByteStream):
                 raise TimeoutError
 
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
-        """Send as much as the system takes without waiting.
+        """Send as much as the system accepts without waiting.
 
         :param sent: the number of sent bytes is appended to it. A signal handler may raise right after the
             system call, and a returned number would be lost
@@ -141,7 +141,7 @@ class DirectSocketStream(ByteStream):
             return
         except OSError as error:
             if error.errno is None:
-                raise  # from a signal handler, such as a TimeoutError: the system's errors have a number
+                raise  # from a signal handler, such as a TimeoutError: errors of the system have an errno
             raise self._broken() from error
 
     async def send_eof(self) -> None:

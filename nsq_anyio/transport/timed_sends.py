@@ -1,4 +1,4 @@
-"""Fails sends when the peer takes no bytes, on streams that do not report a send's progress."""
+"""Fails sends when the peer accepts no bytes, on streams that do not report a send's progress."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .attributes import attributes_of
 __all__ = ["TimedSends"]
 
 _PIECE = 64 * 1024
-"""The bytes of a piece, which has ``timeout`` seconds. A whole send has no limit: how much is queued says
-nothing about the peer."""
+"""The size of a piece in bytes. The timeout is for each piece, not for a whole send, which can be of any
+size."""
 
 
 class TimedSends(ByteStream):
@@ -25,20 +25,20 @@ class TimedSends(ByteStream):
         self._timeout = timeout
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """See ``stream`` does."""
+        """Receive bytes from ``stream``."""
         return await self._stream.receive(max_bytes)
 
     async def send(self, item: bytes) -> None:
         """Send all bytes of ``item``.
 
-        :raises TimeoutError: if the peer does not take a piece in time; send nothing after that
+        :raises TimeoutError: if the peer does not accept a piece in time; send nothing after that
         """
         for start in range(0, len(item), _PIECE):
             with anyio.fail_after(self._timeout):
                 await self._stream.send(item[start : start + _PIECE])
 
     async def send_eof(self) -> None:
-        """See ``stream`` does."""
+        """End the outgoing side of ``stream``."""
         await self._stream.send_eof()
 
     async def aclose(self) -> None:

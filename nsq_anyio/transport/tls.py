@@ -6,7 +6,7 @@ AnyIO has a ``TLSStream`` too. This one exists for three reasons:
   ``receive()``. Here only the handshake, ``send()`` and ``send_eof()`` send. What OpenSSL wants to send while
   it reads, such as the answer to a KeyUpdate, waits for the next send: RFC 8446, 4.6.3 requires that answer
   only before the next application data.
-- ``send_eof()`` ends one direction only, as NSQ's orderly close requires; AnyIO's raises.
+- ``send_eof()`` ends one direction only, as NSQ's orderly close requires; AnyIO's raises an error.
 - One ``receive()`` decrypts all records that have arrived; AnyIO's returns one of at most 16 KiB.
 """
 
@@ -40,8 +40,8 @@ RECORD_SIZE = 16 * 1024
 class TLSStream(ByteStream):
     """The stream that `start_tls` returns. One task may receive while another sends.
 
-    The stream also ends when the peer ends the transport without close_notify, as nsqd does: the length in
-    each NSQ frame reveals one that was cut.
+    The stream also ends when the peer ends the transport without close_notify, as nsqd does: an NSQ
+    frame that was cut off is recognized by its length.
 
     `aclose` closes the transport without close_notify. The orderly end is `send_eof`.
     """
@@ -75,7 +75,7 @@ class TLSStream(ByteStream):
                 return
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Wait for bytes and return at least one and at most ``max_bytes`` of them.
+        """Wait for bytes, and return 1 to ``max_bytes`` of them.
 
         :raises anyio.EndOfStream: if the peer has ended TLS, or the transport
         :raises anyio.BrokenResourceError: if the transport broke; with an `ssl.SSLError` as its cause if the
@@ -94,7 +94,7 @@ class TLSStream(ByteStream):
                 return data
 
     async def send(self, item: bytes) -> None:
-        """Encrypt all and send it.
+        """Encrypt ``item`` and send all of it.
 
         A send that is cancelled or fails half-way may have cut a record. The peer cannot read anything after
         that, so nothing more can be sent.
@@ -115,13 +115,13 @@ class TLSStream(ByteStream):
             await self._flush()
 
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
-        """Encrypt all and send it without waiting, over a transport that has `send_now` as well.
+        """Encrypt ``item`` and send all of it without waiting; the transport must have `send_now`, too.
 
-        A record that the system takes only in part cannot be continued. If the system does not take all,
-        nothing more can be sent. So use it only for the last bytes of a connection.
+        If the system accepts a record only in part, the rest cannot be sent later, nor can anything else. So
+        use it only for the last bytes of a connection.
 
         :param sent: the length of ``item`` is appended to it
-        :raises anyio.BrokenResourceError: as `send` does, or if the system did not take all
+        :raises anyio.BrokenResourceError: as `send` does, or if the system did not accept all
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         self._check_outgoing()
@@ -145,7 +145,7 @@ class TLSStream(ByteStream):
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
         await checkpoint_if_cancelled()
-        # While received data is unread, OpenSSL takes a sent close_notify for the end of both directions.
+        # While received data is unread, OpenSSL treats a sent close_notify as the end of both directions.
         self._drained += self._read_records(sys.maxsize)
         self._check_outgoing()
         try:
@@ -221,7 +221,9 @@ class TLSStream(ByteStream):
         if self._failure is not None:
             raise anyio.BrokenResourceError from self._failure
         if self._cut:
-            raise anyio.BrokenResourceError("an earlier send was cut: the peer cannot read what follows it")
+            raise anyio.BrokenResourceError(
+                "an earlier send was incomplete: the peer cannot read what follows"
+            )
 
     async def _flush(self) -> None:
         if not self._outgoing.pending:
@@ -248,7 +250,7 @@ async def start_tls(
 
     :param server_hostname: for a client: the host name or IP address that the server's certificate must
         carry; None for a context that does not check it
-    :param received: bytes that were read from ``stream`` already
+    :param received: bytes that were already read from ``stream``
     :raises ssl.SSLError: if either side refuses, or the peer does not speak TLS; an
         `ssl.SSLCertVerificationError` if this side does not accept the peer's certificate. The peer was sent
         an alert

@@ -15,12 +15,12 @@ _Path = str | os.PathLike[str]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
-# OpenSSL's reasons when a key belongs to another certificate: of the same kind, and of another kind.
+# OpenSSL's reasons when a key belongs to another certificate: with the same type of key, and with another.
 _MISMATCH = {"KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
 
 
 def tls_options(value: bool | ssl.SSLContext | TLSOptions) -> TLSOptions | None:
-    """Return what the ``tls`` option of a connection means; None for no TLS."""
+    """Return the `TLSOptions` that the ``tls`` option of a connection means; None for no TLS."""
     if isinstance(value, TLSOptions):
         return value
     if isinstance(value, ssl.SSLContext):
@@ -97,7 +97,7 @@ def _check_certificates(option: str, path: _Path) -> None:
 
 
 def _check_readable(option: str, path: _Path) -> None:
-    """Refuse an unreadable file by its name, which OpenSSL's errors do not have."""
+    """Raise an error that names an unreadable file; OpenSSL's errors do not name it."""
     try:
         with Path(path).open("rb"):
             pass

@@ -141,7 +141,7 @@ async def test_nsqds_reason_counts_even_if_a_send_fails_before_it_is_read() -> N
 
 
 async def test_a_peer_that_takes_no_bytes_is_given_up() -> None:
-    with pytest.raises(ConnectionLost, match=r"nsqd took no bytes within write_timeout=0\.05 s"):
+    with pytest.raises(ConnectionLost, match=r"nsqd accepted no bytes within write_timeout=0\.05 s"):
         async with opened(ConnectionOptions(write_timeout=0.05)) as c:
             c.proxy.stalled = True
             c.publish(HUGE)

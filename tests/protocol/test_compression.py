@@ -281,8 +281,8 @@ DAMAGED = {
     "not snappy": (b"\x00\x00\x00\x06\x00\x00\x00\x00OK", "starts with a chunk of type 0x00 instead of"),
     "no identifier": (stored(b"abc"), "starts with a chunk of type 0x01 instead of its identifier"),
     "padding first": (chunk(0xFE, b"") + IDENTIFIER, "starts with a chunk of type 0xfe instead of"),
-    "short identifier": (chunk(0xFF, b"sNaPp"), "identifier of 5 bytes instead of 6"),
-    "long identifier": (chunk(0xFF, b"sNaPpYY"), "identifier of 7 bytes instead of 6"),
+    "short identifier": (chunk(0xFF, b"sNaPp"), "identifier has 5 bytes instead of 6"),
+    "long identifier": (chunk(0xFF, b"sNaPpYY"), "identifier has 7 bytes instead of 6"),
     "other identifier": (chunk(0xFF, b"snappy"), "does not say sNaPpY"),
     "other identifier later": (IDENTIFIER + stored(b"a") + chunk(0xFF, b"SNAPPY"), "does not say sNaPpY"),
     "first reserved": (IDENTIFIER + chunk(0x02, b"x"), "the reserved type 0x02, which cannot be skipped"),
@@ -301,12 +301,12 @@ DAMAGED = {
     ),
     "claims no end": (
         IDENTIFIER + chunk(0x00, b"csum" + b"\x80" * 50),
-        "does not tell its uncompressed size",
+        "does not state its uncompressed size",
     ),
-    "claims nothing": (IDENTIFIER + chunk(0x00, b"csum"), "does not tell its uncompressed size"),
+    "claims nothing": (IDENTIFIER + chunk(0x00, b"csum"), "does not state its uncompressed size"),
     "claim cut by the chunk": (
         IDENTIFIER + chunk(0x00, b"csum\x80\x80") + stored(b"a"),
-        "does not tell its uncompressed size",
+        "does not state its uncompressed size",
     ),
     "holds less than it claims": (
         IDENTIFIER + chunk(0x00, checksum(bytes(10)) + varint(11) + literals(10)),

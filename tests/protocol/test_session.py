@@ -92,7 +92,7 @@ def test_what_nsqd_answers_needs_a_request(state: State, command: Command) -> No
     if AFTER[command][list(State).index(state)] is None:
         return
     with pytest.raises(
-        ProtocolError, match=f"^{command.value} is answered: it needs a request to pair with$"
+        ProtocolError, match=f"^nsqd answers {command.value}: pass a request to pair with the answer$"
     ):
         session.sending(command)
     assert (session.state, session.waiting) == (state, 0)

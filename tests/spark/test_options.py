@@ -211,7 +211,7 @@ def test_password_of_an_address_is_not_shown() -> None:
         ("maxInFlite", "unknown option 'maxInFlite' for reading: did you mean maxInFlight?"),
         ("authSecrett", "unknown option 'authSecrett' for reading: did you mean authSecret?"),
         ("zzz", "unknown option 'zzz' for reading: use one of topic, channel, nsqd, "),
-        ("batchrows", "option batchRows is not one for reading: leave it out"),
+        ("batchrows", "option batchRows is not for reading: leave it out"),
     ],
 )
 def test_unknown_option_is_named_without_its_value(key: str, expected: str) -> None:
@@ -222,7 +222,7 @@ def test_unknown_option_is_named_without_its_value(key: str, expected: str) -> N
 
 
 def test_option_for_reading_is_none_for_writing() -> None:
-    with pytest.raises(InvalidOption, match="option spoolDir is not one for writing: leave it out"):
+    with pytest.raises(InvalidOption, match="option spoolDir is not for writing: leave it out"):
         write_options(WRITE | {"spooldir": "/spool"})
 
 
@@ -238,8 +238,8 @@ def test_batch_read_names_the_bound_that_it_has(name: str) -> None:
     [
         ({"topic": None}, "no topic"),
         ({"channel": None}, "no channel"),
-        ({"nsqd": None}, "none of nsqd and nsqlookupd is set"),
-        ({"nsqlookupd": "http://127.0.0.1:4161"}, "both of nsqd and nsqlookupd are set"),
+        ({"nsqd": None}, "neither nsqd nor nsqlookupd is set"),
+        ({"nsqlookupd": "http://127.0.0.1:4161"}, "both nsqd and nsqlookupd are set"),
         (
             {"nsqd": None, "nsqlookupd": "http://h:4161", "nsqdHttp": "http://h:4151"},
             "nsqdHttp has no effect with nsqlookupd",

@@ -92,7 +92,7 @@ def test_options_of_a_producer_reach_it() -> None:
         drain_timeout=3.0,
         cancelled_drain_timeout=0.0,
     )
-    with pytest.raises(InvalidOption, match="option reconnectDelay is not one for reading: leave it out"):
+    with pytest.raises(InvalidOption, match="option reconnectDelay is not for reading: leave it out"):
         read_options(READ | given)
 
 

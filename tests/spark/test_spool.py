@@ -73,11 +73,11 @@ def test_the_spool_of_another_channel_is_refused(
     with pytest.raises(SpoolError) as caught:
         how(str(tmp_path), QUERY, topic, channel)
     assert caught.value.path == str(spool.path)
-    assert f"is of clicks/spark, and this query reads {topic}/{channel}" in str(caught.value)
+    assert f"belongs to clicks/spark, but this query reads {topic}/{channel}" in str(caught.value)
 
 
 def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(SpoolError, match="is missing, but the checkpoint goes on from it") as caught:
+    with pytest.raises(SpoolError, match="is missing, but the checkpoint continues from it") as caught:
         Spool.open(str(tmp_path), QUERY, "clicks", "spark")
     assert caught.value.path == str(tmp_path / QUERY)
     assert names(tmp_path) == []
@@ -90,11 +90,11 @@ def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
         (b"\xff", "it is not JSON"),
         (b"", "it is not JSON"),
         (b"[" * 100_000, "it is not JSON"),
-        (b"[]", "it is not an object"),
+        (b"[]", "it is not a JSON object"),
         (b"{}", "its checksum is wrong"),
         (b'{"format": 1}', "it lacks one of topic, channel, created"),
         (b'{"format": 1, "topic": "clicks", "channel": 1, "created": ""}', "it lacks one of topic, channel"),
-        (_document({"format": 3}), "is of format 3, and this version reads 1 and 2"),
+        (_document({"format": 3}), "has format 3, but this version reads 1 and 2"),
     ],
 )
 def test_a_damaged_description_is_named(spool: Spool, tmp_path: Path, text: bytes, reason: str) -> None:
@@ -153,7 +153,7 @@ def test_an_epoch_of_another_plan_is_refused(spool: Spool) -> None:
     with pytest.raises(SpoolError, match="the checkpoint is older than the spool") as caught:
         spool.check(1, [(NSQD, 11)])
     assert caught.value.path == str(spool.path / "1")
-    assert "a sink that knows batches by their number (files, Delta) needs a new path" in str(caught.value)
+    assert "a sink that identifies batches by number (files, Delta) needs a new path" in str(caught.value)
 
 
 def test_a_checkpoint_from_a_backup_is_found_out(spool: Spool) -> None:

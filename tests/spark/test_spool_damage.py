@@ -220,7 +220,7 @@ def test_foreign_files_beside_the_chunks_are_nobody_s(partition: Partition, name
 
 def test_a_record_that_tells_of_another_chunk_is_named(partition: Partition) -> None:
     (partition.record / "000001-20-20-00000000").touch()
-    with pytest.raises(SpoolDamaged, match="records two chunks of number 1") as caught:
+    with pytest.raises(SpoolDamaged, match="records two chunks with number 1") as caught:
         spooled(partition)
     assert caught.value.path == str(partition.record)
 

@@ -314,7 +314,7 @@ def test_restart_without_its_spool_is_explained(real_topic: Topic, tmp_path: Pat
         lambda: elsewhere.latestOffset(start, ReadMaxRows(10)),
         lambda: elsewhere.partitions({**start, "epoch": 0, "plan": []}, start),
     ):
-        with pytest.raises(SpoolError, match="is missing, but the checkpoint goes on from it") as caught:
+        with pytest.raises(SpoolError, match="is missing, but the checkpoint continues from it") as caught:
             ask()
         assert str(tmp_path / "elsewhere" / start["spool"]) in str(caught.value)
     assert real_topic.state().left == 10
@@ -324,7 +324,7 @@ def test_checkpoint_of_another_topic_is_refused(real_nsqd: Nsqd, real_topic: Top
     real_topic.publish_numbers(20)
     start, _ = run(reader := reader_of(real_topic, tmp_path), reader.initialOffset(), ReadMaxRows(10))
     other = reader_of(real_nsqd.topic(f"{real_topic.name}-other"), tmp_path)
-    with pytest.raises(SpoolError, match=f"is of {real_topic.name}/spark, and this query reads"):
+    with pytest.raises(SpoolError, match=f"belongs to {real_topic.name}/spark, but this query reads"):
         other.latestOffset(start, ReadMaxRows(10))
 
 

@@ -218,14 +218,14 @@ def _nodes(lookupd: str) -> int:
 @pytest.mark.parametrize(
     ("columns", "options", "expected"),
     [
-        ([("text", StringType())], {"topic": "t"}, "no column body among text: name it so"),
+        ([("text", StringType())], {"topic": "t"}, "no column body among text: rename one"),
         ([], {"topic": "t"}, "no column body among none"),
         (
             [("body", IntegerType())],
             {"topic": "t"},
             "column body has type int: use binary or string",
         ),
-        ([BODY, BODY], {"topic": "t"}, "column body is there 2 times: keep one"),
+        ([BODY, BODY], {"topic": "t"}, "column body occurs 2 times: keep one"),
         ([BODY], {}, "no topic: set the option topic, or add a column topic to body"),
         ([BODY, ("topic", BinaryType())], {}, "column topic has type binary: use string"),
         (

@@ -20,7 +20,7 @@ _OPTIONS: dict[str, dict[str, str]] = {
     "parquet": {},
     "json": {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"},
 }
-# Given, because JSON has no types.
+# Given explicitly, because JSON has no types.
 _COLUMNS = {
     "parquet": "body BINARY, timestamp TIMESTAMP, date DATE, hour INT",
     "json": "body STRING, body_base64 STRING, timestamp TIMESTAMP, date DATE, hour INT",
@@ -117,12 +117,13 @@ def read_archive(spark: SparkSession, input: str, format: Format) -> DataFrame:
     """
     reader = spark.read.format(format).options(**_OPTIONS[format]).schema(_COLUMNS[format])
     archive = reader.load(input)
-    # Spark reads Parquet as JSON without rows; for JSON read as Parquet, its error names no remedy.
+    # Spark finds no rows when it reads Parquet as JSON. When it reads JSON as Parquet, its error names no
+    # remedy.
     files = archive.inputFiles()
     for other in get_args(Format):
         if other != format and files and all(f".{other}" in file for file in files):
             raise InvalidOption(
-                f"{input} is an archive of format {other}, and not {format}: use --format {other} "
+                f"{input} is an archive of format {other}, not {format}: use --format {other} "
                 f"(format={other!r} of the function)"
             )
     if format == "parquet":

@@ -59,7 +59,7 @@ class _PacedWriter(DataSourceArrowWriter):
 
 
 def paced(batches: Iterator[pa.RecordBatch], rate: float) -> Iterator[pa.RecordBatch]:
-    """Cut batches into parts of a tenth of a second, and take that long for each, including the last."""
+    """Split batches into parts for a tenth of a second, and take that long for each, including the last."""
     burst = min(_MAX_BURST, math.ceil(rate / _BURSTS_PER_SECOND))
     for batch in batches:
         for start in range(0, batch.num_rows, burst):

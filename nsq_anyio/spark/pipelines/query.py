@@ -1,4 +1,4 @@
-"""The parts that pipelines which read NSQ share: the source, its lag, and the start of the query."""
+"""What the pipelines that read NSQ have in common: the source, its lag, and the start of the query."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def comma_separated(addresses: str | Sequence[str] | None) -> str | None:
 
 
 def option_texts(given: Mapping[str, Option | None], more: Mapping[str, Option] | None) -> dict[str, str]:
-    """Return the options that are set, as texts, which is how Spark passes them on.
+    """Return the options that are set as strings, which is how Spark passes them on.
 
     :raises InvalidOption: for an option that is in both, in any case
     """

@@ -37,7 +37,7 @@ _MAX_TASKS = 100
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The messages that one job publishes: those of ``since <= timestamp < until``, all of one hour."""
+    """The messages that one job publishes: those with ``since <= timestamp < until``, all in one hour."""
 
     hour: datetime
     since: datetime
@@ -70,7 +70,7 @@ def replay(
     """Publish what `archive` wrote, in spans of time that take about ten seconds each at ``rate``.
 
     Spans are published oldest first, and the messages of one span in any order. If it fails, the error says
-    up to which time everything was published: go on with that time as ``since``.
+    up to which time everything was published: continue with that time as ``since``.
 
     :param input: the ``output`` of the archive
     :param topic: the topic to publish to
@@ -82,7 +82,7 @@ def replay(
     :param options: more options of ``format("nsq")`` for writing
     :param on_progress: called after each span
     :param stop: set it from another thread to end after the current span
-    :raises InvalidOption: for a value out of range, or the format of another archive
+    :raises InvalidOption: for a value out of range, or a format that is not the archive's
     :raises PipelineFailed: if there is no archive, or Spark's job fails; the text names the cause
     """
     check_format(format)
@@ -191,7 +191,7 @@ def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _
     except PipelineFailed as error:
         raise PipelineFailed(
             f"{error}; everything before {span.since.isoformat()} is published, and some of what "
-            "follows: go on with that time as since"
+            "follows: continue with that time as since"
         ) from error.__cause__
     return int(counted.get["rows"])
 
