@@ -14,6 +14,10 @@ PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
 # A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
+WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in ("cli", "interop", "spark"))
+# uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
+# handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
+NOT_RECORDED = "uvloop or trio or endings or interrupted_by_a_signal or benchmarks"
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
 UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
@@ -48,31 +52,29 @@ def typing(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run all tests that need nothing but Python."""
-    session.install(*PACKAGE, *group("test"))
-    run_tests(session)
+    """Run all tests that need nothing but Python, and record which branches of the package they take."""
+    session.install(*PACKAGE, *group("test"), *group("coverage"))
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    session.run("coverage", "erase")
+    run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS)
 
 
 @nox.session
 def commands(session: nox.Session) -> None:
     """Run the tests of the command line; most of them start a process, so all cores have work."""
-    session.install(*PACKAGE, *group("test"))
-    session.run("pytest", *(session.posargs or ["tests/cli", *ON_ALL_CORES]))
+    session.install(*PACKAGE, *group("test"), *group("coverage"))
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    run_recorded(session, "tests/cli")
 
 
-@nox.session(default=False)
+@nox.session
 def coverage(session: nox.Session) -> None:
-    """Measure which branches the tests of `tests` and `commands` take, and fail below the floor.
-
-    Without uvloop, which takes the same ones as asyncio's own loop. Measuring takes half as long again.
-    """
-    session.install(*PACKAGE, *group("coverage"))
-    session.run("coverage", "erase")
-    # Where a signal handler raises within coverage's own code, its lock is held for ever.
-    names = ("benchmarks", "endings", "interop", "servers", "spark")
-    apart = [f"--ignore=tests/{name}" for name in names]
-    chosen = ["tests", *apart, "-k", "not uvloop and not interrupted_by_a_signal", *ON_ALL_CORES]
-    session.run("coverage", "run", "-m", "pytest", *(session.posargs or chosen))
+    """Report the branches that `tests` and `commands` have taken, and fail below the floor."""
+    session.install(*group("coverage"))
     session.run("coverage", "combine")
     session.run("coverage", "report")
 
@@ -182,5 +184,11 @@ def docs(session: nox.Session) -> None:
 
 def run_tests(session: nox.Session, *options: str) -> None:
     """Run the tests of the package alone, or what `nox -s SESSION -- ...` names."""
-    apart = [f"--ignore=tests/{name}" for name in ("cli", "interop", "spark")]
-    session.run("pytest", *(session.posargs or ["tests", *apart, *ON_ALL_CORES, *options]))
+    chosen = session.posargs or ["tests", *WITHOUT_OTHER_SESSIONS, *ON_ALL_CORES, *options]
+    session.run("pytest", *chosen)
+
+
+def run_recorded(session: nox.Session, *chosen: str) -> None:
+    """Run each of the chosen tests once: those that may be recorded with coverage, then the others."""
+    session.run("coverage", "run", "-m", "pytest", *chosen, "-k", f"not ({NOT_RECORDED})", *ON_ALL_CORES)
+    session.run("pytest", *chosen, "-k", NOT_RECORDED, *ON_ALL_CORES)

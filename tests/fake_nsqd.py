@@ -75,6 +75,7 @@ class FakeConnection:
     :ivar backlog: bodies that `serve` sends as RDY allows
     :ivar identity: the payload of IDENTIFY
     :ivar ended: set when the client has closed its side
+    :ivar sending: held while something is sent
     """
 
     def __init__(self, stream: SocketStream) -> None:
@@ -89,7 +90,7 @@ class FakeConnection:
         self.body = b""
         self._next_id = 1
         self._received = b""
-        self._sending = anyio.Lock()
+        self.sending = anyio.Lock()
 
     # What the client sends
 
@@ -134,7 +135,7 @@ class FakeConnection:
     # What nsqd sends
 
     async def send(self, data: bytes) -> None:
-        async with self._sending:  # the script and the test's block may both send
+        async with self.sending:  # the script and the test's block may both send
             await self.stream.send(data)
 
     async def response(self, data: bytes = b"OK") -> None:
@@ -197,7 +198,7 @@ class FakeConnection:
         closing = False
         while True:
             try:
-                line = await self._served_command()
+                line = await self.served_command()
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 self.ended.set()
                 return
@@ -216,7 +217,8 @@ class FakeConnection:
             if not closing:
                 await self._push()
 
-    async def _served_command(self) -> bytes:
+    async def served_command(self) -> bytes:
+        """The next command's line, however long the client takes to begin it."""
         while b"\n" not in self._received:
             self._received += await self.stream.receive()
         return await self.command()

@@ -86,7 +86,7 @@ class Layers:
             return
         codec = make_codec(self.compression)
         data += codec.compress(before + last)
-        async with connection._sending:
+        async with connection.sending:
             below = connection.stream
             # The client may answer, and the test's block read that, before all is sent.
             put_on(connection, CompressedStream(below, codec))

@@ -48,16 +48,24 @@ class Scheduler:
         """Stop ``timer`` from firing."""
         self._timers.cancel(timer)
 
+    @property
+    def next_deadline(self) -> float:
+        """When the next timer is due; infinity if there is none."""
+        return self._timers.next_deadline
+
+    def turn(self, now: float) -> None:
+        """Fire the timers that are due, and dispatch the channels that were woken."""
+        self._timers.fire_due(now)
+        woken, self._woken = self._woken, {}
+        for channel in woken:
+            channel.dispatch(now)
+
     async def run(self) -> None:
         """Run until cancelled."""
         while True:
-            now = anyio.current_time()
-            self._timers.fire_due(now)
-            woken, self._woken = self._woken, {}
-            for channel in woken:
-                channel.dispatch(now)
+            self.turn(anyio.current_time())
             self._event = anyio.Event()
-            self._sleeping_until = self._timers.next_deadline
+            self._sleeping_until = self.next_deadline
             if self._woken:
                 self._event.set()
             with anyio.CancelScope(deadline=self._sleeping_until):

@@ -11,7 +11,15 @@ from ..address import Address
 from .fields import Fields
 from .url import ServerURL
 
-__all__ = ["Lookup", "NsqdInfo", "NsqlookupdInfo", "Producer", "Registration", "read_producers"]
+__all__ = [
+    "Lookup",
+    "NsqdInfo",
+    "NsqlookupdInfo",
+    "Producer",
+    "Registration",
+    "read_producers",
+    "read_registrations",
+]
 
 _NANOSECONDS = 1e9
 
@@ -116,6 +124,12 @@ class Registration:
     def read(cls, reply: Fields) -> Registration:
         """Read one element of ``/debug``."""
         return reply.fill(cls)
+
+
+def read_registrations(value: object) -> dict[str, tuple[Registration, ...]]:
+    """Read the reply of ``/debug``."""
+    reply = Fields(value, "debug")
+    return {key: tuple(map(Registration.read, reply.children(key, lenient=True))) for key in reply}
 
 
 @dataclass(frozen=True, slots=True)

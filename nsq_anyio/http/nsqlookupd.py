@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidOption
 from .client import Client
 from .fields import Fields
-from .models import Lookup, NsqlookupdInfo, Producer, Registration, read_producers
+from .models import Lookup, NsqlookupdInfo, Producer, Registration, read_producers, read_registrations
 from .parameters import channel_parameters, topic_parameters
 
 __all__ = ["Nsqlookupd"]
@@ -56,7 +56,7 @@ class Nsqlookupd(Client):
 
     async def debug(self) -> dict[str, tuple[Registration, ...]]:
         """Ask for the whole database, by ``category:key:subkey``; a category is client, topic or channel."""
-        return await self._get("/debug", _registrations)
+        return await self._get("/debug", read_registrations)
 
     async def create_topic(self, topic: str) -> None:
         """Register a topic before an nsqd has it.
@@ -104,8 +104,3 @@ def _names(value: object, name: str) -> tuple[str, ...]:
     reply = Fields(value, "reply")
     reply.require(name)
     return reply.values(name, "")
-
-
-def _registrations(value: object) -> dict[str, tuple[Registration, ...]]:
-    reply = Fields(value, "debug")
-    return {key: tuple(map(Registration.read, reply.children(key, lenient=True))) for key in reply}

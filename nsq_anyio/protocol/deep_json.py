@@ -38,7 +38,7 @@ class DeepDecoder:
             return self._shallow.decode(text)
         except RecursionError:
             pass
-        value, end = self._deep(text, _skip_space(text, 0))
+        value, end = self.decode_level_by_level(text, _skip_space(text, 0))
         if _skip_space(text, end) != len(text):
             raise ValueError(f"more text after the value, at {end}")
         return value
@@ -51,9 +51,14 @@ class DeepDecoder:
         try:
             return self._shallow.raw_decode(text, start)
         except RecursionError:
-            return self._deep(text, start)
+            return self.decode_level_by_level(text, start)
 
-    def _deep(self, text: str, place: int) -> tuple[Any, int]:
+    def decode_level_by_level(self, text: str, start: int) -> tuple[Any, int]:
+        """Do as `raw_decode`, without a call of a function for each level.
+
+        :raises ValueError: as `raw_decode`
+        """
+        place = start
         open_ones: list[_Container] = []
         while True:
             if (mark := text[place : place + 1]) in _ENDS:

@@ -24,9 +24,6 @@ from ..errors import InvalidOption
 
 __all__ = ["Claim"]
 
-_PATIENCE = 5.0
-"""Seconds to wait for the reader process of a stopped query to end."""
-
 _LOOK_EVERY = 0.05
 _SUFFIX = ".locks"
 _OFFSET_BYTES = 7
@@ -46,14 +43,15 @@ class Claim:
     def __reduce__(self) -> tuple[type[Claim], tuple[str, str]]:
         return Claim, (self._topic, self._channel)
 
-    def take(self, nsqds: Iterable[str]) -> None:
+    def take(self, nsqds: Iterable[str], *, patience: float = 5.0) -> None:
         """Lock the channel at these nsqds, unless this process has done so already.
 
+        :param patience: how long to wait for the reader process of a stopped query to end, in seconds
         :raises InvalidOption: if another stream of this application reads it
         """
         for nsqd in nsqds:
             if nsqd not in self._locks:
-                self._locks[nsqd] = self._lock(nsqd)
+                self._locks[nsqd] = self._lock(nsqd, patience)
 
     def release(self) -> None:
         """Release all locks."""
@@ -62,7 +60,7 @@ class Claim:
                 lock.release()
         self._locks.clear()
 
-    def _lock(self, nsqd: str) -> _Lock | None:
+    def _lock(self, nsqd: str, patience: float) -> _Lock | None:
         try:
             file = _file(_path())
         except OSError as error:
@@ -70,7 +68,7 @@ class Claim:
             return None
         digest = hashlib.sha256(f"{self._topic}/{self._channel}/{nsqd}".encode()).digest()
         lock = _Lock(file, int.from_bytes(digest[:_OFFSET_BYTES], "big"))
-        give_up_at = time.monotonic() + _PATIENCE
+        give_up_at = time.monotonic() + patience
         while not lock.is_taken():
             if time.monotonic() > give_up_at:
                 raise self._is_claimed(nsqd)

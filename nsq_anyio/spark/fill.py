@@ -19,12 +19,15 @@ __all__ = ["fill"]
 
 _LOOK_EVERY = 0.1
 
-_SILENCE = 10.0
-"""Seconds without a new chunk, in addition to ``maxWait``, after which another attempt counts as dead."""
-
 
 async def fill(
-    options: ReadOptions, nsqd: str, rows: int, partition: Partition, *, max_bytes: int | None = None
+    options: ReadOptions,
+    nsqd: str,
+    rows: int,
+    partition: Partition,
+    *,
+    max_bytes: int | None = None,
+    silence: float = 10.0,
 ) -> None:
     """Fill a partition from one nsqd until it has its rows, or no more messages come; then end it.
 
@@ -36,6 +39,8 @@ async def fill(
     :param nsqd: its address, as ``host:port``
     :param rows: the most rows, 1 or more
     :param max_bytes: the most bytes of bodies; the last message may exceed it
+    :param silence: the seconds without a new chunk, in addition to ``maxWait``, after which another attempt
+        counts as dead
     :raises SpoolError: if the spool cannot be written, or is damaged
     :raises AttemptSuperseded: if Spark has committed the batch
     :raises ConnectionFailed: if nsqd cannot be reached
@@ -48,7 +53,7 @@ async def fill(
         try:
             await _go_on(options, nsqd, rows, partition, stored, max_bytes)
         except NumberTaken:
-            await _wait_for_other(partition, options.max_wait + _SILENCE)
+            await _wait_for_other(partition, options.max_wait + silence)
         else:
             return
 

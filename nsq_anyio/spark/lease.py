@@ -24,15 +24,17 @@ __all__ = ["VALID", "Lease", "holder", "time_of"]
 VALID = 60.0
 """Seconds without renewal after which a lease has expired."""
 
-_EVERY = 10.0
-
 _log = logging.getLogger("nsq_anyio.spark")
 
 
 class Lease:
-    """Shows, from `hold` to `release` or the end of the process, that a query uses a spool."""
+    """Shows, from `hold` to `release` or the end of the process, that a query uses a spool.
 
-    def __init__(self) -> None:
+    :param renew_every: seconds, far fewer than `VALID`
+    """
+
+    def __init__(self, *, renew_every: float = 10.0) -> None:
+        self._renew_every = renew_every
         self._path: Path | None = None
         self._ended = threading.Event()
 
@@ -49,7 +51,10 @@ class Lease:
         self._ended = threading.Event()
         _write(self._path)
         thread = threading.Thread(
-            target=_keep, args=(self._path, self._ended), name="nsq_anyio spool lease", daemon=True
+            target=_keep,
+            args=(self._path, self._renew_every, self._ended),
+            name="nsq_anyio spool lease",
+            daemon=True,
         )
         thread.start()
         # So a reader that is dropped without `stop` does not hold its spool forever.
@@ -100,8 +105,8 @@ def _user(path: Path) -> str:
         return "a query"  # the content is only for people; what counts is the age
 
 
-def _keep(path: Path, ended: threading.Event) -> None:
-    while not ended.wait(_EVERY):
+def _keep(path: Path, renew_every: float, ended: threading.Event) -> None:
+    while not ended.wait(renew_every):
         if not path.parent.is_dir():
             return
         try:

@@ -25,6 +25,8 @@ from .option_texts import (
 )
 
 __all__ = [
+    "READ_OPTIONS",
+    "WRITE_OPTIONS",
     "ReadOptions",
     "WriteOptions",
     "batch_read_options",
@@ -186,8 +188,8 @@ def _listed(options: type[object]) -> list[TextOption]:
 
 
 # A consumer's options are not passed on, because each partition sets its own.
-_READ_OPTIONS = (*_listed(ReadOptions), *CONNECTION_OPTIONS)
-_WRITE_OPTIONS = (
+READ_OPTIONS = (*_listed(ReadOptions), *CONNECTION_OPTIONS)
+WRITE_OPTIONS = (
     *_listed(WriteOptions),
     *CONNECTION_OPTIONS,
     *pass_through_options(ProducerOptions, "producer", declared(WriteOptions)),
@@ -210,7 +212,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     :param given: the texts by their names, in any case
     :raises InvalidOption: naming the option that is unknown, missing or not valid
     """
-    values: dict[str, Any] = parsed(given, _READ_OPTIONS, purpose="reading", elsewhere=_WRITE_OPTIONS)
+    values: dict[str, Any] = parsed(given, READ_OPTIONS, purpose="reading", elsewhere=WRITE_OPTIONS)
     for name in ("topic", "channel"):
         if name not in values:
             raise InvalidOption(f'no {name}: set it with .option("{name}", ...)')
@@ -269,7 +271,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     :raises InvalidOption: naming the option that is unknown, missing or not valid
     """
     values: dict[str, Any] = parsed(
-        given, _WRITE_OPTIONS, purpose="writing", ignored=_OF_SPARK, elsewhere=_READ_OPTIONS
+        given, WRITE_OPTIONS, purpose="writing", ignored=_OF_SPARK, elsewhere=READ_OPTIONS
     )
     options = WriteOptions(**values)
     options.check()

@@ -82,7 +82,7 @@ class AsyncioReadable:
             raise anyio.BusyResourceError("receiving from")
         self._max_bytes = max_bytes
         if not self._watched:
-            self._loop.add_reader(self._socket.fileno(), self._readable)
+            self._loop.add_reader(self._socket.fileno(), self.on_readable)
             self._watched = True
         waiter = self._waiter = _Arrival(loop=self._loop)
         try:
@@ -96,7 +96,8 @@ class AsyncioReadable:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(anyio.ClosedResourceError())
 
-    def _readable(self) -> None:
+    def on_readable(self) -> None:
+        """Receive for the task that waits. The event loop calls it when the socket is readable."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             self._unwatch()

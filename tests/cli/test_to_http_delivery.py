@@ -14,7 +14,7 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.cli.to_http.command import MODES
 from nsq_anyio.cli.to_http.endpoint import Endpoint, get_endpoint, post_endpoint
-from nsq_anyio.cli.to_http.forward import handler, is_in_sample
+from nsq_anyio.cli.to_http.forward import ToAll, handler, is_in_sample
 from nsq_anyio.cli.to_http.sender import Answer
 from nsq_anyio.cli.to_http.status_policy import StatusPolicy
 
@@ -199,10 +199,9 @@ async def test_of_all_one_may_discard(caplog: pytest.LogCaptureFixture) -> None:
     assert "http://b.example.com/: 400 Bad Request: message 0000000000000000 is discarded" in caplog.text
 
 
-async def test_what_all_have_is_remembered_for_so_many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nsq_anyio.cli.to_http.forward._MAX_REMEMBERED", 2)
+async def test_what_all_have_is_remembered_for_so_many_messages() -> None:
     made, world = endpoints(OK, DOWN)
-    everyone = handler("all", made, world.send, policy())
+    everyone = ToAll(made, world.send, policy(), max_remembered=2)
     for number in (1, 2, 3, 3, 1):
         with pytest.raises(nsq.Requeue):
             await everyone.handle(message(number))

@@ -70,7 +70,7 @@ def serving(layers: Layers) -> Callable[[FakeConnection], Awaitable[None]]:
         with suppress(ssl.SSLError, nsq.ProtocolError):
             await layers.negotiate(peer)
             while True:
-                line = await peer._served_command()
+                line = await peer.served_command()
                 if line.startswith((b"SUB", b"PUB")):
                     await peer.response()
                 elif line == b"CLS":

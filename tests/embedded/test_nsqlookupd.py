@@ -31,10 +31,10 @@ class Nsqd:
     async def ask(self, command: bytes) -> bytes:
         with anyio.fail_after(LIMIT):
             await self._stream.send(command)
-            (size,) = struct.unpack(">i", await self._receive(4))
-            return await self._receive(size)
+            (size,) = struct.unpack(">i", await self.receive(4))
+            return await self.receive(size)
 
-    async def _receive(self, count: int) -> bytes:
+    async def receive(self, count: int) -> bytes:
         received = b""
         while len(received) < count:
             received += await self._stream.receive(count - len(received))
@@ -139,7 +139,7 @@ async def test_an_error_ends_the_connection_and_its_registrations() -> None:
         assert await nsqd.ask(b"REGISTER t!\n") == b"E_BAD_TOPIC REGISTER topic name 't!' is not valid"
         await until(lambda: not server.registry.nodes(0))
         with anyio.fail_after(LIMIT), pytest.raises(anyio.EndOfStream):
-            await nsqd._receive(1)
+            await nsqd.receive(1)
 
 
 async def test_a_peer_that_vanishes_within_a_command_does_not_disturb_the_others() -> None:

@@ -52,6 +52,7 @@ class FakeCluster:
         has none. A host that has no answers is down
     :ivar asked: ``METHOD host/path?parameters``, in the order of arrival
     :ivar requests: the same in full
+    :ivar running: how many requests are being answered
     :ivar at_once: how many requests were there at the same time, at most
     """
 
@@ -59,7 +60,7 @@ class FakeCluster:
     asked: list[str] = field(default_factory=list[str])
     requests: list[httpx.Request] = field(default_factory=list[httpx.Request])
     at_once: int = 0
-    _running: int = 0
+    running: int = 0
 
     def cluster(self, nsqlookupd: Sequence[str] = (), nsqd: Sequence[str] = (), **options: Any) -> Cluster:
         return Cluster(
@@ -74,13 +75,13 @@ class FakeCluster:
         return [line.removeprefix("POST ") for line in self.asked if line.startswith("POST ")]
 
     async def handle(self, request: httpx.Request) -> httpx.Response:
-        self._running += 1
-        self.at_once = max(self.at_once, self._running)
+        self.running += 1
+        self.at_once = max(self.at_once, self.running)
         try:
             await anyio.sleep(0.001)
             return await self._answer(request)
         finally:
-            self._running -= 1
+            self.running -= 1
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         host, path = request.url.host, request.url.path

@@ -268,7 +268,7 @@ async def test_a_cancelled_action_ends_its_requests(call: Call, action: str) -> 
         with anyio.move_on_after(0.05) as scope:
             await call(cluster)
         assert scope.cancelled_caught
-        assert fake._running == 0
+        assert fake.running == 0
 
 
 async def test_a_server_that_does_not_answer_holds_nobody_up() -> None:

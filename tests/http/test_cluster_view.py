@@ -345,7 +345,7 @@ async def test_cancellation_ends_all_requests(call: Call) -> None:
         with anyio.move_on_after(0.03) as scope:
             await call(cluster)
         assert scope.cancelled_caught
-        assert fake._running == 0
+        assert fake.running == 0
         fake.answers["l1"] = lookupd("n1")
         assert (await call(cluster)).failures == ()  # and it is as good as new
 

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from nsq_anyio.address import Address
 from nsq_anyio.errors import HTTPInvalidReply, HTTPStatusError, InvalidAddress
 from nsq_anyio.http.fields import Fields, is_object, parse_json
-from nsq_anyio.http.models import Lookup, NsqdInfo, NsqlookupdInfo, Producer, read_producers
-from nsq_anyio.http.nsqlookupd import _registrations
+from nsq_anyio.http.models import (
+    Lookup,
+    NsqdInfo,
+    NsqlookupdInfo,
+    Producer,
+    read_producers,
+    read_registrations,
+)
 from nsq_anyio.http.reply import Reply
 from nsq_anyio.http.stats import ClientStats, MemoryStats, Stats
 
@@ -23,7 +29,7 @@ from . import samples
 READERS: dict[str, tuple[Callable[[object], object], dict[str, Any]]] = {
     "lookup": (Lookup.read, samples.LOOKUP),
     "nodes": (lambda value: read_producers(Fields(value, "nodes")), samples.NODES),
-    "debug": (_registrations, samples.DEBUG),
+    "debug": (read_registrations, samples.DEBUG),
     "nsqd info": (NsqdInfo.read, samples.INFO),
     "nsqlookupd info": (NsqlookupdInfo.read, {"version": "1.3.0"}),
     "stats": (Stats.read, samples.STATS),
@@ -59,7 +65,7 @@ def test_nodes() -> None:
 
 
 def test_debug() -> None:
-    registrations = _registrations(samples.DEBUG)
+    registrations = read_registrations(samples.DEBUG)
     assert {key: [as_json(one) for one in many] for key, many in registrations.items()} == samples.DEBUG
 
 
@@ -235,7 +241,7 @@ def test_a_lone_surrogate_can_be_written_later() -> None:
 
 def test_a_long_reason_is_cut() -> None:
     with pytest.raises(HTTPInvalidReply) as caught:
-        reply(json.dumps({"k\n" * 10_000: 5}).encode()).read(_registrations)
+        reply(json.dumps({"k\n" * 10_000: 5}).encode()).read(read_registrations)
     assert len(str(caught.value)) < 300
     assert "\n" not in str(caught.value)
 

@@ -49,12 +49,15 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Server:
-    """A running nsqd or nsqlookupd of either kind."""
+    """A running nsqd or nsqlookupd of either kind.
+
+    :ivar real: its process; None if it is embedded
+    """
 
     kind: Kind
     tcp_address: str
     http_url: str
-    _real: RealServer | None = None
+    real: RealServer | None = None
     _stop: anyio.Event = field(default_factory=anyio.Event)
     _stopped: anyio.Event = field(default_factory=anyio.Event)
 
@@ -77,8 +80,8 @@ class Server:
 
     async def kill(self) -> None:
         """Kill a real one, as a crash of its machine would: what it had in memory is lost."""
-        assert self._real is not None
-        await self._real.kill()
+        assert self.real is not None
+        await self.real.kill()
         await self.stop()
 
     def suspend(self) -> None:
@@ -90,8 +93,8 @@ class Server:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        assert self._real is not None
-        self._real.process.send_signal(number)
+        assert self.real is not None
+        self.real.process.send_signal(number)
 
     def http(self) -> nsq.http.Nsqd:
         """A client of its HTTP side, when it is an nsqd."""

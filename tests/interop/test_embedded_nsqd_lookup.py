@@ -8,7 +8,9 @@ import pytest
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import EmbeddedNsqlookupd
+from nsq_anyio.embedded.broker import Broker
 from nsq_anyio.embedded.known_channels import start_with_known_channels
+from nsq_anyio.embedded.scheduler import Scheduler
 from nsq_anyio.errors import InvalidAddress
 from tests.embedded.raw_client import raw_client, until
 from tests.real_servers import RealServer, real_nsqlookupd
@@ -76,17 +78,14 @@ async def test_a_new_topic_has_the_channels_that_nsqlookupd_knows() -> None:
 async def test_a_topic_deleted_while_nsqlookupd_is_asked_stays_deleted() -> None:
     async with (
         embedded.nsqlookupd() as nsqlookupd,
-        embedded.nsqd(lookupd_tcp_addresses=[nsqlookupd.tcp_address]) as nsqd,
         httpx.AsyncClient(trust_env=False) as http,
     ):
-        port = int(nsqd.tcp_address.rpartition(":")[2])
         await http.post(f"{nsqlookupd.http_url}/topic/create?topic=t")
         await http.post(f"{nsqlookupd.http_url}/channel/create?topic=t&channel=c")
-        await http.post(f"{nsqd.http_url}/topic/create?topic=first")
-        await until_known(http, nsqlookupd.http_url, "first", ([], [port]))
         changes: list[tuple[str, str | None, bool]] = []
-        nsqd.subscribe_changes(lambda topic, channel, exists: changes.append((topic, channel, exists)))
-        broker = nsqd._broker
+        broker = Broker(embedded.NsqdOptions(), Scheduler(), node=1)
+        broker.subscribe_changes(lambda topic, channel, exists: changes.append((topic, channel, exists)))
+        broker.prepare_topics(lambda topic: None)
         topic = broker.get_topic("t")
         broker.delete_topic("t")
         await start_with_known_channels(topic, [nsqlookupd.http_url])
@@ -111,12 +110,11 @@ async def test_a_topic_starts_with_the_channels_of_those_that_answer() -> None:
         nowhere = gone.http_url
     async with (
         embedded.nsqlookupd() as nsqlookupd,
-        embedded.nsqd() as nsqd,
         httpx.AsyncClient(trust_env=False) as http,
     ):
         await http.post(f"{nsqlookupd.http_url}/topic/create?topic=t")
         await http.post(f"{nsqlookupd.http_url}/channel/create?topic=t&channel=c")
-        broker = nsqd._broker
+        broker = Broker(embedded.NsqdOptions(), Scheduler(), node=1)
         broker.prepare_topics(lambda topic: None)
         topic = broker.get_topic("t")
         topic.publish([b"x"])

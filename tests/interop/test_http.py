@@ -238,9 +238,9 @@ async def test_https_with_certificates(cluster: Cluster, tls_files: TLSFiles, po
         tls_root_ca_file=tls_files.ca_file,
         tls_client_auth_policy=policy,
     )
-    assert nsqd._real is not None
-    assert nsqd._real.https_url is not None
-    url = nsqd._real.https_url
+    assert nsqd.real is not None
+    assert nsqd.real.https_url is not None
+    url = nsqd.real.https_url
     trusting = ssl.create_default_context(cafile=tls_files.ca_file)
     known = ssl.create_default_context(cafile=tls_files.ca_file)
     known.load_cert_chain(tls_files.client.certificate_file, tls_files.client.private_key_file)

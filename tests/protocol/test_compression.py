@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.errors import ProtocolError
-from nsq_anyio.protocol.compression import Codec, Deflate, Snappy, _SnappyCompressor
+from nsq_anyio.protocol.compression import Codec, Deflate, Snappy
 from nsq_anyio.protocol.receive_buffer import ReceiveBuffer
 
 CODECS: dict[str, Callable[[], Codec]] = {
@@ -51,13 +51,9 @@ def chunk(kind: int, body: bytes) -> bytes:
     return bytes([kind]) + len(body).to_bytes(3, "little") + body
 
 
-def library_compressor() -> _SnappyCompressor:
-    compressor: _SnappyCompressor = snappy.StreamCompressor()
-    return compressor
-
-
 def library_compressed(data: bytes) -> bytes:
-    return library_compressor().add_chunk(data)
+    compressed: bytes = snappy.StreamCompressor().add_chunk(data)
+    return compressed
 
 
 def library_chunks(data: bytes) -> bytes:

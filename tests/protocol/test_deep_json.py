@@ -21,7 +21,7 @@ json_like = st.text(alphabet='[]{},:" \n1e-.truefalsn\\u0', max_size=30)
 
 def deep_decode(text: str) -> Any:
     """Decode as if Python's parser had given up at once."""
-    value, end = DeepDecoder()._deep(text, len(text) - len(text.lstrip(" \t\n\r")))
+    value, end = DeepDecoder().decode_level_by_level(text, len(text) - len(text.lstrip(" \t\n\r")))
     if text[end:].strip(" \t\n\r"):
         raise ValueError("more text")
     return value

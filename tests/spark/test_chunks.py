@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsq_anyio.spark import spool_files
 from nsq_anyio.spark.chunks import Partition, Stored
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
@@ -26,6 +25,7 @@ from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolDamaged, SpoolE
 from nsq_anyio.spark.spool_files import put
 from nsq_anyio.spark.stored_rows import stored_rows
 
+from .failing_disk import fail_writes
 from .rows import bodies, ids, rows_of, spooled
 
 LARGE = rows_of([b"x" * 100_000])
@@ -172,11 +172,7 @@ def test_file_too_large_is_no_chunk_at_all(partition: Partition) -> None:
 def test_failed_write_is_explained(
     partition: Partition, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
 ) -> None:
-    def write_a_part(file: io.FileIO, content: bytes) -> None:
-        file.write(content[:100])
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(spool_files, "_write", write_a_part)
+    fail_writes(monkeypatch, code)
     with pytest.raises(SpoolError) as caught:
         partition.store_chunk(0, rows_of([b"a"]))
     assert str(partition.path / "000000.arrow") in str(caught.value)

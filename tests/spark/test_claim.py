@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from nsq_anyio.errors import InvalidOption
-from nsq_anyio.spark import claim
 from nsq_anyio.spark.claim import Claim
 
 from .conftest import new_name
@@ -27,11 +26,9 @@ NSQD = "127.0.0.1:4150"
 
 _HOLD = """
 import sys
-import tempfile
-import time
 from nsq_anyio.spark import claim
 held = claim.Claim(sys.argv[1], "c")
-held.take(sys.argv[2:])
+held.take(sys.argv[2:], patience=0.2)
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -39,8 +36,7 @@ sys.stdin.read()
 
 @pytest.fixture(autouse=True)
 def same_application(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let this process be a reader of the application of which it is the JVM, and an impatient one."""
-    monkeypatch.setattr(claim, "_PATIENCE", 0.2)
+    """Let this process be a reader of the application of which it is the JVM."""
     monkeypatch.setattr(os, "getppid", os.getpid)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -62,7 +58,7 @@ def held_by_another(topic: str, *nsqds: str) -> Generator[subprocess.Popen[str]]
 def test_second_stream_is_told_the_way_out() -> None:
     topic = new_name()
     with held_by_another(topic, NSQD), pytest.raises(InvalidOption) as caught:
-        Claim(topic, "c").take([NSQD])
+        Claim(topic, "c").take([NSQD], patience=0.2)
     for text in (f"{topic}/c", NSQD, "foreachBatch", "a channel of its own", "shareChannel=true"):
         assert text in str(caught.value)
 
@@ -95,7 +91,6 @@ def test_claim_ends_with_its_process_however_that_ends(by_kill: bool) -> None:
 
 
 def test_reader_that_is_about_to_end_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim, "_PATIENCE", 20.0)
     topic = new_name()
     mine = Claim(topic, "c")
     with held_by_another(topic, NSQD) as reader:
@@ -104,7 +99,7 @@ def test_reader_that_is_about_to_end_is_waited_for(monkeypatch: pytest.MonkeyPat
             reader.kill()
 
         monkeypatch.setattr(time, "sleep", kill)
-        mine.take([NSQD])
+        mine.take([NSQD], patience=20)
     mine.release()
 
 
@@ -155,10 +150,11 @@ def open_files() -> int:
 
 
 def test_a_claim_that_is_released_leaves_the_others_of_its_process() -> None:
-    kept, other = Claim(new_name(), "c"), Claim(new_name(), "c")
+    topic = new_name()
+    kept, other = Claim(topic, "c"), Claim(new_name(), "c")
     for mine in (kept, other):
         mine.take([NSQD])
     other.release()
-    with pytest.raises(AssertionError), held_by_another(kept._topic, NSQD):
+    with pytest.raises(AssertionError), held_by_another(topic, NSQD):
         pytest.fail("the other one has released it")
     kept.release()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import shutil
 import threading
@@ -16,12 +15,13 @@ import anyio.to_thread
 import pytest
 
 from nsq_anyio.errors import ConnectionFailed
-from nsq_anyio.spark import chunks, spool_files
+from nsq_anyio.spark import chunks
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.fill import fill
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
 
+from .failing_disk import fail_writes
 from .nsqds import Kind, Topic, running_nsqd, wait_until
 from .reading import before_chunk, new_partition, options_of, returned, soon
 from .rows import ids, rows_of, spooled
@@ -157,8 +157,7 @@ async def test_another_attempt_stores_a_chunk_and_dies(
     partition = new_partition(tmp_path)
     store_chunk = Partition.store_chunk
     before_chunk(monkeypatch, 1, lambda: store_chunk(partition, 1, rows_of([b"other"])))
-    monkeypatch.setattr("nsq_anyio.spark.fill._SILENCE", 0.3)
-    await fill(options_of(real_topic), real_topic.nsqd.tcp_address, 201, partition)
+    await fill(options_of(real_topic), real_topic.nsqd.tcp_address, 201, partition, silence=0.3)
     assert partition.stored().ended
     found = spooled(partition)
     assert len(found) == len(set(found))
@@ -170,21 +169,10 @@ async def test_another_attempt_stores_a_chunk_and_dies(
 async def test_disk_gets_full_in_a_chunk(
     topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    write = spool_files._write
-    written = 0
-
-    def write_until_full(file: io.FileIO, content: bytes | memoryview) -> None:
-        nonlocal written
-        written += 1
-        if written > 4:  # two for each chunk
-            file.write(content[: len(content) // 2])
-            raise OSError(code, os.strerror(code))
-        write(file, content)
-
     topic.publish_numbers(300)
     partition = new_partition(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(spool_files, "_write", write_until_full)
+        fail_writes(patch, code, after=4)  # two for each chunk
         with pytest.raises(SpoolError, match=os.strerror(code)) as caught:
             await fill(options_of(topic), topic.nsqd.tcp_address, 300, partition)
     assert caught.value.path == str(partition.path / "000002.arrow")

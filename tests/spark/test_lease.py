@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from nsq_anyio.spark import lease
 from nsq_anyio.spark.lease import VALID, Lease, holder, time_of
 
 from .nsqds import wait_until
@@ -33,11 +32,8 @@ def test_a_lease_is_held_and_released(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lease_is_kept_young_and_gets_old_without_its_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "_EVERY", 0.02)
-    held = Lease()
+def test_a_lease_is_kept_young_and_gets_old_without_its_process(tmp_path: Path) -> None:
+    held = Lease(renew_every=0.02)
     held.hold(tmp_path)
     (path,) = leases(tmp_path)
     os.utime(path, (0, 0))
@@ -50,11 +46,8 @@ def test_a_lease_is_kept_young_and_gets_old_without_its_process(
     held.release()
 
 
-def test_a_lease_that_is_forgotten_or_whose_spool_is_gone_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "_EVERY", 0.02)
-    held = Lease()
+def test_a_lease_that_is_forgotten_or_whose_spool_is_gone_ends(tmp_path: Path) -> None:
+    held = Lease(renew_every=0.02)
     held.hold(tmp_path)
     assert leases(tmp_path)
     del held

@@ -11,7 +11,7 @@ import pytest
 
 from nsq_anyio.spark.access import ACCESS_OPTIONS
 from nsq_anyio.spark.option_texts import TextOption
-from nsq_anyio.spark.options import _READ_OPTIONS, _WRITE_OPTIONS, ReadOptions, WriteOptions
+from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS, ReadOptions, WriteOptions
 
 from ..package_source import MODULES
 from .nsqds import ROOT
@@ -49,8 +49,8 @@ def _own(options: tuple[TextOption, ...]) -> tuple[TextOption, ...]:
 
 SECTIONS: dict[str, tuple[tuple[TextOption, ...], type[ReadOptions | WriteOptions]]] = {
     "### Servers, for reading and writing": (ACCESS_OPTIONS, ReadOptions),
-    "### Reading": (_own(_READ_OPTIONS), ReadOptions),
-    "### Writing": (_own(_WRITE_OPTIONS), WriteOptions),
+    "### Reading": (_own(READ_OPTIONS), ReadOptions),
+    "### Writing": (_own(WRITE_OPTIONS), WriteOptions),
 }
 
 

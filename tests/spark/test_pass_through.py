@@ -11,11 +11,11 @@ from nsq_anyio.errors import InvalidOption
 from nsq_anyio.options import ConnectionOptions, ProducerOptions, TLSOptions
 from nsq_anyio.options.declaration import declared
 from nsq_anyio.options.kinds import SAME
-from nsq_anyio.spark.options import _READ_OPTIONS, _WRITE_OPTIONS, read_options, write_options
+from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS, read_options, write_options
 
 READ = {"topic": "clicks", "channel": "spark", "nsqd": "127.0.0.1:4150"}
 WRITE = {"nsqd": "127.0.0.1:4150"}
-NAMES = {option.name for option in (*_READ_OPTIONS, *_WRITE_OPTIONS)}
+NAMES = {option.name for option in (*READ_OPTIONS, *WRITE_OPTIONS)}
 
 # Functions and objects; what is sampled would not be what waits; rows travel together in any case.
 NOT_IN_SPARK = {"dialer", "ssl_context", "sample_rate", "coalesce", "linger"}
@@ -32,7 +32,7 @@ def test_every_option_of_the_client_is_one_of_spark(options: type[object]) -> No
 
 
 def test_what_is_passed_on_is_not_one_of_spark_s_own() -> None:
-    for options in (_READ_OPTIONS, _WRITE_OPTIONS):
+    for options in (READ_OPTIONS, WRITE_OPTIONS):
         names = [option.name.lower() for option in options]
         assert len(set(names)) == len(names)
         for option in options:

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import delete, find_spools, sound_chunks
 from nsq_anyio.spark.spool_errors import SpoolError
-from nsq_anyio.spark.spool_files import _document
+from nsq_anyio.spark.spool_files import put_document
 
 from .rows import bodies, rows_of, spooled
 
@@ -44,6 +45,14 @@ def fill(spool: Spool, epoch: int, number: int, *chunks: list[bytes]) -> Partiti
         partition.store_chunk(place, rows_of(chunk))
     partition.end(len(chunks))
     return partition
+
+
+def document(**fields: object) -> bytes:
+    """What a file of a spool says, with its checksum."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory, "document")
+        put_document(path, fields)
+        return path.read_bytes()
 
 
 def names(directory: Path) -> list[str]:
@@ -94,7 +103,7 @@ def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
         (b"{}", "its checksum is wrong"),
         (b'{"format": 1}', "it lacks one of topic, channel, created"),
         (b'{"format": 1, "topic": "clicks", "channel": 1, "created": ""}', "it lacks one of topic, channel"),
-        (_document({"format": 3}), "has format 3, but this version reads 1 and 2"),
+        (document(format=3), "has format 3, but this version reads 1 and 2"),
     ],
 )
 def test_a_damaged_description_is_named(spool: Spool, tmp_path: Path, text: bytes, reason: str) -> None:

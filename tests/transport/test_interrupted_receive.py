@@ -81,7 +81,7 @@ async def struck_at(place: int, error: type[BaseException]) -> str:
             before = sys.gettrace()
             sys.settrace(striking)
             try:
-                readable._readable()
+                readable.on_readable()
             except error:
                 pass
             finally:
@@ -102,4 +102,4 @@ async def test_no_byte_is_lost_wherever_it_strikes(error: type[BaseException]) -
     places = [await struck_at(0, error)]
     while places[-1]:
         places.append(await struck_at(len(places), error))
-    assert {"_readable", "bring"} <= set(places)
+    assert {"on_readable", "bring"} <= set(places)

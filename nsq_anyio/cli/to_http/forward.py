@@ -27,8 +27,6 @@ _PICKERS: dict[str, Callable[[], RoundRobin[Endpoint]]] = {
     "least-outstanding": LeastOutstanding,
 }
 
-_MAX_REMEMBERED = 10_000
-
 _log = logging.getLogger("nsq_anyio.to_http")
 
 
@@ -112,12 +110,22 @@ class ToAll:
 
     If a message is retried, the endpoints that have accepted it do not get it twice, provided that nsqd
     delivers it to this process again.
+
+    :param max_remembered: of how many messages it is remembered which endpoints have accepted them
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint], send: Send, policy: StatusPolicy) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        send: Send,
+        policy: StatusPolicy,
+        *,
+        max_remembered: int = 10_000,
+    ) -> None:
         self._endpoints = endpoints
         self._send = send
         self._policy = policy
+        self._max_remembered = max_remembered
         self._taken: OrderedDict[tuple[str, str], set[Endpoint]] = OrderedDict()
 
     async def handle(self, message: Message) -> None:
@@ -168,7 +176,7 @@ class ToAll:
     def _remember(self, key: tuple[str, str], taken: set[Endpoint]) -> None:
         if taken:
             self._taken[key] = taken
-        if len(self._taken) > _MAX_REMEMBERED:
+        if len(self._taken) > self._max_remembered:
             self._taken.popitem(last=False)
 
 

@@ -1,0 +1,184 @@
+"""Tests know the package by its public names, so that what is private can change without them."""
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .package_source import MODULES, PACKAGE
+
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+
+# Calls that take the name of an attribute as a text.
+_BY_TEXT = {
+    "attrgetter",
+    "delattr",
+    "getattr",
+    "hasattr",
+    "import_module",
+    "methodcaller",
+    "object",
+    "patch",
+    "setattr",
+}
+_PRIVATE = re.compile(r"\b_(?!_)\w+")
+_LAST_OF_TEXT = re.compile(r"(?:^|\.)(_(?!_)\w+)$")
+
+ALLOWED = {
+    ("fault_proxy.py", "_transport"),  # AnyIO's, of a stream on asyncio
+}
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """The names that a source gives to functions, classes, variables, attributes and parameters."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, ctx=ast.Store(), value=ast.Name(id="self" | "cls"))
+                | ast.arg(arg=name)
+            ):
+                yield name
+            case _:
+                pass
+
+
+PRIVATE = {name for module in MODULES for name in defined(module.tree) if _PRIVATE.fullmatch(name)}
+"""The private names of the package."""
+
+
+def reaches(source: str, private: set[str]) -> list[str]:
+    """The private names of the package that a test uses, as ``line: name``; also those of programs in texts.
+
+    A name that the test gives to something is its own, except on what it imports from the package.
+    """
+    if private.isdisjoint(_PRIVATE.findall(source)):
+        return []  # parsing takes longer
+    tree = ast.parse(textwrap.dedent(source))
+    own = set(defined(tree))
+    imported = _imported(tree)
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) if name in private and (name not in own or _root(node) in imported):
+                found.append((node.lineno, name))
+            case ast.ImportFrom(module=str(module), names=names) if _is_of_package(module):
+                parts = [*module.split("."), *(alias.name for alias in names)]
+                found += [(node.lineno, part) for part in parts if _PRIVATE.fullmatch(part)]
+            case ast.Import(names=names):
+                parts = [
+                    part for alias in names if _is_of_package(alias.name) for part in alias.name.split(".")
+                ]
+                found += [(node.lineno, part) for part in parts if _PRIVATE.fullmatch(part)]
+            case ast.Call(func=function, args=arguments) if _name(function) in _BY_TEXT:
+                texts = [text for text in arguments if isinstance(text, ast.Constant)]
+                names = [_LAST_OF_TEXT.search(str(text.value)) for text in texts]
+                found += [(node.lineno, name[1]) for name in names if name and name[1] in private]
+            case ast.Constant(value=str(text)) if PACKAGE in text and _is_program(text):
+                found += [(node.lineno, each.partition(": ")[2]) for each in reaches(text, private)]
+            case _:
+                pass
+    return [f"{line}: {name}" for line, name in sorted(found)]
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    """The names that stand for something of the package."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), level=0, names=names) if _is_of_package(module):
+                found.update(alias.asname or alias.name for alias in names)
+            case ast.Import(names=names):
+                found.update(alias.asname or PACKAGE for alias in names if _is_of_package(alias.name))
+            case _:
+                pass
+    return found
+
+
+def _is_of_package(module: str) -> bool:
+    return module == PACKAGE or module.startswith(f"{PACKAGE}.")
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an expression begins with: ``a`` in ``a.b().c``."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return _name(node)
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_program(text: str) -> bool:
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except SyntaxError:
+        return False
+    return bool(_imported(tree))
+
+
+def test_tests_know_public_names_alone() -> None:
+    found = {
+        (path.name, name.partition(": ")[2]): name
+        for path in TESTS
+        for name in reaches(path.read_text(encoding="utf-8"), PRIVATE)
+    }
+    unknown = [f"{path}:{found[path, name]}" for path, name in found if (path, name) not in ALLOWED]
+    assert unknown == [], "use what is public, or make it part of what its module offers: without underscore"
+    assert found.keys() == ALLOWED, "an exception is left over"
+
+
+# The checker itself, on small sources.
+
+
+def test_the_private_names_are_found() -> None:
+    assert {"_requests", "_check_header", "_HEADER", "_skip_space"} <= PRIVATE
+    assert not {"FrameDecoder", "feed", "__init__"} & PRIVATE
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "thing._inner",
+        "thing.part._inner.other",
+        "thing()._inner = 1",
+        "from nsq_anyio.a import _inner",
+        "from nsq_anyio._inner import a",
+        "import nsq_anyio._inner",
+        "monkeypatch.setattr(thing, '_inner', 1)",
+        "monkeypatch.setattr('nsq_anyio.a._inner', 1)",
+        "mock.patch('nsq_anyio.a._inner')",
+        "mock.patch.object(thing, '_inner')",
+        "getattr(thing, '_inner', None)",
+        "class Own(Theirs):\n    def f(self): return self._inner",
+        "from nsq_anyio.a import thing\nclass Own:\n    _inner = 1\nthing._inner",
+        "import nsq_anyio.a as thing\nclass Own:\n    _inner = 1\nthing.b()._inner",
+        "PROGRAM = '''\n    from nsq_anyio import a\n    a._inner = 1\n'''",
+    ],
+)
+def test_what_reaches_into_it(source: str) -> None:
+    assert [each.partition(": ")[2] for each in reaches(source, {"_inner"})] == ["_inner"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "thing.hidden",
+        "thing._replace",
+        "class Own:\n    def __init__(self): self._inner = 1\nOwn()._inner",
+        "def _inner(): pass\n_inner()",
+        "from .kit import _inner",
+        "text.removesuffix('_inner')",
+        "'The text says a._inner.'",
+        "getattr(thing, f'{name}_inner')",
+    ],
+)
+def test_what_does_not(source: str) -> None:
+    assert reaches(source, {"_inner"}) == []
