@@ -146,25 +146,25 @@ def test_the_private_names_are_found() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "thing._inner",
-        "thing.part._inner.other",
-        "thing()._inner = 1",
-        "from nsq_anyio.a import _inner",
-        "from nsq_anyio._inner import a",
-        "import nsq_anyio._inner",
-        "monkeypatch.setattr(thing, '_inner', 1)",
-        "monkeypatch.setattr('nsq_anyio.a._inner', 1)",
-        "mock.patch('nsq_anyio.a._inner')",
-        "mock.patch.object(thing, '_inner')",
-        "getattr(thing, '_inner', None)",
-        "class Own(Theirs):\n    def f(self): return self._inner",
-        "from nsq_anyio.a import thing\nclass Own:\n    _inner = 1\nthing._inner",
-        "import nsq_anyio.a as thing\nclass Own:\n    _inner = 1\nthing.b()._inner",
-        "PROGRAM = '''\n    from nsq_anyio import a\n    a._inner = 1\n'''",
+        "thing._unseen",
+        "thing.part._unseen.other",
+        "thing()._unseen = 1",
+        "from nsq_anyio.a import _unseen",
+        "from nsq_anyio._unseen import a",
+        "import nsq_anyio._unseen",
+        "monkeypatch.setattr(thing, '_unseen', 1)",
+        "monkeypatch.setattr('nsq_anyio.a._unseen', 1)",
+        "mock.patch('nsq_anyio.a._unseen')",
+        "mock.patch.object(thing, '_unseen')",
+        "getattr(thing, '_unseen', None)",
+        "class Own(Theirs):\n    def f(self): return self._unseen",
+        "from nsq_anyio.a import thing\nclass Own:\n    _unseen = 1\nthing._unseen",
+        "import nsq_anyio.a as thing\nclass Own:\n    _unseen = 1\nthing.b()._unseen",
+        "PROGRAM = '''\n    from nsq_anyio import a\n    a._unseen = 1\n'''",
     ],
 )
 def test_what_reaches_into_it(source: str) -> None:
-    assert [each.partition(": ")[2] for each in reaches(source, {"_inner"})] == ["_inner"]
+    assert [each.partition(": ")[2] for each in reaches(source, {"_unseen"})] == ["_unseen"]
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_what_reaches_into_it(source: str) -> None:
     [
         "thing.hidden",
         "thing._replace",
-        "class Own:\n    def __init__(self): self._inner = 1\nOwn()._inner",
-        "def _inner(): pass\n_inner()",
-        "from .kit import _inner",
-        "text.removesuffix('_inner')",
-        "'The text says a._inner.'",
-        "getattr(thing, f'{name}_inner')",
+        "class Own:\n    def __init__(self): self._unseen = 1\nOwn()._unseen",
+        "def _unseen(): pass\n_unseen()",
+        "from .kit import _unseen",
+        "text.removesuffix('_unseen')",
+        "'The text says a._unseen.'",
+        "getattr(thing, f'{name}_unseen')",
     ],
 )
 def test_what_does_not(source: str) -> None:
-    assert reaches(source, {"_inner"}) == []
+    assert reaches(source, {"_unseen"}) == []
