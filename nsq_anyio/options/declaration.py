@@ -7,6 +7,7 @@ A module that declares options has no ``from __future__ import annotations``: th
 strings, and evaluating them would slow down each import.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
@@ -17,6 +18,7 @@ from .kinds import Integer, Number, Option
 __all__ = ["Declared", "check", "declarations", "declared", "documented"]
 
 _Class = TypeVar("_Class", bound=type)
+_RAISES = re.compile(r"^( *):raises", re.MULTILINE)
 _KIB, _MIB = 1024, 1024 * 1024
 
 
@@ -75,10 +77,12 @@ def check(options: object) -> None:
 
 def documented(options: _Class) -> _Class:
     """Add a line for each option to the docstring of a class of options."""
-    if options.__doc__:  # python -OO leaves it out
-        head, raises, tail = options.__doc__.partition("    :raises")
-        lines = (f"    :param {each.name}: {_line(each)}\n" for each in declarations(options))
-        options.__doc__ = "".join([head, *lines, raises, tail])
+    if text := options.__doc__:  # python -OO leaves it out
+        raises = _RAISES.search(text)
+        # The compiler removes the indentation, from Python 3.13 on.
+        at, indentation = (raises.start(), raises[1]) if raises else (len(text), "")
+        lines = (f"{indentation}:param {each.name}: {_line(each)}\n" for each in declarations(options))
+        options.__doc__ = "".join([text[:at], *lines, text[at:]])
     return options
 
 

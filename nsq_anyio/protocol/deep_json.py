@@ -1,6 +1,7 @@
 """Decodes JSON that is nested deeper than Python's own decoder allows.
 
-Python's decoder recurses for each level, and raises RecursionError at about a thousand. Go's allows 10,000.
+Python's decoder recurses for each level, and raises RecursionError at about a thousand levels or, from
+CPython 3.14 on, where its stack ends. Go's allows 10,000.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ class DeepDecoder:
 
         :raises ValueError: if it is not JSON, or nested deeper than ``max_depth``
         """
-        try:
-            return self._shallow.decode(text)
-        except RecursionError:
-            pass
+        if not self._may_be_too_deep(text, 0):
+            try:
+                return self._shallow.decode(text)
+            except RecursionError:
+                pass
         value, end = self.decode_level_by_level(text, _skip_space(text, 0))
         if _skip_space(text, end) != len(text):
             raise ValueError(f"more text after the value, at {end}")
@@ -48,10 +50,17 @@ class DeepDecoder:
 
         :raises ValueError: if none begins there, or it is nested deeper than ``max_depth``
         """
-        try:
-            return self._shallow.raw_decode(text, start)
-        except RecursionError:
-            return self.decode_level_by_level(text, start)
+        if not self._may_be_too_deep(text, start):
+            try:
+                return self._shallow.raw_decode(text, start)
+            except RecursionError:
+                pass
+        return self.decode_level_by_level(text, start)
+
+    def _may_be_too_deep(self, text: str, start: int) -> bool:
+        return len(text) - start > self._max_depth and (
+            text.count("[", start) + text.count("{", start) > self._max_depth
+        )
 
     def decode_level_by_level(self, text: str, start: int) -> tuple[Any, int]:
         """Do as `raw_decode`, without a call of a function for each level.

@@ -18,17 +18,25 @@ __all__ = [
     "RequestError",
     "Response",
     "Target",
+    "phrase",
 ]
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+# Python follows RFC 9110 from 3.13 on, and Go still follows RFC 7231.
+_GO_PHRASES = {413: "Request Entity Too Large"}
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+
+
+def phrase(status: int) -> str:
+    """Return the reason phrase of a status, as Go's server sends it."""
+    return _GO_PHRASES.get(status) or HTTPStatus(status).phrase
 
 
 class RequestError(Exception):
     """Ends the connection. The peer is sent ``status`` first, unless it already has its response."""
 
     def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(f"{status.value} {status.phrase}")
+        super().__init__(f"{status.value} {phrase(status)}")
         self.status = status
 
 

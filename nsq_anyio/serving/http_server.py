@@ -17,7 +17,7 @@ import h11
 from anyio.abc import ByteStream, Listener
 
 from ..transport.tls import start_tls
-from .http_messages import Handler, PeerVanished, Request, RequestError, Response
+from .http_messages import Handler, PeerVanished, Request, RequestError, Response, phrase
 from .http_reader import RECEIVE_SIZE, RequestReader
 from .listener import PEER_GONE, lingering_close, serve_connections
 
@@ -137,7 +137,7 @@ class _Connection:
 def _error_response(status: HTTPStatus) -> Response:
     if status is HTTPStatus.EXPECTATION_FAILED:
         return Response(status)
-    return Response(status, f"{status.value} {status.phrase}".encode(), (_TEXT_HEADER,))
+    return Response(status, f"{status.value} {phrase(status)}".encode(), (_TEXT_HEADER,))
 
 
 def _encode_head(response: Response, *, is_http_1_0: bool, keep_alive: bool) -> bytes:
@@ -152,10 +152,6 @@ def _encode_head(response: Response, *, is_http_1_0: bool, keep_alive: bool) -> 
         headers.append(("Connection", "close"))
     # h11 only checks the headers: it could not write the head of an HTTP/1.0 connection that stays open.
     checked = h11.Response(status_code=response.status, headers=headers)
-    lines = [b"HTTP/1.%d %d " % (not is_http_1_0, response.status) + _phrase(response.status)]
+    lines = [b"HTTP/1.%d %d %s" % (not is_http_1_0, response.status, phrase(response.status).encode("ascii"))]
     lines += [name + b": " + value for name, value in checked.headers.raw_items()]
     return b"\r\n".join([*lines, b"", b""])
-
-
-def _phrase(status: int) -> bytes:
-    return HTTPStatus(status).phrase.encode("ascii")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -195,5 +196,6 @@ async def test_what_is_stray() -> None:
     task.cancel()
     assert not is_stray(asyncio.CancelledError())
     task.uncancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.sleep(0)  # the request is still delivered
+    # Before Python 3.13 the request is still delivered.
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)

@@ -1,5 +1,6 @@
 """A class of options declares each at its field; what is derived from that."""
 
+import inspect
 import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -50,21 +51,21 @@ class Example:
 
 
 def test_the_docstring_has_a_line_for_each_option_before_what_it_raises() -> None:
-    assert (Example.__doc__ or "").splitlines()[:-1] == [
+    assert (inspect.getdoc(Example) or "").splitlines() == [
         "An example.",
         "",
-        "    :param pause: the pause (seconds: 0.5 or more or -1; default 1.5)",
-        "    :param part: the part (0 to 1; default 0.25)",
-        "    :param size: the size (bytes: 1 or more or None; default None)",
-        "    :param room: the room (bytes: 0 or more; default 2 MiB)",
-        "    :param small: the small room (bytes: 0 or more; default 64 KiB)",
-        "    :param count: the count (0 to 9; default 0)",
-        "    :param on: whether it is on (default False)",
-        "    :param color: the colour ('red' or 'blue'; default 'red')",
-        "    :param name: the name (default the host name)",
-        "    :param secret: the secret (default '')",
-        f"    :param made: what is made (default {print!r})",
-        "    :raises InvalidOption: always",
+        ":param pause: the pause (seconds: 0.5 or more or -1; default 1.5)",
+        ":param part: the part (0 to 1; default 0.25)",
+        ":param size: the size (bytes: 1 or more or None; default None)",
+        ":param room: the room (bytes: 0 or more; default 2 MiB)",
+        ":param small: the small room (bytes: 0 or more; default 64 KiB)",
+        ":param count: the count (0 to 9; default 0)",
+        ":param on: whether it is on (default False)",
+        ":param color: the colour ('red' or 'blue'; default 'red')",
+        ":param name: the name (default the host name)",
+        ":param secret: the secret (default '')",
+        f":param made: what is made (default {print!r})",
+        ":raises InvalidOption: always",
     ]
 
 

@@ -7,6 +7,7 @@ tests/spark/test_pass_through.py.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import pickle
 import re
 from typing import Any
@@ -62,13 +63,14 @@ def test_every_option_is_checked(options: Any) -> None:
 
 @pytest.mark.parametrize("options", [*OPTIONS, *SERVERS], ids=lambda options: options.__name__)
 def test_every_option_has_a_line_in_the_docstring_with_its_range_and_default(options: Any) -> None:
-    lines: dict[str, str] = dict(re.findall(r"^    :param (\w+): (.*)$", options.__doc__, re.MULTILINE))
+    text = inspect.getdoc(options) or ""
+    lines: dict[str, str] = dict(re.findall(r"^:param (\w+): (.*)$", text, re.MULTILINE))
     assert list(lines) == list(declared(options))
     for name, option, _ in declarations(options):
         assert lines[name].startswith(option.help)
         assert option.range in lines[name]
-    assert options.__doc__.rstrip().splitlines()[-1].startswith("    :raises InvalidOption:")
-    assert options.__doc__.count(":raises") == 1
+    assert text.splitlines()[-1].startswith(":raises InvalidOption:")
+    assert text.count(":raises") == 1
 
 
 @each_class
