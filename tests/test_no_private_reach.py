@@ -78,8 +78,8 @@ def reaches(source: str, private: set[str]) -> list[str]:
                 found += [(node.lineno, part) for part in parts if _PRIVATE.fullmatch(part)]
             case ast.Call(func=function, args=arguments) if _name(function) in _BY_TEXT:
                 texts = [text for text in arguments if isinstance(text, ast.Constant)]
-                matches = [_LAST_OF_TEXT.search(str(text.value)) for text in texts]
-                found += [(node.lineno, each[1]) for each in matches if each and each[1] in private]
+                ends = [_LAST_OF_TEXT.search(str(text.value)) for text in texts]
+                found += [(node.lineno, end[1]) for end in ends if end and end[1] in private]
             case ast.Constant(value=str(text)) if PACKAGE in text and _is_program(text):
                 found += [(node.lineno, each.partition(": ")[2]) for each in reaches(text, private)]
             case _:
