@@ -15,6 +15,7 @@ import time
 import traceback
 from itertools import product
 from types import FrameType
+from typing import Any
 
 from nsq_anyio.serving.http_server import http_service
 
@@ -61,7 +62,8 @@ def exit_now(_signal: int, _frame: FrameType | None) -> None:
 
 
 swallowed = threading.Event()
-"""Set when the interpreter has swallowed what a handler raised, as in the callback of a weak reference."""
+"""Set when what a handler raised was swallowed by the interpreter, as in the callback of a weak reference, or
+by uvloop, as in AnyIO's protocol, on which httpx stands."""
 
 
 def note_swallowed(unraisable: sys.UnraisableHookArgs) -> None:
@@ -70,6 +72,13 @@ def note_swallowed(unraisable: sys.UnraisableHookArgs) -> None:
         swallowed.set()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def note_swallowed_by_loop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """As the exception handler of an event loop."""
+    if isinstance(context.get("exception"), SystemExit | KeyboardInterrupt):
+        swallowed.set()
+    loop.default_exception_handler(context)
 
 
 def strike(cell: Cell, number: int, times: int, over: threading.Event) -> None:
@@ -96,6 +105,8 @@ def under_signals(loop: Loop, kind: str, block: Block, cell: Cell) -> str | None
     striking.start()
 
     async def main() -> None:
+        if loop.backend == "asyncio":
+            asyncio.get_running_loop().set_exception_handler(note_swallowed_by_loop)
         await block(cell)
 
     try:
