@@ -35,14 +35,9 @@ class DeepDecoder:
 
         :raises ValueError: if it is not JSON, or nested deeper than ``max_depth``
         """
-        if not self._may_be_too_deep(text, 0):
-            try:
-                return self._shallow.decode(text)
-            except RecursionError:
-                pass
-        value, end = self.decode_level_by_level(text, _skip_space(text, 0))
-        if _skip_space(text, end) != len(text):
-            raise ValueError(f"more text after the value, at {end}")
+        value, end = self.raw_decode(text, _skip_space(text, 0))
+        if (after := _skip_space(text, end)) != len(text):
+            raise json.JSONDecodeError("Extra data", text, after)
         return value
 
     def raw_decode(self, text: str, start: int) -> tuple[Any, int]:
