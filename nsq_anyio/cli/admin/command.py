@@ -52,8 +52,8 @@ def _command(
     :param example: the arguments of the example in the help
     """
     with_flags = in_order(*map(click.argument, arguments), cluster_flags, quiet_command_flags, *flags)(run)
-    words = " ".join(["nsq-anyio", group, verb, *filter(None, [example])])
-    epilog = f"\b\nExample:\n  {words} --lookupd-http-address=127.0.0.1:4161"
+    words = ["nsq-anyio", group, verb, *example.split(), "--lookupd-http-address=127.0.0.1:4161"]
+    epilog = f"\b\nExample:\n  {' '.join(words)}"
     return click.command(verb, cls=UtilityCommand, help=help, epilog=epilog)(with_flags)
 
 
