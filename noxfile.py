@@ -54,10 +54,8 @@ def typing(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests that need nothing but Python, and record which branches of the package they take."""
     session.install(*PACKAGE, *group("test"), *group("coverage"))
-    if session.posargs:
-        session.run("pytest", *session.posargs)
-        return
-    session.run("coverage", "erase")
+    if not session.posargs:
+        session.run("coverage", "erase")
     run_recorded(session, "tests", *WITHOUT_OTHER_SESSIONS)
 
 
@@ -65,9 +63,6 @@ def tests(session: nox.Session) -> None:
 def commands(session: nox.Session) -> None:
     """Run the tests of the command line; most of them start a process, so all cores have work."""
     session.install(*PACKAGE, *group("test"), *group("coverage"))
-    if session.posargs:
-        session.run("pytest", *session.posargs)
-        return
     run_recorded(session, "tests/cli")
 
 
@@ -189,6 +184,12 @@ def run_tests(session: nox.Session, *options: str) -> None:
 
 
 def run_recorded(session: nox.Session, *chosen: str) -> None:
-    """Run each of the chosen tests once: those that may be recorded with coverage, then the others."""
+    """Run each of the chosen tests once: those that may be recorded with coverage, then the others.
+
+    Or run what `nox -s SESSION -- ...` names, without a record.
+    """
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
     session.run("coverage", "run", "-m", "pytest", *chosen, "-k", f"not ({NOT_RECORDED})", *ON_ALL_CORES)
     session.run("pytest", *chosen, "-k", NOT_RECORDED, *ON_ALL_CORES)
