@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..errors import ServerError
@@ -89,9 +90,9 @@ class Rdy:
 
 @dataclass(frozen=True, slots=True)
 class Fin:
-    """``FIN``; ``id`` is 16 bytes."""
+    """One ``FIN``, or several in a row, as most clients send them; each of ``ids`` is 16 bytes."""
 
-    id: bytes
+    ids: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)

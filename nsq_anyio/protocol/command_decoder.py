@@ -5,6 +5,7 @@ The checks of each method come in nsqd's order, because the first that fails dec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ..errors import ServerError
@@ -39,9 +40,10 @@ __all__ = ["CommandDecoder"]
 _MAX_LINE = 16 * 1024
 """The size of nsqd's read buffer: a line that does not fit, line feed included, ends the connection."""
 
-_FIN = b"FIN "
-_FIN_ID = len(_FIN)
-_FIN_END = _FIN_ID + MESSAGE_ID_LENGTH
+_FIN = re.compile(rb"FIN ([0-9A-Za-z]{%d})\n" % MESSAGE_ID_LENGTH)
+"""The ids that nsqd makes are alphanumeric."""
+
+_FINS = re.compile(rb"(?:%b)+" % _FIN.pattern)
 
 
 class CommandDecoder:
@@ -157,16 +159,9 @@ class CommandDecoder:
         if self.session.state is ServerState.INIT:
             return
         buffer = self._buffer
-        data = buffer.data
-        position = buffer.position
-        add = self._commands.append
-        while data.startswith(_FIN, position) and data.startswith(b"\n", position + _FIN_END):
-            wire_id = data[position + _FIN_ID : position + _FIN_END]
-            if not wire_id.isalnum():  # the ids that nsqd makes are alphanumeric
-                break
-            add(Fin(wire_id))
-            position += _FIN_END + 1
-        buffer.position = position
+        if (fins := _FINS.match(buffer.data, buffer.position)) is not None:
+            self._commands.append(Fin(_FIN.findall(buffer.data, *fins.span())))
+            buffer.position = fins.end()
 
     # Commands of one line.
 
@@ -174,7 +169,7 @@ class CommandDecoder:
         self.session.receive(Command.FIN)
         if len(params) < 2:
             raise invalid("FIN insufficient number of params")
-        return Fin(message_id(params[1]))
+        return Fin([message_id(params[1])])
 
     def _touch(self, params: list[bytes]) -> Touch:
         self.session.receive(Command.TOUCH)

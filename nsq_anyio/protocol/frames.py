@@ -18,10 +18,12 @@ __all__ = [
     "HEARTBEAT",
     "MAGIC_V2",
     "MESSAGE_ID_LENGTH",
+    "OK",
     "Frame",
     "FrameDecoder",
     "encode_frame",
     "encode_message_frame",
+    "refusal",
 ]
 
 MAGIC_V2 = b"  V2"
@@ -35,6 +37,9 @@ FRAME_MESSAGE = 2
 Frame = tuple[int, bytes]
 """A response or error frame: its type and its data."""
 
+OK: Frame = (FRAME_RESPONSE, b"OK")
+"""The answer to a publish, and to some other commands."""
+
 _HEADER = struct.Struct(">ii")
 _MESSAGE_HEADER = struct.Struct(">iiqH16s")
 _HEADER_LENGTH = _HEADER.size
@@ -43,6 +48,7 @@ _SIZE_LENGTH = 4
 _TYPE_LENGTH = 4
 _MIN_MESSAGE_SIZE = _MESSAGE_HEADER_LENGTH - _SIZE_LENGTH
 
+_HTTP = int.from_bytes(b"HTTP")
 _HTTP_HINT = "the answer starts like HTTP; nsqd's TCP port (4150) is not its HTTP port (4151)"
 
 SourceT = TypeVar("SourceT")
@@ -63,6 +69,9 @@ def encode_message_frame(timestamp: int, attempts: int, message_id: bytes, body:
     """
     size = _MIN_MESSAGE_SIZE + len(body)
     return _MESSAGE_HEADER.pack(size, FRAME_MESSAGE, timestamp, attempts, message_id) + body
+
+
+_OK_FRAME = encode_frame(*OK)
 
 
 class FrameDecoder(Generic[SourceT, MessageT]):
@@ -107,6 +116,8 @@ class FrameDecoder(Generic[SourceT, MessageT]):
             if self._held < self._needed:
                 return [], []
             data = b"".join(self._parts)
+        elif data == _OK_FRAME:  # nearly all that comes while one task publishes; it is within any limit
+            return [], [OK]
 
         messages: list[MessageT] = []
         frames: list[Frame] = []
@@ -117,9 +128,13 @@ class FrameDecoder(Generic[SourceT, MessageT]):
         position = 0
         end = len(data)
 
-        # The first loop decodes messages with one unpack each. Anything but a complete message frame within
-        # bounds falls through to the second part.
+        # The first loop decodes the answers to publishes, and the second one messages with one unpack each.
+        # Anything but a complete frame of these, within bounds, falls through to the third part.
         while True:
+            while data.startswith(_OK_FRAME, position):
+                frames.append(OK)
+                position += len(_OK_FRAME)
+
             while end - position >= _MESSAGE_HEADER_LENGTH:
                 size, frame_type, timestamp, attempts, message_id = unpack(data, position)
                 stop = position + _SIZE_LENGTH + size
@@ -133,7 +148,8 @@ class FrameDecoder(Generic[SourceT, MessageT]):
                 needed = _HEADER_LENGTH
                 break
             size, frame_type = _HEADER.unpack_from(data, position)
-            self._check_header(size, frame_type, data[position : position + _SIZE_LENGTH])
+            if (error := refusal(size, frame_type, max_size)) is not None:
+                raise error
             stop = position + _SIZE_LENGTH + size
             if stop > end:
                 needed = _SIZE_LENGTH + size
@@ -148,15 +164,18 @@ class FrameDecoder(Generic[SourceT, MessageT]):
         self._needed = needed
         return messages, frames
 
-    def _check_header(self, size: int, frame_type: int, start: bytes) -> None:
-        if start == b"HTTP":
-            raise ProtocolError(f"this is not nsqd's TCP port: {_HTTP_HINT}")
-        if size > self._max_frame_size:
-            raise FrameTooLarge(size, self._max_frame_size)
-        least = _MIN_MESSAGE_SIZE if frame_type == FRAME_MESSAGE else _TYPE_LENGTH
-        if size < least:
-            raise ProtocolError(f"a frame of type {frame_type} announced {size} bytes, fewer than {least}")
-        if frame_type not in (FRAME_RESPONSE, FRAME_ERROR, FRAME_MESSAGE):
-            raise ProtocolError(
-                f"unknown frame type {frame_type}: the peer is not nsqd or the stream is damaged"
-            )
+
+def refusal(size: int, frame_type: int, max_frame_size: int) -> ProtocolError | None:
+    """Return the error for a frame's header that breaks the protocol; None if it does not."""
+    if size == _HTTP:
+        return ProtocolError(f"this is not nsqd's TCP port: {_HTTP_HINT}")
+    if size > max_frame_size:
+        return FrameTooLarge(size, max_frame_size)
+    least = _MIN_MESSAGE_SIZE if frame_type == FRAME_MESSAGE else _TYPE_LENGTH
+    if size < least:
+        return ProtocolError(f"a frame of type {frame_type} announced {size} bytes, fewer than {least}")
+    if frame_type not in (FRAME_RESPONSE, FRAME_ERROR, FRAME_MESSAGE):
+        return ProtocolError(
+            f"unknown frame type {frame_type}: the peer is not nsqd or the stream is damaged"
+        )
+    return None

@@ -54,6 +54,9 @@ class Command(Enum):
     NOP = "NOP"
 
 
+# Enum's own is written in Python, and is called twice for each publish.
+Command.__hash__ = object.__hash__  # type: ignore[method-assign]
+
 _PUBLISHES = (Command.PUB, Command.MPUB, Command.DPUB)
 _ANSWERED = frozenset({Command.IDENTIFY, Command.AUTH, Command.SUB, Command.CLS, *_PUBLISHES})
 
@@ -134,8 +137,10 @@ class ClientSession(Generic[RequestT]):
         """How many requests have no answer yet."""
         return len(self._requests)
 
-    def sending(self, command: Command, request: RequestT | None = None) -> None:
+    def sending(self, command: Command, request: RequestT | None = None) -> int:
         """Note that ``command`` is sent next; ``request`` is returned with its answer.
+
+        :return: how many requests have no answer yet
 
         :raises ProtocolError: if the command is not legal in this state, or if it is one that nsqd
             answers and ``request`` is None
@@ -150,6 +155,7 @@ class ClientSession(Generic[RequestT]):
         if state is not self._state:
             self._state = state
             self._legal = _TRANSITIONS[state]
+        return len(self._requests)
 
     def received(self, frame: Frame) -> Heartbeat | Answer[RequestT] | Refusal[RequestT] | ResponseFailed:
         """Return what a response or error frame means.
@@ -161,10 +167,16 @@ class ClientSession(Generic[RequestT]):
             return self._received_error(data)
         if data == HEARTBEAT:
             return Heartbeat()
+        return Answer(self.succeeded(data), data)
+
+    def succeeded(self, data: bytes) -> RequestT:
+        """Return the oldest request, which nsqd has answered with ``data``.
+
+        :raises ProtocolError: while no request waits
+        """
         if not self._requests:
             raise ProtocolError(f"nsqd answered {data[:80]!r}, but no request was waiting")
-        _, request = self._requests.popleft()
-        return Answer(request, data)
+        return self._requests.popleft()[1]
 
     def _received_error(self, data: bytes) -> Refusal[RequestT] | ResponseFailed:
         in_handshake = bool(self._requests) and self._requests[0][0] in (

@@ -27,10 +27,13 @@ from nsq_anyio.protocol.client_commands import (
     Sub,
     Touch,
 )
+from nsq_anyio.protocol.codec import encode_bodies
 from nsq_anyio.protocol.command_decoder import CommandDecoder
 from nsq_anyio.protocol.frames import MAGIC_V2
 from nsq_anyio.protocol.mpub_bodies import Limits, decode_bodies
 from nsq_anyio.protocol.server_session import ServerState
+
+from .fins import one_by_one
 
 ID = b"0123456789abcdef"
 SUB = commands.sub("t", "c")
@@ -48,17 +51,17 @@ BEFORE_SUB: list[tuple[bytes, ClientCommand]] = [
 AFTER_SUB: list[tuple[bytes, ClientCommand]] = [
     (commands.rdy(0), Rdy(0)),
     (commands.rdy(2500), Rdy(2500)),
-    (commands.fin(ID), Fin(ID)),
-    (commands.fin(ID[::-1]), Fin(ID[::-1])),
-    (b"FIN ----------------\n", Fin(b"-" * 16)),
-    (b"FIN %b\r\n" % ID, Fin(ID)),
+    (commands.fin(ID), Fin([ID])),
+    (commands.fin(ID[::-1]), Fin([ID[::-1]])),
+    (b"FIN ----------------\n", Fin([b"-" * 16])),
+    (b"FIN %b\r\n" % ID, Fin([ID])),
     (commands.req(ID, 7), Req(ID, 7)),
     (commands.touch(ID), Touch(ID)),
     (commands.pub("t", b"FIN 0123456789abcdef\n"), Pub("t", b"FIN 0123456789abcdef\n")),
-    (commands.fin(ID), Fin(ID)),
+    (commands.fin(ID), Fin([ID])),
     (commands.NOP, Nop()),
     (commands.CLS, Cls()),
-    (commands.fin(ID), Fin(ID)),
+    (commands.fin(ID), Fin([ID])),
     (commands.rdy(1), Nop()),
 ]
 ALL = [*BEFORE_SUB, *AFTER_SUB]
@@ -72,9 +75,15 @@ def decode(*pieces: bytes, limits: Limits | None = None) -> list[ClientCommand]:
     for piece in pieces:
         some = decoder.feed(piece)
         while some:
-            decoded += some
+            decoded += one_by_one(some)
             some = decoder.resume()
     return decoded
+
+
+def test_fins_in_a_row_are_one_command() -> None:
+    decoder = CommandDecoder(Limits())
+    data = MAGIC_V2 + SUB + commands.fin(ID) * 3 + commands.rdy(1) + commands.fin(ID)
+    assert decoder.feed(data) == [Sub("t", "c"), Fin([ID] * 3), Rdy(1), Fin([ID])]
 
 
 def refused(data: bytes, limits: Limits | None = None) -> ServerError:
@@ -258,11 +267,11 @@ def test_a_line_cut_short_by_the_end_is_forgotten(rest: bytes) -> None:
 
 
 def test_bodies_of_http() -> None:
-    assert decode_bodies(commands.encode_bodies([b"a", b"bc"]), Limits()) == [b"a", b"bc"]
+    assert decode_bodies(encode_bodies([b"a", b"bc"]), Limits()) == [b"a", b"bc"]
     with pytest.raises(ServerError, match="E_BAD_BODY MPUB failed to read message count"):
         decode_bodies(b"", Limits())
     with pytest.raises(ServerError, match="E_BAD_MESSAGE MPUB failed to read message body"):
-        decode_bodies(commands.encode_bodies([b"abc"])[:-1], Limits())
+        decode_bodies(encode_bodies([b"abc"])[:-1], Limits())
 
 
 def test_a_large_body_in_small_pieces_takes_linear_time() -> None:

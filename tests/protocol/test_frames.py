@@ -1,12 +1,13 @@
 import struct
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.errors import FrameTooLarge, ProtocolError
+from nsq_anyio.protocol.codec import MakeDecoder
 from nsq_anyio.protocol.frames import (
     FRAME_ERROR,
     FRAME_MESSAGE,
@@ -15,7 +16,6 @@ from nsq_anyio.protocol.frames import (
     MAGIC_V2,
     MESSAGE_ID_LENGTH,
     Frame,
-    FrameDecoder,
     encode_frame,
     encode_message_frame,
 )
@@ -34,20 +34,27 @@ class Received(NamedTuple):
     body: bytes
 
 
-def decoder(limit: int = LIMIT) -> FrameDecoder[str, Received]:
-    return FrameDecoder(Received, max_frame_size=limit)
+class FeedAll(Protocol):
+    """Feeds a new decoder; returns all messages, all frames and the number of bytes that remain held."""
+
+    def __call__(
+        self, chunks: Iterable[bytes], limit: int = LIMIT
+    ) -> tuple[list[Received], list[Frame], int]: ...
 
 
-def feed_all(chunks: Iterable[bytes], limit: int = LIMIT) -> tuple[list[Received], list[Frame], int]:
-    """Feed one decoder; return all messages, all frames and the bytes that remain held."""
-    one = decoder(limit)
-    messages: list[Received] = []
-    frames: list[Frame] = []
-    for chunk in chunks:
-        more_messages, more_frames = one.feed(chunk, "nsqd")
-        messages += more_messages
-        frames += more_frames
-    return messages, frames, one.buffered
+@pytest.fixture(scope="module")
+def feed_all(frame_decoder: MakeDecoder) -> FeedAll:
+    def feed_all(chunks: Iterable[bytes], limit: int = LIMIT) -> tuple[list[Received], list[Frame], int]:
+        decoder = frame_decoder(Received, max_frame_size=limit)
+        messages: list[Received] = []
+        frames: list[Frame] = []
+        for chunk in chunks:
+            more_messages, more_frames = decoder.feed(chunk, "nsqd")
+            messages += more_messages
+            frames += more_frames
+        return messages, frames, decoder.buffered
+
+    return feed_all
 
 
 # Written by hand from the specification: size, frame type, data.
@@ -112,31 +119,31 @@ def test_encoding_writes_the_bytes_of_the_specification() -> None:
 
 
 @examples
-def test_whole(data: bytes, messages: list[Received], frames: list[Frame]) -> None:
+def test_whole(feed_all: FeedAll, data: bytes, messages: list[Received], frames: list[Frame]) -> None:
     assert feed_all([data]) == (messages, frames, 0)
 
 
 @examples
-def test_byte_by_byte(data: bytes, messages: list[Received], frames: list[Frame]) -> None:
+def test_byte_by_byte(feed_all: FeedAll, data: bytes, messages: list[Received], frames: list[Frame]) -> None:
     assert feed_all(data[i : i + 1] for i in range(len(data))) == (messages, frames, 0)
 
 
 @examples
-def test_every_split(data: bytes, messages: list[Received], frames: list[Frame]) -> None:
+def test_every_split(feed_all: FeedAll, data: bytes, messages: list[Received], frames: list[Frame]) -> None:
     for cut in range(len(data) + 1):
         assert feed_all([data[:cut], data[cut:]]) == (messages, frames, 0)
 
 
 @pytest.mark.parametrize("data", [OK, BEAT, ERROR, EMPTY, MESSAGE, BODILESS])
-def test_every_truncation_is_held_and_decodes_to_nothing(data: bytes) -> None:
+def test_every_truncation_is_held_and_decodes_to_nothing(feed_all: FeedAll, data: bytes) -> None:
     for length in range(len(data)):
         assert feed_all([data[:length]]) == ([], [], length)
         assert feed_all([MESSAGE, OK, data[:length]]) == ([HELLO], [(0, b"OK")], length)
         assert feed_all([MESSAGE + OK + data[:length]]) == ([HELLO], [(0, b"OK")], length)
 
 
-def test_what_follows_a_frame_waits_for_its_rest() -> None:
-    one = decoder()
+def test_what_follows_a_frame_waits_for_its_rest(frame_decoder: MakeDecoder) -> None:
+    one = frame_decoder(Received, max_frame_size=LIMIT)
     assert one.feed(OK + MESSAGE[:20], "a") == ([], [(0, b"OK")])
     assert one.buffered == 20
     assert one.feed(b"", "a") == ([], [])
@@ -146,32 +153,32 @@ def test_what_follows_a_frame_waits_for_its_rest() -> None:
     assert one.buffered == 1
 
 
-def test_nothing_from_nothing() -> None:
+def test_nothing_from_nothing(feed_all: FeedAll) -> None:
     assert feed_all([b"", b""]) == ([], [], 0)
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 255, 256, 32767, 32768, 40000, 65535])
-def test_attempts_are_unsigned(attempts: int) -> None:
+def test_attempts_are_unsigned(feed_all: FeedAll, attempts: int) -> None:
     assert feed_all([encode_message_frame(1, attempts, ID, b"x")])[0][0].attempts == attempts
 
 
 @pytest.mark.parametrize("timestamp", [-(2**63), -1, 0, 1, 2**32, 1_700_000_000_123_456_789, 2**63 - 1])
-def test_timestamps_are_signed_64_bit(timestamp: int) -> None:
+def test_timestamps_are_signed_64_bit(feed_all: FeedAll, timestamp: int) -> None:
     assert feed_all([encode_message_frame(timestamp, 1, ID, b"x")])[0][0].timestamp == timestamp
 
 
 @pytest.mark.parametrize("body", [b"\x00", b"\n", OK, MESSAGE, b"HTTP/1.1 400", bytes(range(256))])
-def test_a_body_is_opaque(body: bytes) -> None:
+def test_a_body_is_opaque(feed_all: FeedAll, body: bytes) -> None:
     messages, frames, held = feed_all([encode_message_frame(1, 1, ID, body) + OK])
     assert ([message.body for message in messages], frames, held) == ([body], [(0, b"OK")], 0)
 
 
-def test_a_big_frame_over_many_chunks_is_joined_once() -> None:
+def test_a_big_frame_over_many_chunks_is_joined_once(frame_decoder: MakeDecoder) -> None:
     # Joining each chunk to what is held would copy 512 GiB here, which no time limit allows.
     body = bytes(32 * 1024 * 1024)
     data = encode_message_frame(1, 1, ID, body) + OK
     chunks = [data[i : i + 1024] for i in range(0, len(data), 1024)]
-    one = decoder(len(data))
+    one = frame_decoder(Received, max_frame_size=len(data))
     for chunk in chunks[:-1]:
         assert one.feed(chunk, "nsqd") == ([], [])
     assert one.buffered == len(data) - len(chunks[-1])
@@ -181,26 +188,26 @@ def test_a_big_frame_over_many_chunks_is_joined_once() -> None:
     assert one.buffered == 0
 
 
-def test_many_frames_in_one_chunk() -> None:
+def test_many_frames_in_one_chunk(feed_all: FeedAll) -> None:
     messages, frames, held = feed_all([MESSAGE * 5000 + BEAT + BODILESS * 5000])
     assert messages == [HELLO] * 5000 + [NOTHING] * 5000
     assert (frames, held) == ([(0, HEARTBEAT)], 0)
 
 
 @pytest.mark.parametrize("frame_type", [FRAME_RESPONSE, FRAME_ERROR])
-def test_the_limit_for_frames(frame_type: int) -> None:
+def test_the_limit_for_frames(feed_all: FeedAll, frame_type: int) -> None:
     at_limit = encode_frame(frame_type, b"x" * (LIMIT - 4))
     assert feed_all([at_limit]) == ([], [(frame_type, b"x" * (LIMIT - 4))], 0)
-    refuses_size(LIMIT + 1, frame_type, b"x" * (LIMIT - 3))
+    refuses_size(feed_all, LIMIT + 1, frame_type, b"x" * (LIMIT - 3))
 
 
-def test_the_limit_for_messages() -> None:
+def test_the_limit_for_messages(feed_all: FeedAll) -> None:
     at_limit = encode_message_frame(1, 1, ID, b"x" * (LIMIT - 30))
     assert len(feed_all([at_limit])[0][0].body) == LIMIT - 30
-    refuses_size(LIMIT + 1, FRAME_MESSAGE, bytes(26) + b"x" * (LIMIT - 29))
+    refuses_size(feed_all, LIMIT + 1, FRAME_MESSAGE, bytes(26) + b"x" * (LIMIT - 29))
 
 
-def refuses_size(size: int, frame_type: int, data: bytes) -> None:
+def refuses_size(feed_all: FeedAll, size: int, frame_type: int, data: bytes) -> None:
     """The announcement is enough: no byte of the data is waited for."""
     for chunks in ([header(size, frame_type)], [header(size, frame_type) + data]):
         with pytest.raises(FrameTooLarge) as caught:
@@ -210,13 +217,13 @@ def refuses_size(size: int, frame_type: int, data: bytes) -> None:
 
 @pytest.mark.parametrize("frame_type", [0, 1, 2, 7])
 @pytest.mark.parametrize("size", [2**31 - 1, 2**30, LIMIT + 1])
-def test_a_huge_announcement_is_refused_at_once(size: int, frame_type: int) -> None:
-    refuses_size(size, frame_type, b"")
+def test_a_huge_announcement_is_refused_at_once(feed_all: FeedAll, size: int, frame_type: int) -> None:
+    refuses_size(feed_all, size, frame_type, b"")
 
 
 @pytest.mark.parametrize("size", [-(2**31), -30, -5, -4, -1, 0, 1, 2, 3])
 @pytest.mark.parametrize("frame_type", [0, 1, 2, 3])
-def test_a_frame_has_room_for_its_type(size: int, frame_type: int) -> None:
+def test_a_frame_has_room_for_its_type(feed_all: FeedAll, size: int, frame_type: int) -> None:
     for data in (header(size, frame_type), header(size, frame_type) + bytes(100)):
         with pytest.raises(ProtocolError, match=f"a frame of type {frame_type} announced {size} bytes"):
             feed_all([data])
@@ -224,27 +231,27 @@ def test_a_frame_has_room_for_its_type(size: int, frame_type: int) -> None:
 
 @pytest.mark.parametrize("size", [4, 12, 29])
 @pytest.mark.parametrize("padding", [0, 25, 100])
-def test_a_message_has_room_for_its_header(size: int, padding: int) -> None:
+def test_a_message_has_room_for_its_header(feed_all: FeedAll, size: int, padding: int) -> None:
     with pytest.raises(ProtocolError, match=f"^a frame of type 2 announced {size} bytes, fewer than 30$"):
         feed_all([header(size, FRAME_MESSAGE) + bytes(padding)])
 
 
 @pytest.mark.parametrize("frame_type", [-(2**31), -1, 3, 4, 256, 2**31 - 1])
-def test_an_unknown_type_is_refused(frame_type: int) -> None:
+def test_an_unknown_type_is_refused(feed_all: FeedAll, frame_type: int) -> None:
     for data in (b"", b"data" * 20):
         with pytest.raises(ProtocolError, match=f"^unknown frame type {frame_type}: the peer is not nsqd"):
             feed_all([header(84, frame_type) + data])
 
 
 @pytest.mark.parametrize("limit", [LIMIT, 2**31 - 1])
-def test_an_http_answer_says_which_port_it_is(limit: int) -> None:
+def test_an_http_answer_says_which_port_it_is(feed_all: FeedAll, limit: int) -> None:
     answer = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\r\n400 Bad Request"
     for chunks in ([answer], [answer[:7], answer[7:]]):
         with pytest.raises(ProtocolError, match=r"nsqd's TCP port \(4150\) is not its HTTP port \(4151\)"):
             feed_all(chunks, limit)
 
 
-def test_a_bad_frame_after_good_ones_is_refused() -> None:
+def test_a_bad_frame_after_good_ones_is_refused(feed_all: FeedAll) -> None:
     for bad in (header(3, 0), header(LIMIT + 1, 2), header(10, 9)):
         with pytest.raises(ProtocolError):
             feed_all([MESSAGE + OK + bad])
@@ -266,7 +273,9 @@ def encode(item: Received | Frame) -> bytes:
 
 
 @given(st.lists(messages_of_any_kind | frames_of_any_kind, max_size=20), st.data())
-def test_any_sequence_cut_anywhere_comes_back(items: list[Received | Frame], data: st.DataObject) -> None:
+def test_any_sequence_cut_anywhere_comes_back(
+    feed_all: FeedAll, items: list[Received | Frame], data: st.DataObject
+) -> None:
     stream = b"".join(map(encode, items))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
     chunks = [stream[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
@@ -278,7 +287,9 @@ def test_any_sequence_cut_anywhere_comes_back(items: list[Received | Frame], dat
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5))
-def test_any_bytes_are_decoded_or_refused_with_a_documented_error(chunks: list[bytes]) -> None:
+def test_any_bytes_are_decoded_or_refused_with_a_documented_error(
+    feed_all: FeedAll, chunks: list[bytes]
+) -> None:
     try:
         messages, frames, held = feed_all(chunks)
     except ProtocolError:
