@@ -6,12 +6,22 @@ The ranges are those of nsqd 1.3.0 where nsqd has fixed ones. A limit that depen
 Each option is declared once, at its field; `nsq_anyio.options.declaration` derives everything else from it.
 """
 
-from .connection import AuthSecret, ConnectionOptions, Dialer, default_user_agent
-from .consumer import ConsumerOptions
-from .producer import ProducerOptions, PublishMode
-from .tls import TLSOptions
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import importer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .connection import AddressMap, AuthSecret, ConnectionOptions, Dialer, default_user_agent
+    from .consumer import ConsumerOptions
+    from .producer import ProducerOptions, PublishMode
+    from .tls import TLSOptions
 
 __all__ = [
+    "AddressMap",
     "AuthSecret",
     "ConnectionOptions",
     "ConsumerOptions",
@@ -21,3 +31,23 @@ __all__ = [
     "TLSOptions",
     "default_user_agent",
 ]
+
+# Lazily, because a consumer needs no options of producers, and a producer none of consumers.
+__getattr__: Callable[[str], object] = importer(
+    __name__,
+    {
+        ".connection": (
+            "AddressMap",
+            "AuthSecret",
+            "ConnectionOptions",
+            "Dialer",
+            "default_user_agent",
+        ),
+        ".consumer": ("ConsumerOptions",),
+        ".producer": (
+            "ProducerOptions",
+            "PublishMode",
+        ),
+        ".tls": ("TLSOptions",),
+    },
+)

@@ -2,10 +2,12 @@
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
+from ..address import Address
 from ..checks import is_function_or_none
 from ..errors import InvalidOption
 from ..version import VERSION
@@ -16,13 +18,16 @@ from .tls import TLS, TLSOptions
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
 
-__all__ = ["AuthSecret", "ConnectionOptions", "Dialer", "default_user_agent"]
+__all__ = ["AddressMap", "AuthSecret", "ConnectionOptions", "Dialer", "default_user_agent"]
 
 AuthSecret: TypeAlias = str | bytes | Callable[[], str | bytes | Awaitable[str | bytes]]
 """A secret, or a plain or async function that is called for it at each connection."""
 
 Dialer: TypeAlias = "Callable[[str], Awaitable[ByteStream]]"
 """Opens a byte stream to the given address."""
+
+AddressMap: TypeAlias = Mapping[str, str] | Callable[[str, int], tuple[str, int] | str]
+"""Maps the ``host:port`` that an nsqd advertises to the address at which it can be reached."""
 
 
 def default_user_agent() -> str:
@@ -32,6 +37,15 @@ def default_user_agent() -> str:
 
 def _is_auth_secret(value: object) -> bool:
     return is_function_or_none(value) or (isinstance(value, str | bytes) and bool(value))
+
+
+def _is_address_map(value: object) -> bool:
+    if value is None or callable(value):
+        return True
+    if not isinstance(value, Mapping):
+        return False
+    texts = chain.from_iterable(cast("Mapping[object, object]", value).items())
+    return all(isinstance(text, str) and Address.is_valid(text) for text in texts)
 
 
 @documented
@@ -210,6 +224,17 @@ class ConnectionOptions:
             "unix socket",
             valid=is_function_or_none,
             use="an async function of an address",
+            spark="",
+        ),
+    ] = None
+    map_address: Annotated[
+        "AddressMap | None",
+        Value(
+            "where to reach nsqds that nsqlookupds name by addresses that are not reachable from here: "
+            "a mapping from ``host:port`` to ``host:port``, or a function of host and port that returns both "
+            "or ``host:port``; addresses given as ``nsqd`` are not mapped",
+            valid=_is_address_map,
+            use="a mapping from 'host:port' to 'host:port', or a function of host and port",
             spark="",
         ),
     ] = None

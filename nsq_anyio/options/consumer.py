@@ -1,14 +1,19 @@
 """The options of a consumer."""
 
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from ..checks import check_seconds
 from .declaration import check, documented
-from .kinds import SAME, Choice, Flag, Integer, Ratio, Seconds
-from .tls import TLS, TLSOptions
+from .kinds import SAME, Choice, Flag, Integer, Seconds
+from .lookup import (
+    LookupdAuthorization,
+    LookupdPollInterval,
+    LookupdPollJitter,
+    LookupdPollTimeout,
+    LookupdTLS,
+)
 
 __all__ = ["ConsumerOptions"]
 
@@ -24,31 +29,11 @@ class ConsumerOptions:
     :raises InvalidOption: for a value outside its range
     """
 
-    lookupd_poll_interval: Annotated[
-        float, Seconds("the time between polls of all nsqlookupds", low=0.01, go=SAME)
-    ] = 60.0
-    lookupd_poll_jitter: Annotated[
-        float,
-        Ratio("the fraction of the interval by which each poll is randomly shifted", low=0, high=1, go=SAME),
-    ] = 0.3
-    lookupd_poll_timeout: Annotated[
-        float, Seconds("the time for one nsqlookupd's answer", low=0.001, go=SAME)
-    ] = 10.0
-    lookupd_tls: Annotated[
-        bool | ssl.SSLContext | TLSOptions,
-        TLS(
-            "how https nsqlookupds are verified, as ``ConnectionOptions.tls``; False and True trust the "
-            "system's authorities"
-        ),
-    ] = False
-    lookupd_authorization: Annotated[
-        bool,
-        Flag(
-            "whether nsqlookupds are sent the connection's ``auth_secret``, as ``Authorization: Bearer``",
-            # go-nsq's Config.LookupdAuthorization, which true switches on despite the name of the option.
-            go="skip_lookupd_authorization",
-        ),
-    ] = False
+    lookupd_poll_interval: LookupdPollInterval = 60.0
+    lookupd_poll_jitter: LookupdPollJitter = 0.3
+    lookupd_poll_timeout: LookupdPollTimeout = 10.0
+    lookupd_tls: LookupdTLS = False
+    lookupd_authorization: LookupdAuthorization = False
     reconnect_delay: Annotated[
         float,
         Seconds(

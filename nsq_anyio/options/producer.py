@@ -6,6 +6,13 @@ from typing import Annotated, Literal, TypeAlias, get_args
 from ..checks import check_seconds
 from .declaration import check, documented
 from .kinds import Choice, Flag, Integer, Seconds
+from .lookup import (
+    LookupdAuthorization,
+    LookupdPollInterval,
+    LookupdPollJitter,
+    LookupdPollTimeout,
+    LookupdTLS,
+)
 
 __all__ = ["ProducerOptions", "PublishMode"]
 
@@ -31,6 +38,12 @@ class ProducerOptions:
             choices=get_args(PublishMode),
         ),
     ] = "round_robin"
+    # nsqlookupd lists a tombstone for 45 s, so polls that are more frequent miss none.
+    lookupd_poll_interval: LookupdPollInterval = 30.0
+    lookupd_poll_jitter: LookupdPollJitter = 0.3
+    lookupd_poll_timeout: LookupdPollTimeout = 10.0
+    lookupd_tls: LookupdTLS = False
+    lookupd_authorization: LookupdAuthorization = False
     resend_unknown: Annotated[
         bool,
         Flag(

@@ -74,6 +74,9 @@ class RoundRobin(Generic[HostT]):
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:
         """Record that a host stored a publish after ``seconds``."""
 
+    def forget(self, host: HostT) -> None:
+        """Forget a host that is no longer used."""
+
     def _in_turn(self, hosts: Sequence[HostT], count: int, size: int) -> HostT | None:
         number = len(hosts)
         for place in range(self._turn, self._turn + number):
@@ -167,6 +170,10 @@ class FailingHosts(RoundRobin[HostT]):
         """See `RoundRobin.succeeded`. The host is healthy again."""
         health = self._of(host)
         health.delay = health.retry_at = 0.0
+
+    def forget(self, host: HostT) -> None:
+        """As `RoundRobin.forget`."""
+        self._health.pop(host, None)
 
     def _among(self, usable: Sequence[HostT], count: int, size: int) -> HostT | None:
         return self._in_turn(usable, count, size)

@@ -78,7 +78,8 @@ def plan(
     targets = distribute(connections, budget, now, rng, policy)
     lowered = {c.key: targets[c.key] for c in connections if targets[c.key] < c.rdy}
     needed = {c.key: max(c.rdy, c.in_flight, c.outstanding) for c in connections}
-    free = max(budget - sum(needed.values()), 0)
+    room = budget - sum(needed.values())
+    free = max(room, 0)
     wanting = [c for c in connections if targets[c.key] > c.rdy]
     wanting.sort(key=lambda c: c.turn_changed_at)  # among newcomers, the longest waiting goes first
     granted = dict.fromkeys((c.key for c in wanting), 0)
@@ -89,7 +90,10 @@ def plan(
             if more > 0:
                 granted[c.key] += more
                 free -= more
-    raised = {c.key: min(targets[c.key], needed[c.key] + granted[c.key]) for c in wanting}
+    # While more than the budget is held, none is raised to what it may still hold: its nsqd may already know
+    # the lower count.
+    excess = max(-room, 0)
+    raised = {c.key: min(targets[c.key], needed[c.key] - excess + granted[c.key]) for c in wanting}
     return lowered, {c.key: raised[c.key] for c in wanting if raised[c.key] > c.rdy}
 
 

@@ -323,6 +323,14 @@ def test_beyond_the_budget_nothing_is_raised() -> None:
     assert planned(holding(0, 3, 9), connection(1, rdy=1), connection(2), budget=6) == ({0: 2}, {})
 
 
+def test_beyond_the_budget_none_gets_back_what_it_may_still_hold() -> None:
+    """Its nsqd may know the lower count already, and would push one more than the budget allows."""
+    lowered = replace(holding(0, 1, 1), outstanding=2)
+    assert planned(lowered, holding(1, 2, 3), budget=4) == ({}, {})
+    assert planned(lowered, holding(1, 2, 2), budget=4) == ({}, {0: 2})
+    assert planned(replace(lowered, rdy=0, outstanding=3), holding(1, 2, 2), budget=4) == ({}, {0: 2})
+
+
 def test_a_budget_of_nothing_lowers_all() -> None:
     assert planned(connection(0, rdy=4), connection(1, rdy=1), budget=0) == ({0: 0, 1: 0}, {})
 

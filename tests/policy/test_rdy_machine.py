@@ -125,6 +125,9 @@ class Connections(RuleBasedStateMachine):
         # Within the budget, or not one place beyond what messages in flight hold already.
         self.most_needed = max(self.budget, after_lowering)
         assert self.needed() <= self.most_needed
+        # nsqd is not asked for one message more while the connections hold more than the budget.
+        if any(by_key[key].rdy > by_key[key].in_flight for key in raised):
+            assert sum(max(c.rdy, c.in_flight) for c in self.live) <= self.budget
         short = [c for c in self.live if c.rdy < targets[c.key]]
         assert all(c.rdy <= targets[c.key] for c in self.live)
         if self.needed() < self.budget:

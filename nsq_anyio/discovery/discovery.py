@@ -1,0 +1,184 @@
+"""Finds nsqds: polls all nsqlookupds in parallel."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+
+import anyio
+
+from ..address import Address
+from ..errors import HTTPError, InvalidAddress
+from ..events import Emitter, Event, LookupDone, LookupFailed
+from ..http import Nsqlookupd
+from ..http.models import Producer
+from ..options import AuthSecret
+from ..policy.poll_schedule import PollSchedule
+from ..policy.reconcile import Directory
+from .clients import LookupOptions, lookup_clients
+
+__all__ = ["Discovery"]
+
+_LEAST_INTERVAL = 1.0
+"""The least seconds between two polls, however often connections are lost."""
+
+_PATIENCE = 0.5
+"""Seconds that a quick poll waits for the other nsqlookupds once one has answered."""
+
+
+class Discovery:
+    """Polls nsqlookupds. Subclasses decide what to ask them.
+
+    :param urls: the HTTP URLs of the nsqlookupds
+    :param auth_secret: the secret of the connections, sent to nsqlookupds if ``lookupd_authorization`` is set
+    :ivar directory: the last answer of each nsqlookupd
+    :raises InvalidOption: if a file of ``lookupd_tls`` cannot be used, or there is no secret to send
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        options: LookupOptions,
+        emit: Emitter,
+        auth_secret: AuthSecret | None = None,
+    ) -> None:
+        self.directory: Directory[Address] = Directory()
+        self._emit = emit
+        self._lookupds = lookup_clients(urls, options, auth_secret)
+        self._schedule = PollSchedule(options.lookupd_poll_interval, options.lookupd_poll_jitter)
+        self._soon = anyio.Event()
+        self._asking: set[str] = set()  # nsqlookupds that have not answered yet
+        self._answered: set[str] = set()  # nsqlookupds that have answered since the last round ended
+        self._answer = anyio.Event()
+        self._rng = random.Random()
+        self._failed: dict[str, list[Exception]] = {}  # by nsqlookupd, at its last answer
+        self._reported: dict[str, list[str]] = {}  # what was logged of that
+        self._was_found = False
+        self._is_missed = False  # whether it was reported that no nsqd is listed
+
+    def poll_soon(self) -> None:
+        """Poll soon, before the interval is over, because a connection was lost."""
+        self._soon.set()
+
+    def why_nothing(self) -> str:
+        """Return why each nsqlookupd has given no nsqd, as text."""
+        return "; ".join(
+            str(self._failed[each.url][0])
+            if self._failed.get(each.url)
+            else f"nsqlookupd {each.url}: {self._state(each.url)}"
+            for each in self._lookupds
+        )
+
+    def _state(self, url: str) -> str:
+        return "it names no nsqd" if url in self._failed else "it has not answered yet"
+
+    async def run(
+        self,
+        changed: Callable[[], None],
+        polled: Callable[[], None],
+        is_connected: Callable[[], bool],
+    ) -> None:
+        """Poll until cancelled. Call ``changed`` after each answer, and ``polled`` after each round.
+
+        :param is_connected: returns whether any nsqd is connected; then polls need not be quick
+        """
+        async with AsyncExitStack() as stack:
+            for lookupd in self._lookupds:
+                await stack.enter_async_context(lookupd)
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            while True:
+                self._soon = anyio.Event()
+                for lookupd in self._lookupds:
+                    if lookupd.url not in self._asking:
+                        self._asking.add(lookupd.url)
+                        tasks.start_soon(self._poll, lookupd, changed)
+                await self._wait_for_answers()
+                # Once more, for when all nsqlookupds fail: their last answers stay in force, and may list an
+                # nsqd whose connection was lost.
+                changed()
+                found = bool(self.directory.wanted())
+                is_quick = self._schedule.is_quick
+                # The jitter keeps clients that start together from polling together.
+                spread = self._rng.uniform(-1, 1)
+                delay = self._schedule.delay(found=found or is_connected(), spread=spread)
+                self._report(found, delay, is_quick=is_quick)
+                polled()
+                least = min(_LEAST_INTERVAL, delay)
+                await anyio.sleep(least)
+                with anyio.move_on_after(delay - least):
+                    await self._soon.wait()
+
+    async def _wait_for_answers(self) -> None:
+        """Wait for all nsqlookupds; if a quick poll follows, wait only briefly for late ones.
+
+        A later answer is used at once, and reported with the next round.
+        """
+        with anyio.CancelScope() as scope:
+            while self._asking:
+                if not self._schedule.is_quick or self.directory.wanted():
+                    scope.deadline = math.inf
+                elif self._answered:
+                    scope.deadline = min(scope.deadline, anyio.current_time() + _PATIENCE)
+                self._answer = anyio.Event()
+                await self._answer.wait()
+
+    async def _poll(self, lookupd: Nsqlookupd, changed: Callable[[], None]) -> None:
+        await self._poll_one(lookupd, changed)
+        self._asking.discard(lookupd.url)
+        self._answered.add(lookupd.url)
+        self._answer.set()
+
+    async def _poll_one(self, lookupd: Nsqlookupd, changed: Callable[[], None]) -> None:
+        name = lookupd.url
+        try:
+            producers = await self._ask(lookupd)
+        except HTTPError as error:
+            self._failed[name] = [error]
+            return
+        failed: list[Exception] = []
+        nsqds: dict[Address, Producer] = {}
+        for producer in producers:
+            try:
+                nsqds[producer.address] = producer
+            except InvalidAddress as error:
+                failed.append(error)
+        self._failed[name] = failed
+        self._emit(LookupDone(name, tuple(map(str, nsqds)), **self._emit.connection_source))
+        self.directory.answered(name, nsqds)
+        self._note(name, nsqds)
+        changed()
+
+    def _report(self, found: bool, delay: float, *, is_quick: bool) -> None:
+        """Emit the failures of a round. During quick polls, only new failures are logged."""
+        for name in sorted(self._answered):
+            failed = self._failed[name]
+            reported = self._reported.get(name)
+            texts = self._reported[name] = list(map(str, failed))
+            emit = self._emit.to_hook if is_quick and texts == reported else self._emit
+            for error in failed:
+                emit(LookupFailed(name, error, delay, **self._emit.connection_source))
+        self._answered.clear()
+        if found:
+            self._was_found, self._is_missed = True, False
+        elif not self._is_missed and not all(self._failed.values()):
+            self._is_missed = True
+            self._emit(self._missed(delay, was_found=self._was_found))
+
+    # What a subclass decides
+
+    async def _ask(self, lookupd: Nsqlookupd) -> Sequence[Producer]:
+        """Ask one nsqlookupd for nsqds.
+
+        :raises HTTPError: if it does not answer
+        """
+        raise NotImplementedError
+
+    def _note(self, nsqlookupd: str, nsqds: dict[Address, Producer]) -> None:
+        """Record what an answer says beyond the addresses."""
+
+    def _missed(self, retry_in: float, *, was_found: bool) -> Event:
+        """Return the event that reports that the nsqlookupds answered, but listed no nsqd."""
+        raise NotImplementedError
