@@ -36,6 +36,7 @@ class Background:
     :param run: the tasks; cancelled after ``shutdown``
     :param shutdown: called once the block is over, with whether it was cancelled; must be bounded. None if
         there is nothing to do
+    :ivar failure: the first error given to `fail`, or None
     """
 
     def __init__(
@@ -46,12 +47,12 @@ class Background:
         self._run = run
         self._shutdown = shutdown
         self._block: anyio.CancelScope | None = None  # made in the event loop; `produce` is called outside
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None
 
     def fail(self, error: Exception) -> None:
         """End the block with ``error``: the tasks cannot do their work."""
-        if self._failure is None:
-            self._failure = error
+        if self.failure is None:
+            self.failure = error
             if self._block is not None:
                 self._block.cancel()
 
@@ -88,7 +89,7 @@ class Background:
                         with anyio.CancelScope(shield=True):
                             if self._shutdown is not None:
                                 with ungrouped():
-                                    await self._shutdown(cancelled or self._failure is not None)
+                                    await self._shutdown(cancelled or self.failure is not None)
                             if is_left_elsewhere:
                                 tasks.cancel()
                                 await over.wait()
@@ -101,8 +102,8 @@ class Background:
             error = single(raised)
         if error is not None:
             raise error
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     async def _run_in(self, scope: anyio.CancelScope, over: anyio.Event) -> None:
         try:

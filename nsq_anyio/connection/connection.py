@@ -22,9 +22,11 @@ from ..errors import ConnectionLost, HeartbeatTimeout, NSQError, PermanentRefusa
 from ..options import ConnectionOptions
 from ..protocol import commands
 from ..protocol.authorization import AuthReply
-from ..protocol.frames import Frame, FrameDecoder
+from ..protocol.codec import Decoder
+from ..protocol.frames import OK, Frame
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
+from ..transport.event_loop import clock, event_class
 from ..transport.final_send import end_now, last_send
 from ..transport.half_close import half_close
 from ..transport.socket_stream import DirectSocketStream
@@ -47,6 +49,7 @@ class Connection(Generic[SourceT, MessageT]):
     """A connection after its handshake. Made by `open_connection` (open.py).
 
     :ivar nsqd: the address, as ``host:port`` or a path
+    :ivar mapped_to: the address that ``map_address`` put in its place; empty if it was not mapped
     :ivar identity: what nsqd answered to IDENTIFY
     :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
     :ivar outbox: takes whole commands that nsqd does not answer
@@ -58,10 +61,11 @@ class Connection(Generic[SourceT, MessageT]):
         options: ConnectionOptions,
         negotiated: Negotiated,
         session: ClientSession[TakesAnswer],
-        decoder: FrameDecoder[SourceT, MessageT],
+        decoder: Decoder[SourceT, MessageT],
         receiver: Receiver[SourceT, MessageT],
     ) -> None:
         self.nsqd: str = nsqd
+        self.mapped_to: str = ""
         self.identity: IdentifyReply = negotiated.identity
         self.authorization: AuthReply | None = negotiated.authorization
         self.outbox: Outbox = Outbox(self._commands_taken)
@@ -77,12 +81,12 @@ class Connection(Generic[SourceT, MessageT]):
         self._requested = 0  # how many commands that nsqd answers were queued, and ...
         self._taken = 0  # ... how many of them are sent or being sent, so that nsqd may execute them
         self._closing = False
-        self._ended = anyio.Event()
+        self._ended = event_class()()
         self._failure: NSQError | None = None
         self._scope = anyio.CancelScope()
 
     def __repr__(self) -> str:
-        state = "ended" if self._ended.is_set() else self._session.state.value
+        state = "ended" if self._ended.is_set else self._session.state.value
         return f"<Connection {self.nsqd} {state}, {self._session.waiting} outstanding>"
 
     @property
@@ -98,7 +102,7 @@ class Connection(Generic[SourceT, MessageT]):
     @property
     def ended(self) -> bool:
         """Whether the connection has ended, for whatever reason."""
-        return self._ended.is_set()
+        return self._ended.is_set
 
     def request(self, command: Command, data: bytes) -> Request:
         """Queue a command as `send` does, and return a request whose answer can be awaited."""
@@ -113,11 +117,11 @@ class Connection(Generic[SourceT, MessageT]):
         :raises ConnectionLost: if the connection has ended; nothing was sent
         :raises ProtocolError: if the command is not legal now
         """
-        if self._ended.is_set():
+        if self._ended.is_set:
             raise ConnectionLost(self.nsqd, "the connection has ended")
-        self._session.sending(command, taker)
+        waiting = self._session.sending(command, taker)
         self._requested += 1
-        if self._session.waiting == 1:
+        if waiting == 1:
             self.outbox.put_and_send(data)  # the writer sends commands that are queued meanwhile
         else:
             self.outbox.put(data)
@@ -146,7 +150,7 @@ class Connection(Generic[SourceT, MessageT]):
         :raises ConnectionLost: if the connection ends otherwise; nsqd may not have handled the last commands
         """
         await self.outbox.flushed()
-        if not self._ended.is_set():
+        if not self._ended.is_set:
             self._closing = True
             self.outbox.close()  # nothing may follow the half-close, not even the answer to a heartbeat
             try:
@@ -200,11 +204,11 @@ class Connection(Generic[SourceT, MessageT]):
             self._end(lost)
 
     async def _read(self) -> None:
-        stream, decoder, receiver = self._stream, self._decoder, self._receiver
+        stream, decoder, receiver, current_time = self._stream, self._decoder, self._receiver, clock()
         data = self._received or await stream.receive(CHUNK_SIZE)
         while True:
-            self._last_received = now = anyio.current_time()
-            messages, frames = decoder.feed(data, receiver.arrival(now))
+            self._last_received = now = current_time()
+            messages, frames = decoder.feed(data, receiver.arrival(now, len(data)))
             if messages:
                 receiver.received(messages, now)
             if frames:
@@ -218,8 +222,7 @@ class Connection(Generic[SourceT, MessageT]):
             limit = f"write_timeout={self._options.write_timeout} s"
             self._end(ConnectionLost(self.nsqd, f"nsqd accepted no bytes within {limit}"))
         except anyio.BrokenResourceError:
-            # nsqd has closed the connection, perhaps after an error frame with the reason. The reader finds
-            # that frame or the end of the stream, and cancels this wait.
+            # nsqd has closed the connection. The reader finds the reason or the end, and cancels this wait.
             await anyio.sleep(_REASON_TIMEOUT)
             raise
 
@@ -235,6 +238,9 @@ class Connection(Generic[SourceT, MessageT]):
     def _handle_frames(self, frames: list[Frame]) -> None:
         heartbeat_came = False
         for frame in frames:
+            if frame == OK:
+                self._session.succeeded(b"OK").answer(b"OK")
+                continue
             match self._session.received(frame):
                 case Answer(taker, data):
                     taker.answer(data)
@@ -258,7 +264,7 @@ class Connection(Generic[SourceT, MessageT]):
 
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
         """End the connection and wake all waiters. If it ``failed``, cancel the block to raise ``reason``."""
-        if self._ended.is_set():
+        if self._ended.is_set:
             return
         self._ended.set()
         lost = reason if isinstance(reason, ConnectionLost) else ConnectionLost(self.nsqd, str(reason))
@@ -279,7 +285,7 @@ class NoMessages:
     def __init__(self, may_proceed: Callable[[], None] = lambda: None) -> None:
         self.may_proceed: Callable[[], None] = may_proceed
 
-    def arrival(self, now: float) -> None:
+    def arrival(self, now: float, size: int) -> None:
         """Return no source, as there are no messages."""
 
     def make_message(self, *message: object) -> None:

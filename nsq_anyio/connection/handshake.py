@@ -20,13 +20,11 @@ from ..errors import HandshakeFailed, NSQError, PermanentRefusal, ProtocolError,
 from ..options import ConnectionOptions, TLSOptions
 from ..protocol import commands
 from ..protocol.authorization import AuthReply
-from ..protocol.compression import Codec, Deflate, Snappy
+from ..protocol.codec import Decoder
 from ..protocol.error_codes import AUTH_FAILURE_CODES, parse_error
-from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, Frame, FrameDecoder
+from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, Frame
 from ..protocol.identify import IdentifyReply, identify_payload
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal
-from ..transport.compressed import CompressedStream
-from ..transport.tls import start_tls
 from ..transport.tls_context import client_context, tls_options
 from .auth_secret import reveal
 from .request import Request, TakesAnswer
@@ -61,19 +59,25 @@ class Negotiated:
 
 
 class Handshake(Generic[SourceT, MessageT]):
-    """One handshake on a fresh stream."""
+    """One handshake on a fresh stream.
+
+    :param address: the address of the nsqd, for errors
+    :param reached: the address that was dialled, if it is another one
+    """
 
     def __init__(
         self,
         address: NsqdAddress,
         stream: ByteStream,
         session: ClientSession[TakesAnswer],
-        decoder: FrameDecoder[SourceT, MessageT],
+        decoder: Decoder[SourceT, MessageT],
         source: SourceT,
         options: ConnectionOptions,
+        *,
+        reached: NsqdAddress | None = None,
     ) -> None:
         self._nsqd = str(address)
-        self._address = address
+        self._reached = reached or address
         self._stream = stream
         self._session = session
         self._decoder = decoder
@@ -144,16 +148,16 @@ class Handshake(Generic[SourceT, MessageT]):
             self._awaited = "TLS handshake"
             await self._start_tls(tls)
             await self._confirmed("TLS")
-        if identity.snappy:
-            await self._start_compression("snappy", Snappy())
-        if identity.deflate:
-            await self._start_compression("deflate", Deflate(identity.deflate_level))
+        if identity.snappy or identity.deflate:
+            await self._start_compression(identity)
 
     async def _start_tls(self, tls: TLSOptions) -> None:
+        from ..transport.tls import start_tls  # noqa: PLC0415 - few negotiate it
+
         context = client_context(tls)
         hostname = tls.server_hostname
-        if hostname is None and isinstance(self._address, Address):
-            hostname = self._address.host
+        if hostname is None and isinstance(self._reached, Address):
+            hostname = self._reached.host
         if hostname is None and context.check_hostname:
             raise TLSFailed(
                 self._nsqd, "its address holds no host name to verify: set TLSOptions(server_hostname=...)"
@@ -162,9 +166,13 @@ class Handshake(Generic[SourceT, MessageT]):
             self._stream, context, server_hostname=hostname, received=self._take_received()
         )
 
-    async def _start_compression(self, name: str, codec: Codec) -> None:
+    async def _start_compression(self, identity: IdentifyReply) -> None:
+        from ..protocol.compression import Deflate, Snappy  # noqa: PLC0415 - few negotiate it
+        from ..transport.compressed import CompressedStream  # noqa: PLC0415
+
+        codec = Snappy() if identity.snappy else Deflate(identity.deflate_level)
         self._stream = CompressedStream(self._stream, codec, self._take_received())
-        await self._confirmed(name)
+        await self._confirmed("snappy" if identity.snappy else "deflate")
 
     async def _confirmed(self, layer: str) -> None:
         self._awaited = f"confirmation of {layer}"

@@ -8,11 +8,13 @@ from typing import TypeVar
 
 import anyio
 
-from ..address import NsqdAddress
+from ..address import Address, NsqdAddress
+from ..errors import DialFailed
 from ..options import ConnectionOptions
-from ..protocol.frames import FrameDecoder
+from ..protocol.codec import frame_decoder
 from ..protocol.session import ClientSession
 from ..transport.dial import dial
+from .address_map import mapped
 from .connection import Connection
 from .handshake import Handshake
 from .receiver import Receiver
@@ -31,6 +33,7 @@ async def open_connection(
     receiver: Receiver[SourceT, MessageT],
     *,
     accepted_before: bool = False,
+    is_discovered: bool = False,
 ) -> AsyncGenerator[Connection[SourceT, MessageT]]:
     """Dial, do the handshake, and keep the connection open within the block.
 
@@ -38,25 +41,35 @@ async def open_connection(
     the stream at once; call `Connection.close` first to be sure that nsqd has handled every command.
 
     :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
+    :param is_discovered: whether the address was found through nsqlookupd, so that ``map_address`` applies
     :raises DialFailed: if the transport cannot be opened
     :raises TLSFailed: if nsqd declines TLS, or one side does not trust the other
     :raises HandshakeFailed: if the peer does not complete the handshake
     :raises PermanentRefusal: if nsqd refuses the options or the subscription for good
     :raises ConnectionLost: if the connection ends before the block does
     """
-    stream = await dial(
-        address,
-        timeout=options.dial_timeout,
-        write_timeout=options.write_timeout,
-        dialer=options.dialer,
-    )
+    reached = address
+    if is_discovered and isinstance(address, Address):
+        reached = mapped(address, options.map_address)
+    try:
+        stream = await dial(
+            reached,
+            timeout=options.dial_timeout,
+            write_timeout=options.write_timeout,
+            dialer=options.dialer,
+        )
+    except DialFailed as error:
+        if reached == address:
+            raise
+        raise DialFailed(str(address), f"{error.reason} at {reached}") from error
     try:
         session: ClientSession[TakesAnswer] = ClientSession()
-        decoder = FrameDecoder(receiver.make_message, max_frame_size=options.max_frame_size)
-        source = receiver.arrival(anyio.current_time())
-        handshake = Handshake(address, stream, session, decoder, source, options)
+        decoder = frame_decoder(receiver.make_message, max_frame_size=options.max_frame_size)
+        source = receiver.arrival(anyio.current_time(), 0)
+        handshake = Handshake(address, stream, session, decoder, source, options, reached=reached)
         negotiated = await handshake.run(accepted_before=accepted_before)
         connection = Connection(str(address), options, negotiated, session, decoder, receiver)
+        connection.mapped_to = "" if reached == address else str(reached)
         async with connection.running():
             yield connection
     finally:

@@ -15,8 +15,8 @@ MessageT = TypeVar("MessageT")
 class Receiver(Protocol[SourceT, MessageT]):
     """Takes the messages of a connection. No method may block, or raise an error of user code."""
 
-    def arrival(self, now: float, /) -> SourceT:
-        """Return the ``source`` for all messages of the chunk that arrived ``now``."""
+    def arrival(self, now: float, size: int, /) -> SourceT:
+        """Return the ``source`` for all messages of the chunk of ``size`` bytes that arrived ``now``."""
         ...
 
     def make_message(

@@ -14,7 +14,7 @@ import anyio
 
 from ..transport.event_loop import on_asyncio
 
-__all__ = ["is_stray"]
+__all__ = ["is_cancelled", "is_stray"]
 
 
 def is_stray(error: BaseException | None) -> bool:
@@ -26,3 +26,13 @@ def is_stray(error: BaseException | None) -> bool:
         return False
     task = asyncio.current_task() if on_asyncio() else None
     return task is None or not task.cancelling()
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Return whether ``error``, a cancellation caught earlier, cancels this task and is still in force.
+
+    If not, it belonged to a cancelled scope inside the caller, which has ended.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return not is_stray(error)
+    return anyio.current_effective_deadline() == -math.inf

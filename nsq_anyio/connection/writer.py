@@ -12,6 +12,8 @@ from collections.abc import Callable
 import anyio
 from anyio.abc import ByteStream
 
+from ..transport.event_loop import LoopEvent, event_class
+
 __all__ = ["Outbox", "SendNow", "write"]
 
 SendNow = Callable[[bytes, list[int]], None]
@@ -25,13 +27,24 @@ class Outbox:
     :ivar send_now: the stream's way to send without waiting; None if it has none
     """
 
-    __slots__ = ("_closed", "_cut", "_idle", "_items", "_sending", "_taken", "_wake", "send_now")
+    __slots__ = (
+        "_closed",
+        "_cut",
+        "_idle",
+        "_items",
+        "_new_event",
+        "_sending",
+        "_taken",
+        "_wake",
+        "send_now",
+    )
 
     def __init__(self, taken: Callable[[], None]) -> None:
         self.send_now: SendNow | None = None
         self._taken = taken
         self._items: list[bytes] = []
-        self._wake: anyio.Event | None = None
+        self._new_event = event_class()
+        self._wake: LoopEvent | None = None
         self._idle: anyio.Event | None = None
         self._sending = False
         self._cut = False  # whether the first item is the rest of an incomplete send
@@ -40,7 +53,8 @@ class Outbox:
     def put(self, command: bytes) -> None:
         """Queue one whole command; never blocks. After `close` the command is dropped."""
         self._items.append(command)
-        self._wake_writer()
+        if self._wake is not None:
+            self._wake_writer()
 
     def put_first(self, command: bytes) -> None:
         """Queue a command ahead of the others."""
@@ -71,7 +85,7 @@ class Outbox:
         :raises anyio.BrokenResourceError: if a signal handler raised during a send, and commands were lost
         """
         if self._closed or (not self._items and not self._sending):
-            self._wake = anyio.Event()
+            self._wake = self._new_event()
             await self._wake.wait()
         if self._sending:
             raise anyio.BrokenResourceError("an exception of a signal handler interrupted a send")
@@ -118,7 +132,7 @@ class Outbox:
             self._items.insert(0, rest)
             self._cut = True
             self._wake_writer()
-        elif not self._items:
+        elif self._idle is not None and not self._items:
             self._wake_idle()
 
     async def flushed(self) -> None:

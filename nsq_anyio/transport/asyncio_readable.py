@@ -2,74 +2,40 @@
 
 `anyio.wait_readable` adds the socket to the loop's selector and removes it again for every wait: two system
 calls and much Python code. With RDY 1, where every message waits for a round trip, that was 30 % of the
-client's time and a quarter of the whole. Also, a plain future resumes its task in the loop's next iteration;
-`_Arrival` does not wait for that.
+client's time and a quarter of the whole. The task is resumed within the callback (`resuming.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
-from collections.abc import Callable, Sequence
-from contextvars import Context
-from typing import Any
 
 import anyio
 
-from .event_loop import continues_in_callbacks
+from .resuming import resume
 
 __all__ = ["AsyncioReadable"]
 
 
-class _Arrival(asyncio.Future[bytes]):
-    """A future that resumes its waiting task within the callback that receives the bytes.
-
-    It overrides nothing that asyncio calls during a task's step: an exception of a signal handler there would
-    leave the task waiting forever.
-    """
-
-    _waiting: Sequence[tuple[Callable[[Any], object], Context]] = ()
-    _woken = False
-
-    def bring(self, data: bytes) -> None:
-        """Resume the task. Call it from the loop itself, never from another task."""
-        self._waiting = self._callbacks
-        ((wake_up, context),) = self._waiting
-        self.remove_done_callback(wake_up)
-        self.set_result(data)
-        self._woken = True
-        context.run(wake_up, self)
-
-    def bring_late(self, data: bytes) -> None:
-        """Complete an interrupted `bring`; the task resumes in the loop's next iteration."""
-        if self._woken:
-            return
-        if not self._callbacks:
-            for wake_up, context in self._waiting:
-                self.add_done_callback(wake_up, context=context)
-        if not self.done():
-            self.set_result(data)
-
-
 class AsyncioReadable:
-    """Keeps a socket in the selector of the running loop from one wait to the next.
+    """Keeps a socket in the selector of the running loop, which `continues_in_callbacks`, from wait to wait.
 
     The loop's callback receives the bytes and resumes the task before anything could cancel it, so no byte is
     lost. When bytes arrive while no task waits, the socket leaves the selector until one does: the system's
     buffer fills, and the peer has to wait.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.SocketType) -> None:
         self._socket = sock
         self._loop = asyncio.get_running_loop()
-        self._waiter: _Arrival | None = None
+        self._waiter: asyncio.Future[bytes] | None = None
         self._max_bytes = 0
         self._watched = False
-
-    @classmethod
-    def where_possible(cls, sock: socket.socket) -> AsyncioReadable | None:
-        """Return an instance for ``sock``; None if a callback of this event loop cannot resume tasks."""
-        return cls(sock) if continues_in_callbacks() else None
+        self._errors: select.poll | None = None
+        if not isinstance(self._loop, asyncio.SelectorEventLoop):
+            self._errors = select.poll()
+            self._errors.register(sock, 0)  # errors are reported in any case, and nothing else is
 
     async def receive(self, max_bytes: int) -> bytes:
         """Wait for bytes and return them; b"" at the end of the stream.
@@ -84,7 +50,8 @@ class AsyncioReadable:
         if not self._watched:
             self._loop.add_reader(self._socket.fileno(), self.on_readable)
             self._watched = True
-        waiter = self._waiter = _Arrival(loop=self._loop)
+        waiter: asyncio.Future[bytes] = self._loop.create_future()
+        self._waiter = waiter
         try:
             return await waiter
         finally:
@@ -105,18 +72,23 @@ class AsyncioReadable:
         received: list[bytes] = []
         try:
             received.extend(map(self._socket.recv, (self._max_bytes,)))  # all in C: no signal handler runs
-            waiter.bring(received[0])
-        except (BlockingIOError, InterruptedError):
-            return  # the socket was not readable after all
+            if self._errors is not None and self._errors.poll(0):
+                # libuv has stopped watching the socket, which it does at an error (a reset that came right
+                # behind these bytes). Only a new watch reports it to the next `receive`.
+                self._unwatch()
+            resume(waiter, received[0])
         except BaseException as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                waiter.set_exception(error)
-                return
-            # A signal handler raised, most likely right after the system call. The received bytes must not be
-            # lost, because the loop and the task may continue.
             if received:
-                waiter.bring_late(received[0])
-            raise
+                # A signal handler raised, or a task. The received bytes must not be lost, because the loop
+                # may continue.
+                if not waiter.done():
+                    waiter.set_result(received[0])
+                raise
+            if isinstance(error, BlockingIOError | InterruptedError):
+                return  # the socket was not readable after all
+            if not isinstance(error, OSError) or error.errno is None:
+                raise  # from a signal handler
+            waiter.set_exception(error)
 
     def _unwatch(self) -> None:
         if self._watched:

@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from ..protocol.compression import Codec
 from .attributes import attributes_of
+from .layer import Layer
 from .send_all_now import send_all_now
 
 __all__ = ["CompressedStream"]
@@ -18,7 +19,7 @@ __all__ = ["CompressedStream"]
 _MIN_READ = 65536
 
 
-class CompressedStream(ByteStream):
+class CompressedStream(Layer):
     """``stream``, compressed in both directions by ``codec``. One task may send while another receives.
 
     When the inner stream ends, this one ends, even within a compressed chunk. All data before that chunk is

@@ -5,8 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-__all__ = ["SWITCH", "continues_in_callbacks", "on_asyncio", "waits_for_sockets"]
+from .resuming import AsyncioEvent
+
+__all__ = [
+    "SWITCH",
+    "LoopEvent",
+    "call_from_threads",
+    "clock",
+    "continues_in_callbacks",
+    "event_class",
+    "on_asyncio",
+    "waits_for_sockets",
+]
 
 SWITCH = "NSQ_ANYIO_STREAMS"
 """The name of an environment variable; its value ``anyio`` leaves all sockets to AnyIO's own streams."""
@@ -22,6 +35,54 @@ def on_asyncio() -> bool:
         return asyncio.current_task() is not None
     except RuntimeError:  # no asyncio loop runs here
         return False
+
+
+class LoopEvent(Protocol):
+    """An event of the running loop, which is set once. It does less than `anyio.Event`."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether `set` was called."""
+        ...
+
+    def set(self) -> None:
+        """Wake all waiting tasks. A second call does nothing."""
+        ...
+
+    def wait(self) -> Awaitable[None]:
+        """Return what waits until `set` is called, and is always a checkpoint. Await it at once."""
+        ...
+
+
+def event_class() -> Callable[[], LoopEvent]:
+    """Return the class of events for the running loop."""
+    if on_asyncio():
+        return AsyncioEvent
+    from .trio_event import TrioEvent  # noqa: PLC0415 - an extra
+
+    return TrioEvent
+
+
+def clock() -> Callable[[], float]:
+    """Return the clock of the running loop. `anyio.current_time`, the same clock, finds it at each call."""
+    if on_asyncio():
+        return asyncio.get_running_loop().time
+    import trio  # noqa: PLC0415 - an extra
+
+    return trio.lowlevel.current_clock().current_time
+
+
+def call_from_threads() -> Callable[[Callable[[], None]], object]:
+    """Return a function for any thread that schedules a plain function in the running loop, without waiting.
+
+    It raises RuntimeError once the loop has ended. AnyIO's own `from_thread.run_sync` waits for the call, and
+    waits for ever if the loop ends first.
+    """
+    if on_asyncio():
+        return asyncio.get_running_loop().call_soon_threadsafe
+    import trio  # noqa: PLC0415 - an extra
+
+    return trio.lowlevel.current_trio_token().run_sync_soon
 
 
 def waits_for_sockets() -> bool:

@@ -8,9 +8,8 @@ from contextlib import suppress
 import anyio
 from anyio.abc import ByteStream
 
-from .compressed import CompressedStream
+from .layer import Layer
 from .socket_stream import DirectSocketStream
-from .tls import TLSStream
 
 __all__ = ["end_now", "last_send"]
 
@@ -21,7 +20,7 @@ def last_send(stream: ByteStream) -> Callable[[bytes, list[int]], None] | None:
     With TLS or compression, nothing can be sent after an incomplete send. So use it only at the end of a
     connection.
     """
-    if isinstance(stream, DirectSocketStream | TLSStream | CompressedStream) and _socket_below(stream):
+    if isinstance(stream, DirectSocketStream | Layer) and _socket_below(stream):
         return stream.send_now
     return None
 
@@ -37,6 +36,6 @@ def end_now(stream: ByteStream) -> None:
 
 
 def _socket_below(stream: ByteStream) -> DirectSocketStream | None:
-    while isinstance(stream, TLSStream | CompressedStream):
+    while isinstance(stream, Layer):
         stream = stream.below
     return stream if isinstance(stream, DirectSocketStream) else None

@@ -11,17 +11,22 @@ import errno
 import math
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from .anyio_readable import AnyioReadable
 from .asyncio_readable import AsyncioReadable
+from .event_loop import continues_in_callbacks, on_asyncio
 from .unacknowledged import unacknowledged
 
-__all__ = ["DirectSocketStream"]
+if TYPE_CHECKING:
+    from .trio_readable import TrioReadable
+
+__all__ = ["DirectSocketStream", "readable"]
 
 _LIKELY_MORE = 32 * 1024
 """After receiving this many bytes, more have likely arrived: to try at once is cheaper than to wait first."""
@@ -34,14 +39,14 @@ class DirectSocketStream(ByteStream):
     """
 
     def __init__(
-        self, sock: socket.socket, attributes: Mapping[Any, Callable[[], Any]], write_timeout: float
+        self, sock: socket.SocketType, attributes: Mapping[Any, Callable[[], Any]], write_timeout: float
     ) -> None:
         self._socket = sock
         self._attributes = attributes
         self._write_timeout = write_timeout
         self._closed = False
         self._likely_more = False
-        self._readable = AsyncioReadable.where_possible(sock)
+        self._readable = readable(sock)
 
     @classmethod
     async def taking_over(cls, stream: SocketStream, write_timeout: float = math.inf) -> DirectSocketStream:
@@ -50,18 +55,18 @@ class DirectSocketStream(ByteStream):
         :raises OSError: if the peer has vanished, or there is no free file descriptor; then the stream is
             closed
         """
+        copies: list[socket.SocketType] = []
         try:
-            # The event loop closes the stream's descriptor; the connection stays open in a copy of it.
-            sock, attributes = _copy(stream)
+            try:
+                # The event loop closes the stream's descriptor; the connection stays open in a copy of it.
+                attributes = _copy(stream, copies)
+            finally:
+                await anyio.aclose_forcefully(stream)
         except BaseException:
-            await anyio.aclose_forcefully(stream)
+            for sock in copies:
+                sock.close()
             raise
-        try:
-            await anyio.aclose_forcefully(stream)
-        except BaseException:
-            sock.close()
-            raise
-        return cls(sock, attributes, write_timeout)
+        return cls(copies[0], attributes, write_timeout)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Wait for bytes, and return 1 to ``max_bytes`` of them.
@@ -73,7 +78,10 @@ class DirectSocketStream(ByteStream):
         if self._closed:
             raise anyio.ClosedResourceError
         try:
-            data = await self._receive(max_bytes)
+            if self._likely_more:
+                data = await self._receive_more(max_bytes)
+            else:
+                data = await self._readable.receive(max_bytes)
         except OSError as error:
             raise self._broken() from error
         if not data:
@@ -81,21 +89,13 @@ class DirectSocketStream(ByteStream):
         self._likely_more = len(data) >= _LIKELY_MORE
         return data
 
-    async def _receive(self, max_bytes: int) -> bytes:
-        if self._likely_more:
-            await checkpoint()
-            try:
-                return self._socket.recv(max_bytes)
-            except BlockingIOError:
-                self._likely_more = False
-        if self._readable is not None:
+    async def _receive_more(self, max_bytes: int) -> bytes:
+        await checkpoint()
+        try:
+            return self._socket.recv(max_bytes)
+        except BlockingIOError:
+            self._likely_more = False
             return await self._readable.receive(max_bytes)
-        while True:
-            await self._wait(anyio.wait_readable)
-            try:
-                return self._socket.recv(max_bytes)
-            except BlockingIOError:
-                continue
 
     async def send(self, item: bytes) -> None:
         """Send all bytes of ``item``.
@@ -117,7 +117,7 @@ class DirectSocketStream(ByteStream):
         left = unacknowledged(self._socket)
         while True:
             with anyio.move_on_after(self._write_timeout):
-                await self._wait(anyio.wait_writable)
+                await anyio.wait_writable(self._socket)
                 return
             # The system waits until a third of its buffer is free, which may be megabytes. On a slow network
             # the peer may have taken many bytes meanwhile.
@@ -164,7 +164,7 @@ class DirectSocketStream(ByteStream):
         """Close the socket; tasks that wait on it get `anyio.ClosedResourceError`."""
         if not self._closed:
             self._closed = True
-            if self._readable is not None:
+            if isinstance(self._readable, AsyncioReadable):
                 self._readable.close()
             anyio.notify_closing(self._socket)
             self._socket.close()
@@ -175,26 +175,36 @@ class DirectSocketStream(ByteStream):
         """The attributes of AnyIO's socket stream, as they were when the connection was made."""
         return self._attributes
 
-    async def _wait(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
-        if self._closed:
-            raise anyio.ClosedResourceError
-        await ready(self._socket)
-
     def _broken(self) -> Exception:
         return anyio.ClosedResourceError() if self._closed else anyio.BrokenResourceError()
 
 
-def _copy(stream: SocketStream) -> tuple[socket.socket, dict[Any, Callable[[], Any]]]:
+def readable(sock: socket.SocketType) -> AsyncioReadable | TrioReadable | AnyioReadable:
+    """Return what receives fastest on this loop."""
+    if on_asyncio():
+        return AsyncioReadable(sock) if continues_in_callbacks() else AnyioReadable(sock)
+    from .trio_readable import TrioReadable  # noqa: PLC0415 - an extra
+
+    return TrioReadable(sock)
+
+
+def _copy(stream: SocketStream, copies: list[socket.SocketType]) -> dict[SocketAttribute, Callable[[], Any]]:
+    """Return the stream's attributes; a copy of its socket is appended to ``copies``.
+
+    A signal handler may raise right after the system call, and a returned copy would stay open for ever.
+    """
     try:
         read = stream.extra_attributes
         values = {attribute: value() for attribute, value in read.items()}
         original = values[SocketAttribute.raw_socket]
     except AttributeError:  # AnyIO uses the socket, which is None in a transport that uvloop has closed
         raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)) from None
-    sock = original.dup()
-    sock.setblocking(False)
-    values[SocketAttribute.raw_socket] = sock
-    return sock, {attribute: _constantly(value) for attribute, value in values.items()}
+    descriptors = map(socket.dup, (original.fileno(),))
+    kind = (original.family,), (original.type,), (original.proto,)
+    copies.extend(map(socket.SocketType, *kind, descriptors))  # all in C, where no signal handler runs
+    copies[0].setblocking(False)
+    values[SocketAttribute.raw_socket] = copies[0]
+    return {attribute: _constantly(value) for attribute, value in values.items()}
 
 
 def _constantly(value: object) -> Callable[[], object]:

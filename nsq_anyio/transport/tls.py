@@ -23,6 +23,7 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from anyio.streams.tls import TLSAttribute
 
+from .layer import Layer
 from .send_all_now import send_all_now
 
 __all__ = ["TLSStream", "start_tls"]
@@ -37,7 +38,7 @@ RECORD_SIZE = 16 * 1024
 """The most data of one record (RFC 8446, 5.1)."""
 
 
-class TLSStream(ByteStream):
+class TLSStream(Layer):
     """The stream that `start_tls` returns. One task may receive while another sends.
 
     The stream also ends when the peer ends the transport without close_notify, as nsqd does: an NSQ

@@ -14,13 +14,13 @@ if sys.platform == "linux":
     import fcntl
     import termios
 
-    def unacknowledged(sock: socket.socket) -> int:
+    def unacknowledged(sock: socket.SocketType) -> int:
         """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
         (count,) = _INT.unpack(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(_INT.size)))
         return int(count)
 
 else:
 
-    def unacknowledged(sock: socket.socket) -> int:  # noqa: ARG001
+    def unacknowledged(sock: socket.SocketType) -> int:  # noqa: ARG001
         """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
         return 0

@@ -24,8 +24,8 @@ class Kept:
         self.bodies: list[bytes] = []
         self.failures: list[ResponseFailed] = []
 
-    def arrival(self, now: float) -> None:
-        del now
+    def arrival(self, now: float, size: int) -> None:
+        del now, size
 
     def make_message(
         self, source: None, timestamp: int, attempts: int, message_id: bytes, body: bytes, /

@@ -6,6 +6,7 @@ import contextvars
 import random
 import signal
 import socket
+import struct
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -18,6 +19,8 @@ import pytest
 from anyio.abc import SocketAttribute
 
 from nsq_anyio.address import Address
+from nsq_anyio.transport import socket_stream
+from nsq_anyio.transport.anyio_readable import AnyioReadable
 from nsq_anyio.transport.dial import dial
 from nsq_anyio.transport.socket_stream import DirectSocketStream
 
@@ -29,6 +32,13 @@ DESCRIPTORS = Path("/proc/self/fd")
 
 MUCH = bytes(range(256)) * 32768
 """8 MiB, more than the kernel takes at once."""
+
+
+@pytest.fixture(autouse=True, params=["the loop's receiver", "AnyIO's wait"])
+def receiver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a loop's callback cannot resume tasks, AnyIO waits."""
+    if request.param == "AnyIO's wait":
+        monkeypatch.setattr(socket_stream, "readable", AnyioReadable)
 
 
 @asynccontextmanager
@@ -176,6 +186,26 @@ async def test_a_reset_is_a_broken_stream() -> None:
             sent_now(stream, b"x")
         with pytest.raises(anyio.BrokenResourceError):
             await stream.send_eof()
+
+
+async def test_a_reset_right_behind_bytes_is_a_broken_stream() -> None:
+    """libuv reports both at once, and nothing after that."""
+    async with connected() as (stream, peer):
+        received: list[bytes] = []
+
+        async def receive() -> None:
+            received.append(await stream.receive())
+            with pytest.raises(anyio.BrokenResourceError):
+                await stream.receive()
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(receive)
+                await anyio.wait_all_tasks_blocked()
+                peer.send(b"last")
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                peer.close()
+        assert received == [b"last"]
 
 
 async def test_closing_wakes_whoever_waits() -> None:

@@ -1,0 +1,136 @@
+"""Resume tasks of asyncio within the loop's callback that learned what they wait for.
+
+asyncio completes a future by scheduling the wake-up of its task, which then runs in the loop's next
+iteration. An iteration costs a system call and as much Python code as a whole publish. Where a socket's
+callback has received the bytes, it can run the wake-ups itself: first that of the task that waits for the
+bytes, then those of the tasks whose events that task has set, such as the publisher of an answered message,
+and then of those whose events these have set, such as the writer of the next message.
+
+A task is never resumed from within another one. Whether a waiting task is cancelled meanwhile is up to its
+future, as it is without this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+from typing import Any, TypeVar
+
+from anyio.lowlevel import checkpoint
+
+__all__ = ["AsyncioEvent", "resume"]
+
+ResultT = TypeVar("ResultT")
+
+
+class _Callback(threading.local):
+    """The callback of this thread's event loop that is resuming tasks.
+
+    :ivar woken: collects the futures of the events that are set; None outside of such a callback
+    """
+
+    woken: list[asyncio.Future[None]] | None = None
+
+
+_callback = _Callback()
+
+
+def resume(waiter: asyncio.Future[ResultT], result: ResultT) -> None:
+    """Complete a future, and run the task that waits for it.
+
+    Then run the tasks that this one wakes by events, and then those that they wake.
+
+    Call it last in a callback of the event loop. An exception of it has interrupted a task, or is that of a
+    signal handler; each future is completed nevertheless.
+    """
+    if asyncio.current_task() is not None:  # the callback runs in a loop that is nested in a task
+        waiter.set_result(result)
+        return
+    later = list[asyncio.Future[None]]()
+    woken = _callback.woken = list[asyncio.Future[None]]()
+    try:
+        _complete(waiter, result)
+        _callback.woken = later
+        for each in woken:
+            _complete(each, None)
+        _callback.woken = None  # what the last ones wake has its turn in the loop's next iteration
+        for each in later:
+            _complete(each, None)
+    except BaseException:
+        for each in (*woken, *later):
+            if not each.done():
+                each.set_result(None)
+        raise
+    finally:
+        _callback.woken = None
+
+
+def _complete(waiter: asyncio.Future[ResultT], result: ResultT) -> None:
+    """Complete a future, and run the task that waits for it, unless it was cancelled."""
+    if waiter.done():
+        return
+    wake_up: Callable[[Any], object] | None
+    context: Context | None
+    try:
+        # asyncio's own, and looked at anew each time: if anything differs, the loop resumes the task.
+        ((wake_up, context),) = waiter._callbacks  # noqa: SLF001
+        if wake_up.__self__._fut_waiter is not waiter:  # type: ignore[attr-defined]  # noqa: SLF001
+            wake_up = None
+    except (AttributeError, TypeError, ValueError):
+        wake_up = context = None
+    if wake_up is None or context is None:
+        waiter.set_result(result)
+        return
+    runs = False
+    try:
+        waiter.remove_done_callback(wake_up)
+        waiter.set_result(result)
+        runs = True
+        context.run(wake_up, waiter)
+    except BaseException:
+        if not runs:  # a signal handler raised: leave the task to the loop, or it would wait forever
+            if not waiter._callbacks:  # noqa: SLF001
+                waiter.add_done_callback(wake_up, context=context)
+            if not waiter.done():
+                waiter.set_result(result)
+        raise
+
+
+class AsyncioEvent:
+    """`LoopEvent` on asyncio and uvloop: a future for each task that waits, mostly one."""
+
+    __slots__ = ("_others", "_waiter", "is_set")
+
+    def __init__(self) -> None:
+        self.is_set: bool = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._others: list[asyncio.Future[None]] | None = None
+
+    def set(self) -> None:
+        """See `LoopEvent.set`."""
+        self.is_set = True
+        if self._waiter is None:
+            return
+        woken = [self._waiter, *(self._others or ())]
+        self._waiter = self._others = None
+        if (collected := _callback.woken) is not None:
+            collected += woken
+            return
+        for waiter in woken:
+            if not waiter.done():  # the task was not cancelled
+                waiter.set_result(None)
+
+    def wait(self) -> Awaitable[None]:
+        """See `LoopEvent.wait`."""
+        if self.is_set:
+            return checkpoint()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._waiter is None:
+            self._waiter = waiter
+        elif self._others is None:
+            self._others = [waiter]
+        else:
+            self._others.append(waiter)
+        return waiter
