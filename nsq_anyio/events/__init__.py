@@ -1,44 +1,63 @@
 """Records of what happens in a consumer or producer, for a hook and for the log.
 
-Give ``on_event=hook`` to `consume` or `produce`; it is called in the event loop with each of the
-records below, and must not block. Each record is also logged under ``nsq_anyio.consumer`` or
-``nsq_anyio.producer``, with ``str(event)`` as its text; no logging handler is installed.
+Pass ``on_event=hook`` to `consume` or `produce`. The hook is called in the event loop with each of the
+records below, and must not block. Most records are also logged, under ``nsq_anyio.consumer`` or
+``nsq_anyio.producer``, with ``str(event)`` as the text. Those that occur for every message or publish go to
+the hook only. No logging handler is installed.
 """
 
-from .connecting import (
-    Connected,
-    ConnectFailed,
-    ConnectionClosed,
-    Disconnected,
-    LookupDone,
-    LookupFailed,
-    Subscribed,
-)
-from .consuming import (
-    BackoffEnded,
-    BackoffStarted,
-    GaveUp,
-    HandlerFailed,
-    HandlerReturnedFalse,
-    LoopBlocked,
-    MessageDiscarded,
-    MessageFinished,
-    MessageRequeued,
-    MessageTimedOut,
-    MessageTouched,
-    RdyChanged,
-    ResponseFailed,
-)
-from .emitter import Emitter, EventHook
-from .publishing import NsqdLeftOut, PublishedMessages, PublishFailed, PublishResent
-from .record import Event
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import importer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .connecting import (
+        Connected,
+        ConnectFailed,
+        ConnectionClosed,
+        Disconnected,
+        LookupDone,
+        LookupFailed,
+        NoNsqdKnown,
+        Subscribed,
+        TopicUnknown,
+    )
+    from .consuming import (
+        AbandonedThreadEnded,
+        BackoffEnded,
+        BackoffStarted,
+        DeadLetterFailed,
+        GaveUp,
+        HandlerFailed,
+        HandlerReturnedFalse,
+        LoopBlocked,
+        MessageDiscarded,
+        MessageFinished,
+        MessageRequeued,
+        MessageTimedOut,
+        MessageTouched,
+        RdyChanged,
+        ResponseFailed,
+        ThreadAbandoned,
+    )
+    from .emitter import Emitter, EventHook, Source
+    from .publishing import NsqdLeftOut, PublishedMessages, PublishFailed, PublishResent
+    from .record import ConnectionEvent, ConsumerEvent, Event, MessageEvent, PublishEvent
 
 __all__ = [
+    "AbandonedThreadEnded",
     "BackoffEnded",
     "BackoffStarted",
     "ConnectFailed",
     "Connected",
     "ConnectionClosed",
+    "ConnectionEvent",
+    "ConsumerEvent",
+    "DeadLetterFailed",
     "Disconnected",
     "Emitter",
     "Event",
@@ -50,15 +69,75 @@ __all__ = [
     "LookupFailed",
     "LoopBlocked",
     "MessageDiscarded",
+    "MessageEvent",
     "MessageFinished",
     "MessageRequeued",
     "MessageTimedOut",
     "MessageTouched",
+    "NoNsqdKnown",
     "NsqdLeftOut",
+    "PublishEvent",
     "PublishFailed",
     "PublishResent",
     "PublishedMessages",
     "RdyChanged",
     "ResponseFailed",
+    "Source",
     "Subscribed",
+    "ThreadAbandoned",
+    "TopicUnknown",
 ]
+
+# Lazily, because a consumer needs none of a producer's records, and a producer few of a consumer's.
+__getattr__: Callable[[str], object] = importer(
+    __name__,
+    {
+        ".connecting": (
+            "Connected",
+            "ConnectFailed",
+            "ConnectionClosed",
+            "Disconnected",
+            "LookupDone",
+            "LookupFailed",
+            "NoNsqdKnown",
+            "Subscribed",
+            "TopicUnknown",
+        ),
+        ".consuming": (
+            "AbandonedThreadEnded",
+            "BackoffEnded",
+            "BackoffStarted",
+            "DeadLetterFailed",
+            "GaveUp",
+            "HandlerFailed",
+            "HandlerReturnedFalse",
+            "LoopBlocked",
+            "MessageDiscarded",
+            "MessageFinished",
+            "MessageRequeued",
+            "MessageTimedOut",
+            "MessageTouched",
+            "RdyChanged",
+            "ResponseFailed",
+            "ThreadAbandoned",
+        ),
+        ".emitter": (
+            "Emitter",
+            "EventHook",
+            "Source",
+        ),
+        ".publishing": (
+            "NsqdLeftOut",
+            "PublishedMessages",
+            "PublishFailed",
+            "PublishResent",
+        ),
+        ".record": (
+            "ConnectionEvent",
+            "ConsumerEvent",
+            "Event",
+            "MessageEvent",
+            "PublishEvent",
+        ),
+    },
+)

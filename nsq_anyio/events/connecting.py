@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .record import Event
+from .record import ConnectionEvent, ConsumerEvent, Event
 
 __all__ = [
     "ConnectFailed",
@@ -15,38 +15,49 @@ __all__ = [
     "Disconnected",
     "LookupDone",
     "LookupFailed",
+    "NoNsqdKnown",
     "Subscribed",
+    "TopicUnknown",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Connected(Event):
-    """A connection was opened and identified; ``version`` is nsqd's, empty if nsqd did not tell it."""
+class Connected(ConnectionEvent):
+    """A connection was opened and identified.
+
+    :ivar nsqd: the address of the nsqd, as it was given or as nsqlookupd names it
+    :ivar version: nsqd's version; empty if nsqd did not report it
+    :ivar mapped_to: the address that ``map_address`` put in its place; empty if the address was not mapped
+    """
 
     level: ClassVar[int] = logging.INFO
     nsqd: str
     version: str
+    mapped_to: str = ""
 
     def __str__(self) -> str:
-        return f"{self.nsqd}: connected to nsqd {self.version}"
+        at = f" at {self.mapped_to}" if self.mapped_to else ""
+        return f"{self.nsqd}: connected to nsqd {self.version}{at}"
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribed(Event):
-    """nsqd accepted the subscription; messages may come."""
+class Subscribed(ConsumerEvent):
+    """nsqd accepted the subscription; messages may now arrive."""
 
     level: ClassVar[int] = logging.INFO
     nsqd: str
-    topic: str
-    channel: str
 
     def __str__(self) -> str:
         return f"{self.nsqd}: subscribed to {self.topic}/{self.channel}"
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectFailed(Event):
-    """A connection failed; the next attempt is in ``retry_in`` seconds, or for None when a poll decides."""
+class ConnectFailed(ConnectionEvent):
+    """A connection could not be opened.
+
+    :ivar retry_in: the seconds until the next attempt; None if there is none, or if the next poll of
+        nsqlookupd decides
+    """
 
     level: ClassVar[int] = logging.WARNING
     nsqd: str
@@ -58,7 +69,7 @@ class ConnectFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Disconnected(Event):
+class Disconnected(ConnectionEvent):
     """An established connection was lost; ``retry_in`` as in `ConnectFailed`."""
 
     level: ClassVar[int] = logging.WARNING
@@ -71,8 +82,11 @@ class Disconnected(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionClosed(Event):
-    """A connection was closed by this side; ``confirmed`` if nsqd handled everything that was sent."""
+class ConnectionClosed(ConnectionEvent):
+    """This side closed a connection.
+
+    :ivar confirmed: whether nsqd confirmed that it handled everything that was sent
+    """
 
     level: ClassVar[int] = logging.INFO
     nsqd: str
@@ -83,26 +97,73 @@ class ConnectionClosed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class LookupDone(Event):
-    """An nsqlookupd named the nsqds (``host:port``) with the topic; none if it does not know the topic."""
+class LookupDone(ConnectionEvent):
+    """An nsqlookupd answered.
+
+    :ivar nsqds: the addresses of the nsqds that it lists, as ``host:port``: for a consumer those that have
+        its topic, for a producer all of them
+    """
 
     nsqlookupd: str
     nsqds: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.nsqlookupd}: {len(self.nsqds)} nsqds: {', '.join(self.nsqds)}"
+        which = "" if self.topic is None else f" with {self.topic}"
+        noun = "nsqd" if len(self.nsqds) == 1 else "nsqds"
+        return f"{self.nsqlookupd}: {len(self.nsqds)} {noun}{which}: {', '.join(self.nsqds)}"
 
 
 @dataclass(frozen=True, slots=True)
-class LookupFailed(Event):
-    """An nsqlookupd gave no usable answer; its last good one stays valid."""
+class LookupFailed(ConnectionEvent):
+    """An nsqlookupd gave no usable answer; its last good answer stays valid.
+
+    While polls follow each other quickly, only new failures are logged; the hook is called each time.
+
+    :ivar retry_in: the seconds until all nsqlookupds are polled again
+    """
 
     level: ClassVar[int] = logging.WARNING
     nsqlookupd: str
     error: Exception
+    retry_in: float
 
     def __str__(self) -> str:
-        return f"lookup failed: {self.error}"
+        subject = "lookup" if self.topic is None else f"lookup of {self.topic}"
+        return f"{subject} failed: {self.error}; {self.nsqlookupd} is asked again in {self.retry_in:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUnknown(ConsumerEvent):
+    """The nsqlookupds that answered list no nsqd with the topic. Emitted once, until one is listed.
+
+    :ivar retry_in: the seconds until the next poll
+    :ivar was_known: whether an nsqd with the topic was listed before
+    """
+
+    level: ClassVar[int] = logging.INFO
+    retry_in: float
+    was_known: bool
+
+    def __str__(self) -> str:
+        known = "known any more" if self.was_known else "known yet"
+        return f"topic {self.topic} is not {known}, next poll in {self.retry_in:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class NoNsqdKnown(Event):
+    """The nsqlookupds that answered list no nsqd to publish to. Emitted once, until one is listed.
+
+    :ivar retry_in: the seconds until the next poll
+    :ivar was_known: whether an nsqd was listed before
+    """
+
+    level: ClassVar[int] = logging.INFO
+    retry_in: float
+    was_known: bool
+
+    def __str__(self) -> str:
+        known = "known any more" if self.was_known else "known yet"
+        return f"no nsqd is {known}, next poll in {self.retry_in:.1f} s"
 
 
 def _retry(seconds: float | None) -> str:

@@ -6,11 +6,13 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .record import Event
+from .record import ConsumerEvent, MessageEvent
 
 __all__ = [
+    "AbandonedThreadEnded",
     "BackoffEnded",
     "BackoffStarted",
+    "DeadLetterFailed",
     "GaveUp",
     "HandlerFailed",
     "HandlerReturnedFalse",
@@ -22,11 +24,12 @@ __all__ = [
     "MessageTouched",
     "RdyChanged",
     "ResponseFailed",
+    "ThreadAbandoned",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class RdyChanged(Event):
+class RdyChanged(ConsumerEvent):
     """The RDY count of a connection was changed."""
 
     nsqd: str
@@ -37,60 +40,114 @@ class RdyChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BackoffStarted(Event):
-    """Handlers fail: no messages are received for ``seconds``, then a single one."""
+class BackoffStarted(ConsumerEvent):
+    """Handlers are failing: the consumer receives nothing for ``seconds``, then a single message."""
 
     level: ClassVar[int] = logging.WARNING
     backoff_level: int
     seconds: float
 
     def __str__(self) -> str:
-        return f"backing off for {self.seconds:.1f} s, level {self.backoff_level}"
+        subject = f"{self.topic}/{self.channel}"
+        return f"{subject}: backing off for {self.seconds:.1f} s, level {self.backoff_level}"
 
 
 @dataclass(frozen=True, slots=True)
-class BackoffEnded(Event):
-    """Handlers succeed again: messages are received at full rate."""
+class BackoffEnded(ConsumerEvent):
+    """Handlers succeed again: the consumer receives messages at the full rate."""
 
     level: ClassVar[int] = logging.INFO
 
     def __str__(self) -> str:
-        return "backoff is over"
+        return f"{self.topic}/{self.channel}: backoff is over"
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerFailed(Event):
+class HandlerFailed(MessageEvent):
     """A handler raised; its message is requeued."""
 
     level: ClassVar[int] = logging.ERROR
-    nsqd: str
-    message_id: str
-    attempts: int
     error: BaseException
 
+    @property
+    def logged_error(self) -> BaseException | None:
+        """The exception that the handler raised."""
+        return self.error
+
     def __str__(self) -> str:
-        subject = f"message {self.message_id}, attempt {self.attempts}"
+        subject = f"message {self.message_id} of {self.topic}/{self.channel}, attempt {self.attempts}"
         return f"{self.nsqd}: the handler failed on {subject}: {self.error!r}"
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerReturnedFalse(Event):
-    """A handler returned False, which finishes its message like any other value; told once for each `run`."""
+class HandlerReturnedFalse(MessageEvent):
+    """A handler returned False, which finishes its message like any other value. Emitted once per `run`."""
 
     level: ClassVar[int] = logging.WARNING
-    nsqd: str
-    message_id: str
 
     def __str__(self) -> str:
         return (
-            f"{self.nsqd}: the handler returned False for message {self.message_id}, which is finished all "
-            "the same: raise nsq.Requeue() to have a message requeued (later ones are not reported)"
+            f"{self.nsqd}: the handler of {self.topic}/{self.channel} returned False for message "
+            f"{self.message_id}, which is finished all the same: raise nsq.Requeue() to have a message "
+            "requeued (later ones are not reported)"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class LoopBlocked(Event):
-    """Code that does not await blocked the event loop for ``seconds``; ``msg_timeout`` is nsqd's."""
+class ThreadAbandoned(MessageEvent):
+    """A plain handler is still running in its thread, although its message has timed out or `run` has ended.
+
+    A thread cannot be cancelled. From now on its answers are dropped, and counted as late.
+
+    :ivar function: the name of the handler
+    :ivar running_for: the seconds since the handler was called
+    :ivar timed_out: True if its message has timed out; False if `run` has ended
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    function: str
+    running_for: float
+    timed_out: bool
+
+    def __str__(self) -> str:
+        if self.timed_out:
+            begin = f"message {self.message_id} has timed out"
+            end = "which cannot be cancelled and occupies one of the `concurrency` slots until it ends"
+        else:
+            begin = f"run() has ended, and message {self.message_id} is handed back"
+            end = "which cannot be cancelled and may delay the end of the program"
+        return (
+            f"{self.nsqd}: {begin}, but {self.function} has been working on it for {self.running_for:.1f} s "
+            f"in a thread, {end}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedThreadEnded(MessageEvent):
+    """A handler that was reported as `ThreadAbandoned` has ended.
+
+    :ivar function: the name of the handler
+    :ivar ran_for: the seconds for which it ran
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    function: str
+    ran_for: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.nsqd}: {self.function} has ended after {self.ran_for:.1f} s on message "
+            f"{self.message_id}, too late for its answer"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBlocked(ConsumerEvent):
+    """Code that does not await blocked the event loop.
+
+    :ivar seconds: for how long
+    :ivar msg_timeout: nsqd's message timeout, in seconds
+    """
 
     level: ClassVar[int] = logging.WARNING
     seconds: float
@@ -105,80 +162,88 @@ class LoopBlocked(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageFinished(Event):
-    """A message was finished. This one, like the next two, goes to the hook only and is not logged."""
-
-    nsqd: str
-    message_id: str
-    attempts: int
+class MessageFinished(MessageEvent):
+    """A message was finished. This event goes to the hook only, and is not logged."""
 
 
 @dataclass(frozen=True, slots=True)
-class MessageRequeued(Event):
-    """A message was requeued; nsqd delivers it again after ``delay`` seconds."""
+class MessageRequeued(MessageEvent):
+    """A message was requeued; nsqd delivers it again after ``delay`` seconds. Not logged."""
 
-    nsqd: str
-    message_id: str
-    attempts: int
     delay: float
 
 
 @dataclass(frozen=True, slots=True)
-class MessageTouched(Event):
-    """A message's timeout was restarted; ``deadline`` is on AnyIO's clock."""
+class MessageTouched(MessageEvent):
+    """A message was touched; its new ``deadline`` is on AnyIO's clock. Not logged."""
 
-    nsqd: str
-    message_id: str
     deadline: float
 
 
 @dataclass(frozen=True, slots=True)
-class MessageDiscarded(Event):
+class MessageDiscarded(MessageEvent):
     """A handler raised `Discard`; its message is finished."""
 
     level: ClassVar[int] = logging.WARNING
-    nsqd: str
-    message_id: str
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.nsqd}: message {self.message_id} discarded: {self.reason}"
+        subject = f"message {self.message_id} of {self.topic}/{self.channel}"
+        return f"{self.nsqd}: {subject} discarded: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
-class GaveUp(Event):
+class GaveUp(MessageEvent):
     """A message exceeded ``max_attempts``; it is finished without being handled."""
 
     level: ClassVar[int] = logging.ERROR
-    nsqd: str
-    message_id: str
-    attempts: int
 
     def __str__(self) -> str:
-        return f"{self.nsqd}: gave up message {self.message_id} at attempt {self.attempts}"
+        subject = f"message {self.message_id} of {self.topic}/{self.channel}"
+        return f"{self.nsqd}: gave up {subject} at attempt {self.attempts}"
 
 
 @dataclass(frozen=True, slots=True)
-class MessageTimedOut(Event):
+class DeadLetterFailed(MessageEvent):
+    """A dead letter could not be published to ``dead_letter_topic``; its message is requeued."""
+
+    level: ClassVar[int] = logging.ERROR
+    dead_letter_topic: str
+    error: BaseException
+
+    def __str__(self) -> str:
+        subject = f"the dead letter of message {self.message_id}, attempt {self.attempts},"
+        return f"{self.nsqd}: {subject} could not be published to {self.dead_letter_topic}: {self.error!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTimedOut(MessageEvent):
     """A message was not answered before its deadline; nsqd has requeued it."""
 
     level: ClassVar[int] = logging.WARNING
-    nsqd: str
-    message_id: str
-    attempts: int
 
     def __str__(self) -> str:
-        return f"{self.nsqd}: message {self.message_id} timed out at attempt {self.attempts}"
+        subject = f"message {self.message_id} of {self.topic}/{self.channel}"
+        return f"{self.nsqd}: {subject} timed out at attempt {self.attempts}, after {self.seconds:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseFailed(Event):
-    """nsqd refused a FIN, REQ or TOUCH: the message was no longer in flight there."""
+class ResponseFailed(ConsumerEvent):
+    """nsqd refused a FIN, REQ or TOUCH: the message was no longer in flight there.
+
+    :ivar code: nsqd's error code, such as ``E_FIN_FAILED``
+    :ivar message_id: the id of the message; None if nsqd did not name it
+    :ivar seconds: the time since nsqd delivered the message; None after a FIN or REQ, because the consumer
+        does not remember answered messages, and nsqd's refusal has only the id
+    """
 
     level: ClassVar[int] = logging.WARNING
     nsqd: str
     code: str
     message_id: str | None
+    seconds: float | None
 
     def __str__(self) -> str:
-        return f"{self.nsqd}: {self.code} for message {self.message_id}: it was no longer in flight"
+        message = "a message" if self.message_id is None else f"message {self.message_id}"
+        subject = f"{message} of {self.topic}/{self.channel}"
+        return f"{self.nsqd}: {self.code} for {subject}: it was no longer in flight"

@@ -5,36 +5,68 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypedDict
 
-from .consuming import HandlerFailed
 from .record import Event
 
-__all__ = ["Emitter", "EventHook"]
+__all__ = ["ConnectionSource", "Emitter", "EventHook", "Source"]
 
 EventHook = Callable[[Event], None]
-"""A plain function that takes one event. What it raises is logged and suppressed."""
+"""A plain function of one event. An `Exception` that it raises is logged and suppressed."""
+
+
+class Source(TypedDict):
+    """What each event of a consumer carries."""
+
+    topic: str
+    channel: str
+
+
+class ConnectionSource(TypedDict):
+    """What each event of a connection or lookup carries."""
+
+    topic: str | None
+    channel: str | None
 
 
 class Emitter:
-    """Logs events and hands them to the user's hook."""
+    """Logs events and hands them to the user's hook.
 
-    def __init__(self, logger: str, hook: EventHook | None) -> None:
+    :ivar source: the consumer's topic and channel; empty in a producer
+    :ivar connection_source: the same for events that producers emit too; its values are None in a producer
+    """
+
+    def __init__(self, logger: str, hook: EventHook | None, topic: str = "", channel: str = "") -> None:
+        self.source: Source = {"topic": topic, "channel": channel}
+        self.connection_source: ConnectionSource = {"topic": topic or None, "channel": channel or None}
         self._logger = logging.getLogger(logger)
         self._hook = hook
+        self._observer: EventHook | None = None
 
     def __call__(self, event: Event) -> None:
-        self._logger.log(
-            event.level, "%s", event, exc_info=event.error if isinstance(event, HandlerFailed) else None
-        )
+        self.to_log(event)
         self.to_hook(event)
+
+    def to_log(self, event: Event) -> None:
+        """Log an event, without handing it to the hook. Any thread may do so."""
+        self._logger.log(event.level, "%s", event, exc_info=event.logged_error)
 
     @property
     def has_hook(self) -> bool:
-        """Whether there is a hook. Without one, the events of single messages need not be made."""
+        """Whether there is a hook. Without one, the events of single messages need not be created."""
         return self._hook is not None
+
+    def observe(self, observer: EventHook) -> None:
+        """Also pass events to ``observer``, which counts them for metrics and must not raise.
+
+        An observer does not make `has_hook` true, because it does not need the events that only a hook gets.
+        """
+        self._observer = observer
 
     def to_hook(self, event: Event) -> None:
         """Hand an event to the hook, without logging it."""
+        if self._observer is not None:
+            self._observer(event)
         if self._hook is None:
             return
         try:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .record import Event
+from .record import Event, PublishEvent
 
 __all__ = [
     "NsqdLeftOut",
@@ -18,7 +18,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class NsqdLeftOut(Event):
-    """An nsqd failed, so a producer sends it nothing for ``seconds``; then one publish tries it."""
+    """An nsqd failed. The producer sends it nothing for ``seconds``, then tries it with one publish."""
 
     level: ClassVar[int] = logging.WARNING
     nsqd: str
@@ -30,29 +30,33 @@ class NsqdLeftOut(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedMessages(Event):
-    """nsqd confirmed messages after ``seconds``. This one, like the next two, goes to the hook only."""
+class PublishedMessages(PublishEvent):
+    """nsqd confirmed messages. This event goes to the hook only, and is not logged.
+
+    :ivar messages: the number of messages
+    :ivar seconds: the time since they were sent
+    """
 
     nsqd: str
-    topic: str
     messages: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class PublishResent(Event):
-    """Messages are sent again: ``nsqd`` did not store them, or may have, if the options allow that."""
+class PublishResent(PublishEvent):
+    """Messages are sent again, because an earlier attempt failed. Not logged.
+
+    ``nsqd`` did not store them; with ``resend_unknown`` it may have.
+    """
 
     nsqd: str
-    topic: str
     messages: int
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
-class PublishFailed(Event):
-    """A publish failed with ``error``, which is raised to its caller if that still waits."""
+class PublishFailed(PublishEvent):
+    """A publish failed with ``error``, which its caller gets if it still waits. Not logged."""
 
-    topic: str
     messages: int
     error: Exception

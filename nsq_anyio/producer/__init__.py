@@ -3,6 +3,15 @@
 from .bodies import Body
 from .produce import produce
 from .producer import Producer
+from .publishing import ProducerMiddleware, Publishing
 from .statistics import ProducerConnectionStatistics, ProducerStatistics
 
-__all__ = ["Body", "Producer", "ProducerConnectionStatistics", "ProducerStatistics", "produce"]
+__all__ = [
+    "Body",
+    "Producer",
+    "ProducerConnectionStatistics",
+    "ProducerMiddleware",
+    "ProducerStatistics",
+    "Publishing",
+    "produce",
+]

@@ -17,10 +17,11 @@ from ..errors import PublishError, PublishRejected
 from ..options import ProducerOptions
 from ..protocol import commands
 from ..protocol.session import Command
+from ..transport.event_loop import LoopEvent
 from .bodies import batch_size
 from .dispatcher import Dispatcher
 from .outcomes import SPLITTABLE_CODES
-from .publication import OutcomeEvent, Publication
+from .publication import Publication
 
 __all__ = ["Batch", "Batcher"]
 
@@ -47,7 +48,7 @@ class Batch(Publication):
 
     messages: int
     deadline: float
-    event: OutcomeEvent
+    event: LoopEvent
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Batch(Publication):
         now: float,
         deadline: float,
         full_at: int,
-        new_event: Callable[[], OutcomeEvent],
+        new_event: Callable[[], LoopEvent],
         completed: Callable[[Batch], None],
     ) -> None:
         super().__init__(Command.MPUB, topic, b"", 0, now, deadline, new_event())
@@ -158,7 +159,7 @@ class Batcher:
         """
         now = self._now
         if now is None:
-            now = self._now = anyio.current_time()  # shared by all publishes in this iteration of the loop
+            now = self._now = self._dispatcher.now()  # shared by all publishes in this iteration of the loop
             self._wake()
         batch = self._gathering.get(topic)
         if batch is None or batch.bytes + len(body) > self._max_bytes:

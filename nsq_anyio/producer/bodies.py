@@ -6,14 +6,25 @@ one invalid call would close a connection that other calls use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from ..checks import check_seconds
+from ..envelope import encode_headers
 from ..errors import InvalidBody
 from ..options import ProducerOptions
+from ..protocol.codec import plain_size
 
-__all__ = ["SIZE_LENGTH", "Body", "batch_size", "check_bodies", "check_body", "check_defer"]
+__all__ = [
+    "SIZE_LENGTH",
+    "Body",
+    "batch_size",
+    "check_bodies",
+    "check_body",
+    "check_defer",
+    "sealed",
+    "sealed_bodies",
+]
 
 Body = str | bytes | bytearray | memoryview
 """The types of a message body; a str is encoded as UTF-8."""
@@ -63,19 +74,45 @@ def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes
         raise InvalidBody("publish_many takes a sequence of bodies: use publish for one")
     given = list(bodies)
     checked = cast("list[bytes]", given)
-    # Check all bodies at once: a call for each took a tenth of the time of an MPUB of 100 messages.
-    plain = set(map(type, given)) == {bytes}
-    if not plain or min(map(len, checked)) == 0 or max(map(len, checked)) > options.max_msg_size:
+    total = plain_size(given, options.max_msg_size)
+    if total is None:
         checked = [check_body(body, options) for body in given]  # converts each, or raises for an invalid one
+        total = sum(map(len, checked))
     if not checked:
         raise InvalidBody("no bodies given: publish_many takes 1 or more")
-    size = batch_size(len(checked), sum(map(len, checked)))
+    size = batch_size(len(checked), total)
     if size > options.max_body_size:
         raise InvalidBody(
             f"{len(checked)} bodies of {size} bytes in all exceed max_body_size={options.max_body_size}; "
             "publish fewer at once, or raise it together with nsqd's --max-body-size"
         )
     return checked
+
+
+def sealed(body: Body, headers: Mapping[str, str], options: ProducerOptions) -> bytes:
+    """Return the body in an envelope with the headers; the body itself if there are none.
+
+    :raises InvalidOption: if an envelope cannot have the headers
+    :raises InvalidBody: as `check_body` does
+    """
+    return _head(headers) + check_body(body, options)
+
+
+def sealed_bodies(
+    bodies: Iterable[Body], headers: Mapping[str, str], options: ProducerOptions
+) -> list[bytes]:
+    """Return each of the bodies in an envelope with the headers; the bodies themselves if there are none.
+
+    :raises InvalidOption: if an envelope cannot have the headers
+    :raises InvalidBody: as `check_bodies` does
+    """
+    head = _head(headers)
+    return [head + body for body in check_bodies(bodies, options)]
+
+
+def _head(headers: Mapping[str, str]) -> bytes:
+    head = encode_headers(headers)  # also checks them, even an empty value that is not a mapping
+    return head if headers else b""
 
 
 def batch_size(messages: int, size: int) -> int:

@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
+from typing import Protocol
 
 import anyio
 
-from ..address import NsqdAddress
 from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected
-from ..events import Emitter, PublishedMessages, PublishFailed, PublishResent
-from ..options import ConnectionOptions, ProducerOptions
+from ..events import Emitter, PublishFailed, PublishResent
+from ..options import ProducerOptions
+from ..transport.event_loop import LoopEvent, clock, event_class
+from .deadlines import Deadlines
+from .meter import ProducerMeter
 from .outcomes import Verdict, answer_lost, block_ended, rejected, verdict
 from .pool import Pool, ProducerConnection
-from .publication import Attempt, OutcomeEvent, Publication, outcome_event_class
+from .publication import Attempt, Publication
 from .statistics import Counters
+from .successes import Successes
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "NewPool"]
 
-_RESOLUTION = 0.01
-"""Seconds by which a deadline may be handled late, so that close deadlines are handled together."""
+
+class NewPool(Protocol):
+    """Creates the pool of a dispatcher, with the functions that the pool calls."""
+
+    def __call__(self, *, changed: Callable[[], None], may_send: Callable[[], None]) -> Pool: ...
 
 
 class Dispatcher:
     """Sends publications, and completes or resends them after nsqd's answers.
 
     A publication without an outcome either has an attempt on a connection, or waits here for room on one.
-    Publications to resend go first, in the order in which they were sent. The others follow in the order in
-    which they were submitted.
+    Publications to resend go first, in the order in which they were sent; then the others, in the order of
+    `submit`.
+
+    :param noting: whether to note in `Publication.stored_by` which nsqd has stored it
+    :ivar new_event: makes an event of the running loop; set by `begin`
+    :ivar now: the clock of the running loop; set by `begin`
     """
 
-    def __init__(
-        self,
-        nsqds: Sequence[NsqdAddress],
-        *,
-        options: ProducerOptions,
-        connection_options: ConnectionOptions,
-        emit: Emitter,
-        fail: Callable[[Exception], None],
-    ) -> None:
+    new_event: Callable[[], LoopEvent]
+    now: Callable[[], float]
+
+    def __init__(self, new_pool: NewPool, *, options: ProducerOptions, emit: Emitter, noting: bool) -> None:
         self.counters: Counters = Counters()
-        self.new_event: Callable[[], OutcomeEvent] = anyio.Event
-        self.pool: Pool = Pool(
-            nsqds,
-            options=options,
-            connection_options=connection_options,
-            emit=emit,
-            changed=self._connections_changed,
-            may_send=self._send_waiting,
-            fail=fail,
-        )
+        self.pool: Pool = new_pool(changed=self._connections_changed, may_send=self._send_waiting)
         self._options = options
         self._emit = emit
-        self._reports_success = self.pool.tracks_success or emit.has_hook
+        self.successes: Successes = Successes(self.pool, emit, noting=noting)
+        self._reports_success = self.successes.are_wanted
         self._take_answer = self._answered
         self._pending: dict[Publication, None] = {}
-        self._first_deadline = math.inf  # the deadline that `_watch_deadlines` waits for
-        self._earlier_deadline = anyio.Event()
+        self._deadlines = Deadlines(self._pending, self._expire)
         self._to_resend: OrderedDict[Publication, None] = OrderedDict()
         self._to_send: OrderedDict[Publication, None] = OrderedDict()
         self._change: anyio.Event | None = None
@@ -70,22 +66,31 @@ class Dispatcher:
         """The number of messages that wait for room or a connection."""
         return sum(publication.messages for publication in chain(self._to_resend, self._to_send))
 
+    def begin(self) -> None:
+        """Learn which event loop runs. Called first, at the beginning of the block."""
+        self.new_event = event_class()
+        self.now = clock()
+
     async def run(self) -> None:
         """Keep the connections up and watch the deadlines of publications, until cancelled."""
-        self.new_event = outcome_event_class()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch_deadlines)
+            tasks.start_soon(self._deadlines.run)
             tasks.start_soon(self._watch_connections)
             self.pool.start(tasks)
+
+    def measure(self, meter: ProducerMeter) -> None:
+        """See `Producer.measure`."""
+        self.successes.meter = meter
+        self._reports_success = True
+        self._emit.observe(meter.happened)
 
     # From the callers
 
     def watch(self, publication: Publication) -> None:
         """Expire a publication at its deadline even if it is not submitted yet."""
         self._pending[publication] = None
-        if publication.deadline < self._first_deadline:  # rare: nearly all have the same timeout
-            self._first_deadline = publication.deadline
-            self._earlier_deadline.set()
+        if publication.deadline < self._deadlines.next_check:
+            self._deadlines.check_earlier(publication.deadline)
 
     def submit(self, publication: Publication, now: float) -> None:
         """Send a publication once there is room, and resend it if necessary, until it has an outcome."""
@@ -108,28 +113,31 @@ class Dispatcher:
     def give_up(self, topic: str, messages: int, error: PublishError) -> None:
         """Count messages whose publish has failed, and report them to the event hook."""
         self.counters.count(error, messages)
-        self._emit.to_hook(PublishFailed(topic, messages, error))
+        self._emit.to_hook(PublishFailed(messages, error, topic=topic))
 
     def timed_out(self, publication: Publication) -> PublishError:
         """Return the error of a caller of ``publication`` whose publish has timed out."""
         timeout = self._options.publish_timeout
         if publication.attempt is not None:
             return OutcomeUnknown(f"no answer within publish_timeout={timeout:g} s")
-        not_sent = NotSent(f"no room on a connection within publish_timeout={timeout:g} s")
-        return publication.or_unknown(not_sent)
+        why = "no room on a connection" if self.pool.open else "no connection"
+        more = "" if self.pool.open else f": {self.pool.why_not_open()}"
+        return publication.or_unknown(NotSent(f"{why} within publish_timeout={timeout:g} s{more}"))
 
     # The end
 
     async def drain(self) -> None:
         """Wait until all publications have an outcome, or no connection is left to give them one."""
         self._draining = True
+        self._notify()
         # If a publication was sent before, wait for its nsqd to come back.
-        while self._pending and (self.pool.open or self._to_resend):
-            await self._changed()
+        while self._pending and (self.pool.open or self.pool.leaving or self._to_resend):
+            await self.changed()
 
     def end(self) -> None:
         """Send nothing more: publications that wait for room fail, since the block has ended."""
         self._ended = True
+        self._notify()
         for publication in [*self._to_resend, *self._to_send]:
             self._complete(publication, block_ended())
 
@@ -137,7 +145,9 @@ class Dispatcher:
 
     def _send(self, publication: Publication, now: float) -> bool:
         """Send a publication on the connection that the pool picks; return False if none has room."""
-        connection = self.pool.pick(publication.messages, publication.size, now, publication.refused_by)
+        connection = self.pool.pick(
+            publication.topic, publication.messages, publication.size, now, publication.refused_by
+        )
         if connection is None:
             return False
         command, data = publication.encode()
@@ -149,7 +159,7 @@ class Dispatcher:
         """Send the publications that wait, in order, while there is room."""
         if not (self._to_resend or self._to_send):
             return
-        now = anyio.current_time()
+        now = self.now()
         while (publication := self._first_waiting()) is not None:
             if self._send(publication, now):
                 self._stop_waiting(publication)
@@ -174,7 +184,7 @@ class Dispatcher:
         publication.attempt = None
         if error is None:
             if self._reports_success:
-                self._report_success(attempt)
+                self.successes.report(attempt)
             if not publication.done:
                 self._complete(publication, None)
             return
@@ -200,14 +210,6 @@ class Dispatcher:
                 else:
                     self._complete(publication, publication.unknown)
 
-    def _report_success(self, attempt: Attempt) -> None:
-        now = anyio.current_time()
-        seconds = now - attempt.sent_at
-        self.pool.succeeded(attempt.connection, seconds, now)
-        if self._emit.has_hook:
-            topic = attempt.publication.topic
-            self._emit.to_hook(PublishedMessages(attempt.connection.nsqd, topic, attempt.messages, seconds))
-
     def _all_refused(self, publication: Publication) -> bool:
         """Return whether every connected nsqd has refused to store the publication."""
         return all(connection in publication.refused_by for connection in self.pool.open)
@@ -227,8 +229,8 @@ class Dispatcher:
             publication.complete(None)  # no caller is left to read the outcome
             return
         if not self._ended:
-            self.counters.resent += publication.messages
-            self._emit.to_hook(PublishResent(connection.nsqd, publication.topic, publication.messages, error))
+            self.counters.resent += (messages := publication.messages)
+            self._emit.to_hook(PublishResent(connection.nsqd, messages, error, topic=publication.topic))
         self._put_back(publication)
 
     def _put_back(self, publication: Publication) -> None:
@@ -251,17 +253,6 @@ class Dispatcher:
 
     # Time
 
-    async def _watch_deadlines(self) -> None:
-        """Expire publications. One task serves all: a timer for each would cost more than its publish."""
-        while True:
-            self._earlier_deadline = anyio.Event()
-            now = anyio.current_time()
-            for publication in [each for each in self._pending if each.deadline <= now]:
-                self._expire(publication, now)
-            self._first_deadline = min((each.deadline for each in self._pending), default=math.inf)
-            with anyio.move_on_after(max(self._first_deadline - now, _RESOLUTION)):
-                await self._earlier_deadline.wait()
-
     def _expire(self, publication: Publication, now: float) -> None:
         error = self.timed_out(publication)
         if publication.attempt is not None:
@@ -274,13 +265,13 @@ class Dispatcher:
         timeout = self._options.connect_timeout
         while True:
             publication = self._first_waiting()
-            if self.pool.open or publication is None:
-                await self._changed()
+            if self.pool.open or self.pool.knows_none or publication is None:
+                await self.changed()
                 continue
             remaining = max(self.pool.lost_at, publication.started) + timeout - anyio.current_time()
             if remaining > 0:
                 with anyio.move_on_after(remaining):
-                    await self._changed()
+                    await self.changed()
                 continue
             why = self.pool.why_not_open()
             self._complete(publication, NotSent(f"no connection within connect_timeout={timeout} s: {why}"))
@@ -294,7 +285,8 @@ class Dispatcher:
             self._change.set()
             self._change = None
 
-    async def _changed(self) -> None:
+    async def changed(self) -> None:
+        """Wait until a connection is opened or lost, or the block begins to end."""
         if self._change is None:
             self._change = anyio.Event()
         await self._change.wait()

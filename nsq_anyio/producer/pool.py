@@ -28,6 +28,8 @@ class Pool:
     :param may_send: called when a connection may have room again
     :param fail: called with an error that no retry can fix
     :ivar connections: one for each nsqd, connected or not
+    :ivar leaving: connections that get no more publishes, and are closed once nsqd has answered
+    :ivar published_before: how many messages nsqds that are no longer used have confirmed, by their address
     :ivar open: the connections that are connected now
     :ivar lost_at: the time when the last open connection was lost, or when the pool started
     :ivar accepted: whether any nsqd has accepted the connection options
@@ -40,9 +42,9 @@ class Pool:
         options: ProducerOptions,
         connection_options: ConnectionOptions,
         emit: Emitter,
+        fail: Callable[[Exception], None],
         changed: Callable[[], None],
         may_send: Callable[[], None],
-        fail: Callable[[Exception], None],
     ) -> None:
         self.options: ProducerOptions = options
         self.connection_options: ConnectionOptions = connection_options
@@ -51,6 +53,8 @@ class Pool:
         self.fail: Callable[[Exception], None] = fail
         self.connections: list[ProducerConnection] = [ProducerConnection(nsqd, self) for nsqd in nsqds]
         self.open: list[ProducerConnection] = []
+        self.leaving: list[ProducerConnection] = []
+        self.published_before: dict[str, int] = {}
         self.lost_at: float = 0.0
         self.accepted: bool = False
         self._changed = changed
@@ -60,6 +64,11 @@ class Pool:
     def tracks_success(self) -> bool:
         """Whether the mode needs successes reported with `succeeded`."""
         return self._hosts.tracks
+
+    @property
+    def knows_none(self) -> bool:
+        """Whether there is no nsqd to connect to yet, so that ``connect_timeout`` does not count."""
+        return False
 
     def start(self, tasks: TaskGroup) -> None:
         """Start a task for each connection that keeps it up until cancelled."""
@@ -72,9 +81,16 @@ class Pool:
         async with anyio.create_task_group() as tasks:
             for connection in self.connections:
                 tasks.start_soon(connection.close)
+        for connection in list(self.leaving):
+            await connection.closed.wait()
 
     def pick(
-        self, messages: int, size: int, now: float, refused_by: Sequence[ProducerConnection]
+        self,
+        topic: str,  # noqa: ARG002
+        messages: int,
+        size: int,
+        now: float,
+        refused_by: Sequence[ProducerConnection],
     ) -> ProducerConnection | None:
         """Choose a connection for ``messages`` of ``size`` bytes in all; None if none has room now.
 
@@ -99,6 +115,13 @@ class Pool:
         if seconds is not None:
             self.emit(NsqdLeftOut(connection.nsqd, seconds, error))
 
+    def forget(self, connection: ProducerConnection) -> None:
+        """Tell the mode that an nsqd is no longer used."""
+        self._hosts.forget(connection)
+
+    def lost(self) -> None:
+        """Called when a connection was lost."""
+
     def changed(self) -> None:
         """Update `open`; called by a connection when it is made or lost."""
         was_open = bool(self.open)
@@ -117,29 +140,35 @@ class Pool:
 class ProducerConnection:
     """A producer's connection to one nsqd: reconnects when it is lost, and limits the outstanding messages.
 
+    :param is_discovered: whether the address was found through nsqlookupd
+    :ivar address: the address of the nsqd
     :ivar current: the connection to publish on; None while there is none
     :ivar last_error: why the last connection failed or was lost
     :ivar outstanding: the messages that await nsqd's answer
     :ivar outstanding_bytes: the bytes of their commands
     :ivar published: the messages that nsqd has confirmed
+    :ivar closed: set at the end of `close`; setting it earlier gives up outstanding answers
     """
 
-    def __init__(self, address: NsqdAddress, pool: Pool) -> None:
+    def __init__(self, address: NsqdAddress, pool: Pool, *, is_discovered: bool = False) -> None:
         options = pool.options
+        self.address: NsqdAddress = address
         self.nsqd: str = str(address)
         self.current: Connection[None, None] | None = None
         self.last_error: Exception | None = None
         self.outstanding: int = 0
         self.outstanding_bytes: int = 0
         self.published: int = 0
-        self._address = address
+        self._is_discovered = is_discovered
         self._pool = pool
         self._emit = pool.emit
         self._max_outstanding = options.max_outstanding
         self._max_outstanding_bytes = options.max_outstanding_bytes
         self._reconnect = ReconnectDelay(options.reconnect_delay, options.max_reconnect_delay)
         self._commands = 0
-        self._closing = anyio.Event()
+        self._is_leaving = self._is_closing = False
+        self._progress: anyio.Event | None = None
+        self.closed: anyio.Event = anyio.Event()
         self._rng = random.Random()
 
     def has_room(self, count: int, size: int) -> bool:
@@ -173,12 +202,11 @@ class ProducerConnection:
 
     def snapshot(self) -> ProducerConnectionStatistics:
         """Return the statistics of this connection."""
-        current = self.current
         return ProducerConnectionStatistics(
             nsqd=self.nsqd,
-            connected=current is not None,
-            identity=None if current is None else current.identity,
-            authorization=None if current is None else current.authorization,
+            connected=self.current is not None,
+            identity=self.current.identity if self.current else None,
+            authorization=self.current.authorization if self.current else None,
             outstanding=self.outstanding,
             outstanding_bytes=self.outstanding_bytes,
             published=self.published,
@@ -187,21 +215,24 @@ class ProducerConnection:
 
     async def run(self) -> None:
         """Connect and reconnect, until `close` or a permanent refusal."""
-        while not self._closing.is_set():
+        while not self.closed.is_set():
             connected_at: float | None = None
             try:
                 async with open_connection(
-                    self._address,
+                    self.address,
                     self._pool.connection_options,
                     NoMessages(self._may_proceed),
                     accepted_before=self._pool.accepted,
+                    is_discovered=self._is_discovered,
                 ) as connection:
+                    if self.closed.is_set():
+                        return
                     self._pool.accepted = True
                     connected_at = anyio.current_time()
-                    self._emit(Connected(self.nsqd, connection.identity.version))
+                    self._emit(Connected(self.nsqd, connection.identity.version, connection.mapped_to))
                     self._use(connection)
                     try:
-                        await self._closing.wait()
+                        await self.closed.wait()
                     finally:
                         self._use(None)
             except (InvalidOption, PermanentRefusal, TLSFailed) as error:
@@ -210,19 +241,33 @@ class ProducerConnection:
                 self._pool.fail(error)
                 return
             except ConnectionFailed as error:
+                if self._is_closing:
+                    return  # `close` has emitted the event
                 self.last_error = error
                 lasted = 0.0 if connected_at is None else anyio.current_time() - connected_at
-                delay = self._reconnect.after(lasted, self._rng)
+                delay = None if self._is_leaving else self._reconnect.after(lasted, self._rng)
                 happened = ConnectFailed if connected_at is None else Disconnected
                 self._emit(happened(self.nsqd, error, delay))
+                if delay is None:
+                    return
                 self._pool.failed(self, error)
+                if connected_at is not None:
+                    self._pool.lost()
                 with anyio.move_on_after(delay):
-                    await self._closing.wait()
+                    await self.closed.wait()
+
+    async def leave(self) -> None:
+        """Wait until nsqd has answered or the connection is lost, then `close`. Nothing more may be sent."""
+        self._is_leaving = True
+        while self.outstanding and self.current is not None:
+            self._progress = anyio.Event()
+            await self._progress.wait()
+        await self.close()
 
     async def close(self) -> None:
         """Wait until nsqd has handled all that was sent, and disconnect."""
-        connection = self.current
-        confirmed = False
+        self._is_closing = True
+        connection, confirmed = self.current, False
         try:
             if connection is not None:
                 self._use(None)
@@ -233,7 +278,7 @@ class ProducerConnection:
         finally:
             if connection is not None:
                 self._emit(ConnectionClosed(self.nsqd, confirmed))
-            self._closing.set()
+            self.closed.set()
 
     def _use(self, connection: Connection[None, None] | None) -> None:
         self.current = connection
@@ -242,6 +287,8 @@ class ProducerConnection:
     def _may_proceed(self) -> None:
         if self.current is not None and self.current.ended:
             self._use(None)
+        if self._progress is not None:
+            self._progress.set()
         self._pool.may_send()
 
 

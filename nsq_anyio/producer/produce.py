@@ -8,17 +8,24 @@ from contextlib import AbstractAsyncContextManager
 from ..address import nsqd_addresses
 from ..block import Block
 from ..connection import prepared
+from ..discovery import nsqlookupd_urls
+from ..errors import InvalidOption
 from ..events import EventHook
+from ..middleware import check_middleware
 from ..options import ConnectionOptions, ProducerOptions
 from .producer import Producer
+from .publishing import ProducerMiddleware
+from .wrapped_producer import WrappedProducer
 
 __all__ = ["produce"]
 
 
 def produce(
-    nsqd: str | Sequence[str],
+    nsqd: str | Sequence[str] | None = None,
     *,
+    nsqlookupd: str | Sequence[str] | None = None,
     on_event: EventHook | None = None,
+    middleware: Sequence[ProducerMiddleware] = (),
     options: ProducerOptions | None = None,
     connection: ConnectionOptions | None = None,
 ) -> AbstractAsyncContextManager[Producer]:
@@ -34,17 +41,27 @@ def produce(
 
     :param nsqd: one or several addresses, each ``host:port`` or the absolute path of a unix socket; the
         option ``mode`` decides which of several nsqds gets a publish
+    :param nsqlookupd: one or several URLs of nsqlookupds; the producer publishes to all nsqds that they list,
+        in addition to those of ``nsqd``. At least one of ``nsqd`` and ``nsqlookupd`` must be given
     :param on_event: called with each event, see `nsq_anyio.events`
+    :param middleware: functions that take a `Publishing` and return an async context manager, which wraps
+        each publish; the first function is the outermost
     :param options: the options of the producer
     :param connection: the options of each connection
-    :raises InvalidAddress: if an address is not valid
-    :raises InvalidOption: if a file of the TLS options cannot be read or used
+    :raises InvalidAddress: if an address or URL is not valid
+    :raises InvalidOption: if neither ``nsqd`` nor ``nsqlookupd`` is given, or a file of the TLS options
+        cannot be read or used
     :raises TLSFailed: from the block, if an nsqd declines TLS, or one side does not trust the other
     :raises PermanentRefusal: from the block, if an nsqd rejects the connection options
     """
-    producer = Producer(
-        nsqd_addresses(nsqd),
+    if nsqd is None and nsqlookupd is None:
+        raise InvalidOption("neither nsqd nor nsqlookupd is given: name nsqds, or nsqlookupds that list them")
+    make = WrappedProducer if middleware else Producer
+    producer = make(
+        () if nsqd is None else nsqd_addresses(nsqd),
+        nsqlookupd_urls(nsqlookupd),
         on_event=on_event,
+        middleware=check_middleware(middleware),
         options=options or ProducerOptions(),
         connection=prepared(connection or ConnectionOptions()),
     )

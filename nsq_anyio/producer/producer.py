@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..address import NsqdAddress
 from ..connection.background import Background
-from ..errors import Closed
+from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..names import check_topic
 from ..options import ConnectionOptions, ProducerOptions
 from ..protocol import commands
 from ..protocol.session import Command
 from .batch import Batcher
-from .bodies import Body, check_bodies, check_body, check_defer
+from .bodies import Body, check_bodies, check_body, check_defer, sealed, sealed_bodies
 from .dispatcher import Dispatcher
+from .meter import ProducerMeter, ProducerReadings
+from .pool import Pool
 from .publication import Publication
+from .publishing import ProducerMiddleware
 from .statistics import ProducerStatistics
 
 __all__ = ["Producer"]
@@ -36,26 +41,41 @@ class Producer:
     def __init__(
         self,
         nsqds: Sequence[NsqdAddress],
+        nsqlookupds: Sequence[str],
         *,
         on_event: EventHook | None,
+        middleware: Sequence[ProducerMiddleware] = (),
         options: ProducerOptions,
         connection: ConnectionOptions,
     ) -> None:
+        self._middleware = middleware  # used by `WrappedProducer`
         self._options = options
         self._timeout = options.publish_timeout
         self._max_msg_size = options.max_msg_size
         self._background = Background(self._run, self._shut_down)
+        emit = Emitter("nsq_anyio.producer", on_event)
+        new_pool: Callable[..., Pool] = partial(Pool, nsqds)
+        if nsqlookupds:
+            from .discovered_pool import DiscoveredPool  # noqa: PLC0415 - httpx takes long to import
+
+            new_pool = partial(DiscoveredPool, nsqds, nsqlookupds)
         self._dispatcher = Dispatcher(
-            nsqds,
+            partial(
+                new_pool,
+                options=options,
+                connection_options=connection,
+                emit=emit,
+                fail=self._background.fail,
+            ),
             options=options,
-            connection_options=connection,
-            emit=Emitter("nsq_anyio.producer", on_event),
-            fail=self._background.fail,
+            emit=emit,
+            noting=bool(middleware),
         )
         self._pool = self._dispatcher.pool
         self._batcher = Batcher(self._dispatcher, options) if options.coalesce else None
         self._topics: set[str] = set()  # topics whose names have been checked
         self._closed = False
+        self._ended = False
 
     def __repr__(self) -> str:
         connections = ", ".join(
@@ -71,18 +91,40 @@ class Producer:
 
     def statistics(self) -> ProducerStatistics:
         """Return a snapshot of the counters, of all connections since the block began."""
-        connections = [connection.snapshot() for connection in self._pool.connections]
+        pool = self._pool
+        connections = [connection.snapshot() for connection in (*pool.connections, *pool.leaving)]
         return ProducerStatistics(
-            connections=len(self._pool.open),
+            connections=len(pool.open),
             outstanding=sum(each.outstanding for each in connections),
             outstanding_bytes=sum(each.outstanding_bytes for each in connections),
             waiting=self._dispatcher.waiting + (self._batcher.waiting if self._batcher else 0),
-            published=sum(each.published for each in connections),
+            published=sum(pool.published_before.values()) + sum(each.published for each in connections),
             per_connection=tuple(connections),
             **dataclasses.asdict(self._dispatcher.counters),
         )
 
-    async def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
+    async def ready(self) -> None:
+        """Wait until an nsqd is connected. This is not needed before a publish, which waits by itself.
+
+        :raises Closed: outside the block, or if it ends first
+        :raises PermanentRefusal: if an nsqd refuses the connection options; the block ends then
+        """
+        await checkpoint()
+        while not self._pool.open or self._closed:
+            if self._background.failure is not None:
+                raise self._background.failure
+            if self._closed:
+                raise _closed()
+            await self._dispatcher.changed()
+
+    async def publish(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        headers: Mapping[str, str] | None = None,
+        defer: float | None = None,
+    ) -> None:
         """Publish one message, and return once nsqd has stored it.
 
         This waits for a connection, and for room when too much is outstanding. A message that was certainly
@@ -90,10 +132,12 @@ class Producer:
 
         :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
         :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
+        :param headers: names and their text values, sent with the body in an envelope (see
+            `nsq_anyio.envelope`), to which ``max_msg_size`` applies; without headers, it is sent unchanged
         :param defer: seconds until nsqd delivers the message, 0 to ``max_defer``; None for no delay
         :raises InvalidName: for a topic that nsqd would refuse
         :raises InvalidBody: for an empty or oversized body
-        :raises InvalidOption: for a defer out of range
+        :raises InvalidOption: for a ``defer`` out of range, or headers that an envelope cannot hold
         :raises PublishRejected: if nsqd refuses the message
         :raises NotSent: if the message could not be sent in time, and was certainly not stored
         :raises OutcomeUnknown: if the connection was lost or ``publish_timeout`` passed before nsqd answered
@@ -101,6 +145,8 @@ class Producer:
         """
         if type(topic) is not str or topic not in self._topics:
             self._check_new(topic)
+        if headers is not None:
+            body = sealed(body, headers, self._options)
         if type(body) is bytes and 0 < len(body) <= self._max_msg_size:
             data = body
         else:
@@ -122,22 +168,27 @@ class Producer:
             if batch.error is not None or not batch.done:
                 await self._batcher.failed(batch, index)
 
-    async def publish_many(self, topic: str, bodies: Iterable[Body]) -> None:
+    async def publish_many(
+        self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Publish several messages, all or none (MPUB), and return once nsqd has stored them.
 
         :param bodies: 1 or more, each of 1 to ``max_msg_size`` bytes. Their sizes, plus 4 bytes for each and
             4 for their number, add up to at most ``max_body_size``
+        :param headers: the headers of every message, as for `publish`
         :raises NSQError: as `publish` does
         """
         check_topic(topic)
+        if headers is not None:
+            bodies = sealed_bodies(bodies, headers, self._options)
         checked = check_bodies(bodies, self._options)
         await self._publish(Command.MPUB, topic, commands.mpub(topic, checked), len(checked))
 
-    async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> None:
+    async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> Publication:
         if self._closed:
             raise _closed()
         dispatcher = self._dispatcher
-        now = anyio.current_time()
+        now = dispatcher.now()
         event = dispatcher.new_event()
         publication = Publication(command, topic, data, messages, now, now + self._timeout, event)
         dispatcher.submit(publication, now)
@@ -148,6 +199,7 @@ class Producer:
             raise
         if publication.error is not None:
             raise publication.error
+        return publication
 
     def _check_new(self, topic: str) -> None:
         check_topic(topic)
@@ -155,11 +207,25 @@ class Producer:
             self._topics.clear()
         self._topics.add(topic)
 
+    def measure(self, meter: ProducerMeter) -> ProducerReadings:
+        """Report to a collector of metrics, and return what it can read; internal.
+
+        :raises InvalidOption: if the producer already reports to a collector
+        """
+        if self._dispatcher.successes.meter is not None:
+            raise InvalidOption(f"{self!r} is already measured: add it to one collector, once")
+        self._dispatcher.measure(meter)
+        return ProducerReadings(self._pool, self.statistics, lambda: self._ended)
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Producer]:
         """Stay connected for the length of the user's block."""
-        async with self._background.around_block():
-            yield self
+        self._dispatcher.begin()
+        try:
+            async with self._background.around_block():
+                yield self
+        finally:
+            self._ended = True
 
     async def _run(self) -> None:
         async with anyio.create_task_group() as tasks:

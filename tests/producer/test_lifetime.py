@@ -313,7 +313,7 @@ async def test_events_in_order() -> None:
     (published,) = events.of(nsq.events.PublishedMessages)
     assert list(events) == [
         nsq.events.Connected(fake.address, "1.3.0"),
-        nsq.events.PublishedMessages(fake.address, "t", 1, published.seconds),
+        nsq.events.PublishedMessages(fake.address, 1, published.seconds, topic="t"),
         nsq.events.ConnectionClosed(fake.address, confirmed=True),
     ]
     assert 0 <= published.seconds < 5  # 0 on uvloop, whose clock counts milliseconds

@@ -11,9 +11,11 @@ import pytest
 
 import nsq_anyio as nsq
 
+from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, FakeNsqd, fake_nsqd, until
 from .gate import Gate
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 QUICK: dict[str, Any] = {"reconnect_delay": 0.01, "max_reconnect_delay": 0.02, "connect_timeout": 2.0}

@@ -1,0 +1,99 @@
+"""Enters and exits the middleware around a handler, block or publish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Generic, Protocol, TypeVar
+
+import anyio
+
+from ..connection.stray import is_cancelled, is_stray
+from ..unwrapping import leaves
+
+__all__ = ["Around", "Subject"]
+
+
+class Subject(Protocol):
+    """The argument of middleware: it describes the messages or the publish inside."""
+
+    def ended(self, error: BaseException | None) -> None:
+        """Note how everything inside the next middleware has ended, before that middleware exits."""
+        ...
+
+
+SubjectT = TypeVar("SubjectT", bound=Subject)
+
+
+class Around(Generic[SubjectT]):
+    """The middleware around one subject: entered in order, exited in reverse.
+
+    After a cancellation, the middleware exits under a shield, so that its cleanup can await.
+
+    :param grace: the seconds that this may take, for all middleware together
+    """
+
+    __slots__ = ("_cancellation", "_grace", "_middleware", "_scope", "_stack", "subject")
+
+    def __init__(
+        self,
+        middleware: Sequence[Callable[[SubjectT], AbstractAsyncContextManager[object]]],
+        subject: SubjectT,
+        grace: float,
+    ) -> None:
+        self.subject: SubjectT = subject
+        self._middleware = middleware
+        self._grace = grace
+        self._scope = anyio.CancelScope()
+        self._stack = AsyncExitStack()
+        self._cancellation: BaseException | None = None
+
+    async def __aenter__(self) -> SubjectT:
+        stack = self._stack
+        # Entered before the middleware, because scopes that a middleware opens must be nested in it.
+        stack.enter_context(self._scope)
+        try:
+            for make in self._middleware:
+                await stack.enter_async_context(make(self.subject))
+                stack.push(self._note)
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise  # even if a middleware suppresses it, because nothing has run inside
+        return self.subject
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        """Exit all middleware; return whether one of them has suppressed the error.
+
+        A cancellation of the task cannot be suppressed.
+        """
+        suppressed = await self._stack.__aexit__(kind, error, traceback)
+        cancellation = self._cancellation
+        if suppressed and cancellation is not None and is_cancelled(cancellation):
+            if cancellation is error:
+                return False
+            raise cancellation
+        return bool(suppressed)
+
+    def _note(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.subject.ended(error)
+        if self._cancellation is None and error is not None and _is_cancellation(error):
+            self._cancellation = error
+            # A new scope around the cleanup would not nest with the scopes that the middleware has open.
+            self._scope.shield = True
+            self._scope.deadline = anyio.current_time() + self._grace
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    cancelled = anyio.get_cancelled_exc_class()
+    return not is_stray(error) and any(isinstance(leaf, cancelled) for leaf in leaves(error))

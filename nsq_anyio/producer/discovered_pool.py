@@ -1,0 +1,136 @@
+"""The connections of a producer that discovers its nsqds through nsqlookupds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..address import NsqdAddress
+from ..events import Emitter
+from ..options import ConnectionOptions, ProducerOptions
+from .discovery import NodeDiscovery
+from .pool import Pool, ProducerConnection
+
+__all__ = ["DiscoveredPool"]
+
+
+class DiscoveredPool(Pool):
+    """A pool that also connects to the nsqds that nsqlookupds list.
+
+    An nsqd that no nsqlookupd lists any more gets no new publishes. Its connection is closed once it has
+    answered, or after ``drain_timeout``. This happens only while another wanted nsqd is connected: an
+    nsqlookupd that has just started lists none or few nsqds until they have registered again.
+
+    :param nsqds: nsqds that stay, whatever the nsqlookupds list
+    :param nsqlookupds: the URLs of the nsqlookupds
+    """
+
+    def __init__(
+        self,
+        nsqds: Sequence[NsqdAddress],
+        nsqlookupds: Sequence[str],
+        *,
+        options: ProducerOptions,
+        connection_options: ConnectionOptions,
+        emit: Emitter,
+        fail: Callable[[Exception], None],
+        changed: Callable[[], None],
+        may_send: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            nsqds,
+            options=options,
+            connection_options=connection_options,
+            emit=emit,
+            fail=fail,
+            changed=changed,
+            may_send=may_send,
+        )
+        self._static = frozenset(nsqds)
+        self._discovery = NodeDiscovery(
+            nsqlookupds, options=options, emit=emit, auth_secret=connection_options.auth_secret
+        )
+        self._tombstones = self._discovery.tombstones
+        self._tasks: TaskGroup
+        self._is_closing = False
+
+    @property
+    def knows_none(self) -> bool:
+        """As `Pool.knows_none`: whether the nsqlookupds have listed no nsqd yet."""
+        return not self.connections
+
+    def start(self, tasks: TaskGroup) -> None:
+        """As `Pool.start`; also begin the discovery of nsqds."""
+        self._tasks = tasks
+        super().start(tasks)
+        tasks.start_soon(self._discovery.run, self._join, self._leave, lambda: bool(self.open))
+
+    async def close(self) -> None:
+        """As `Pool.close`."""
+        self._is_closing = True
+        await super().close()
+
+    def pick(
+        self, topic: str, messages: int, size: int, now: float, refused_by: Sequence[ProducerConnection]
+    ) -> ProducerConnection | None:
+        """As `Pool.pick`; an nsqd on which ``topic`` is tombstoned is avoided while another is connected."""
+        if self._tombstones:
+            avoided = [each for each in self.open if self._tombstones.avoids(each.address, topic)]
+            if any(each not in avoided and each not in refused_by for each in self.open):
+                refused_by = (*refused_by, *avoided)
+        return super().pick(topic, messages, size, now, refused_by)
+
+    def lost(self) -> None:
+        """As `Pool.lost`: the nsqlookupds may know that the nsqd is gone, or know of another."""
+        self._discovery.poll_soon()
+
+    def why_not_open(self) -> str:
+        """As `Pool.why_not_open`."""
+        return self._discovery.why_nothing() if self.knows_none else super().why_not_open()
+
+    def _join(self) -> None:
+        """Connect to nsqds that are newly listed; see `Discovery.run`."""
+        known = {each.address for each in self.connections}
+        missing = (
+            []
+            if self._is_closing
+            else [address for address in self._discovery.directory.wanted() if address not in known]
+        )
+        if not missing:
+            return
+        if self.knows_none:
+            self.lost_at: float = anyio.current_time()  # `connect_timeout` begins now, for these nsqds
+        for address in missing:
+            connection = ProducerConnection(address, self, is_discovered=True)
+            self.connections.append(connection)
+            self._tasks.start_soon(connection.run)
+        self.changed()
+
+    def _leave(self) -> None:
+        """Stop using nsqds that are no longer listed."""
+        wanted = self._static | set(self._discovery.directory.wanted())
+        if self._is_closing or not any(each.address in wanted for each in self.open):
+            return
+        left = [each for each in self.connections if each.address not in wanted]
+        if left:
+            self.connections: list[ProducerConnection] = [
+                each for each in self.connections if each.address in wanted
+            ]
+            self.leaving.extend(left)
+            self.changed()
+        for connection in left:
+            self._tasks.start_soon(self._drain, connection)
+
+    async def _drain(self, connection: ProducerConnection) -> None:
+        try:
+            with anyio.move_on_after(self.options.drain_timeout):
+                await connection.leave()
+        finally:
+            connection.closed.set()
+            self.leaving.remove(connection)
+            before = self.published_before
+            before[connection.nsqd] = before.get(connection.nsqd, 0) + connection.published
+            self.forget(connection)
+            self.changed()
