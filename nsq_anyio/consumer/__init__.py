@@ -1,17 +1,27 @@
 """The consumer: discovery, connections, flow control, messages and handlers."""
 
+from .batch import Batch
 from .consume import consume
-from .consumer import Consumer, GiveUp
+from .consumer import Consumer
+from .dead_letter import DeadLetter
+from .give_up import GiveUp
 from .handler import Handler
+from .handling import ConsumerMiddleware, Handling
 from .message import Message
+from .rate import RateLimit
 from .statistics import ConnectionStatistics, ConsumerStatistics
 
 __all__ = [
+    "Batch",
     "ConnectionStatistics",
     "Consumer",
+    "ConsumerMiddleware",
     "ConsumerStatistics",
+    "DeadLetter",
     "GiveUp",
     "Handler",
+    "Handling",
     "Message",
+    "RateLimit",
     "consume",
 ]

@@ -70,11 +70,11 @@ class BackoffController:
         if not changed:
             return
         if self._backoff.state is BackoffState.WAITING:
-            self._emit(BackoffStarted(self._backoff.level, self._backoff.until - now))
+            self._emit(BackoffStarted(self._backoff.level, self._backoff.until - now, **self._emit.source))
             self._waiting.set()
             self._lower()
         else:
-            self._emit(BackoffEnded())
+            self._emit(BackoffEnded(**self._emit.source))
             self._redistribute()
 
     async def run(self) -> None:

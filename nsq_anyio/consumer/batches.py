@@ -6,30 +6,41 @@ from collections.abc import Callable
 
 import anyio
 
+from .batch import Batch
 from .inbox import Inbox
 from .message import Message
+from .wrapping import Wrapping
 
 __all__ = ["Batches"]
 
 
 class Batches:
-    """An iterator over lists of messages. Made by `Consumer.batches`.
+    """An iterator over batches. Made by `Consumer.batches`.
 
     :param max_size: the most messages in a batch
     :param max_wait: seconds to wait for more messages after the first one
     :param is_starved: whether no more messages may come before the ones in flight are answered
+    :param wrapping: the middleware around the blocks of batches; None if there is none
     """
 
-    def __init__(self, inbox: Inbox, max_size: int, max_wait: float, is_starved: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        inbox: Inbox,
+        max_size: int,
+        max_wait: float,
+        is_starved: Callable[[], bool],
+        wrapping: Wrapping | None,
+    ) -> None:
         self._inbox = inbox
         self._max_size = max_size
         self._max_wait = max_wait
         self._is_starved = is_starved
+        self._wrapping = wrapping
 
     def __aiter__(self) -> Batches:
         return self
 
-    async def __anext__(self) -> list[Message]:
+    async def __anext__(self) -> Batch:
         """Wait for the next batch of at least one message."""
         while True:
             batch = await self._collect()
@@ -41,7 +52,7 @@ class Batches:
                 if message.delivery.deadline > now and message.delivery.delegate.holds(message)
             ]
             if held:
-                return held
+                return Batch(held, self._wrapping)
 
     async def _collect(self) -> list[Message]:
         """Wait for a first message, then for more until the batch is full, time is up, or it is starved."""

@@ -11,12 +11,16 @@ from ..address import nsqd_addresses
 from ..block import Block
 from ..checks import check_integer
 from ..connection import prepared
+from ..discovery import nsqlookupd_urls
 from ..errors import InvalidOption
 from ..events import EventHook
-from ..http import Nsqlookupd
+from ..middleware import check_middleware
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
-from .consumer import Consumer, GiveUp
+from .consumer import Consumer
+from .dead_letter import DeadLetter
+from .give_up import GiveUp
+from .handling import ConsumerMiddleware
 
 __all__ = ["consume"]
 
@@ -30,7 +34,9 @@ def consume(
     max_in_flight: int | None = None,
     limiter: anyio.CapacityLimiter | None = None,
     on_give_up: GiveUp | None = None,
+    dead_letter: DeadLetter | None = None,
     on_event: EventHook | None = None,
+    middleware: Sequence[ConsumerMiddleware] = (),
     options: ConsumerOptions | None = None,
     connection: ConnectionOptions | None = None,
 ) -> AbstractAsyncContextManager[Consumer]:
@@ -57,7 +63,12 @@ def consume(
     :param limiter: a budget shared with other consumers; with ``max_in_flight``, both bounds hold
     :param on_give_up: a plain or async function, called with each message that was delivered more than
         ``max_attempts`` times, before it is finished
+    :param dead_letter: where to publish messages that are given up or discarded, before they are finished.
+        For a message that is given up, this follows ``on_give_up``, unless that raises or answers the message
     :param on_event: called with each event, see `nsq_anyio.events`
+    :param middleware: functions that take a `Handling` and return an async context manager, which wraps each
+        handler, each ``async with message:`` or ``async with batch:`` block, and each give-up; the first
+        function is the outermost
     :param options: further options of the consumer
     :param connection: options of each connection
     :raises InvalidName: if nsqd would refuse the topic or channel
@@ -78,25 +89,22 @@ def consume(
     check_integer("max_in_flight", max_in_flight, 0, special=(None,))
     if limiter is not None and not isinstance(limiter, anyio.CapacityLimiter):
         raise InvalidOption(f"limiter={limiter!r} is not valid: use an anyio.CapacityLimiter")
+    if dead_letter is not None and not isinstance(dead_letter, DeadLetter):
+        raise InvalidOption(
+            f"dead_letter={dead_letter!r} is not valid: use nsq.DeadLetter('{{topic}}.dead', producer=...)"
+        )
     consumer = Consumer(
         topic,
         channel,
         nsqds=() if nsqd is None else nsqd_addresses(nsqd),
-        nsqlookupds=() if nsqlookupd is None else _urls(nsqlookupd),
+        nsqlookupds=nsqlookupd_urls(nsqlookupd),
         max_in_flight=max_in_flight,
         limiter=limiter,
         on_give_up=on_give_up,
         on_event=on_event,
+        dead_letter=dead_letter,
+        middleware=check_middleware(middleware),
         options=options or ConsumerOptions(),
         connection=prepared(connection or ConnectionOptions()),
     )
     return Block(consumer.running(), Consumer, "async with nsq.consume(...) as consumer:")
-
-
-def _urls(value: str | Sequence[str]) -> tuple[str, ...]:
-    urls = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
-    if not urls:
-        raise InvalidOption("nsqlookupd is empty: name at least one URL, such as 'http://127.0.0.1:4161'")
-    for url in urls:
-        Nsqlookupd(url)  # which checks the URL
-    return urls

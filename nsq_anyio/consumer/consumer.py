@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
 
 import anyio
@@ -12,23 +11,24 @@ import anyio
 from ..address import NsqdAddress
 from ..checks import check_integer, check_seconds
 from ..connection.background import Background
-from ..connection.stray import is_stray
-from ..errors import Closed
-from ..events import Emitter, EventHook, GaveUp, HandlerFailed
+from ..errors import Closed, InvalidOption
+from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
 from .batches import Batches
-from .discovery import Discovery
+from .dead_letter import DeadLetter, DeadLetters
+from .feed import Feed
+from .give_up import GiveUp, GivingUp
 from .handler import Handler, Workers
+from .handling import ConsumerMiddleware
 from .inbox import Inbox
 from .message import Message
+from .meter import ConsumerMeter, ConsumerReadings
+from .rate import Pace, RateLimit, as_rate_limit
 from .statistics import ConsumerStatistics, Counters
 from .supervisor import Supervisor
+from .wrapping import Wrapping
 
-__all__ = ["Consumer", "GiveUp"]
-
-GiveUp = Callable[[Message], Awaitable[object] | object]
-"""A plain or async function, called with a message before it is given up. If it raises, the message is
-requeued."""
+__all__ = ["Consumer"]
 
 _STARVED_PART = 0.85
 """The share of RDY in flight from which on no more messages are expected soon (building client libraries,
@@ -52,18 +52,25 @@ class Consumer:
         limiter: anyio.CapacityLimiter | None,
         on_give_up: GiveUp | None,
         on_event: EventHook | None,
+        dead_letter: DeadLetter | None,
+        middleware: Sequence[ConsumerMiddleware],
         options: ConsumerOptions,
         connection: ConnectionOptions,
     ) -> None:
         self._options = options
-        self._emit = Emitter("nsq_anyio.consumer", on_event)
-        self._on_give_up = on_give_up
-        self._inbox = Inbox(options.max_attempts, self._give_up)
+        self._emit = emit = Emitter("nsq_anyio.consumer", on_event, topic, channel)
+        self._wrapping = Wrapping(middleware, options.cancelled_drain_timeout) if middleware else None
+        dead_letters = DeadLetters(topic, channel, dead_letter, emit) if dead_letter else None
+        giving_up = GivingUp(on_give_up, emit, self._wrapping, dead_letters)
+        self._inbox = Inbox(options.max_attempts, giving_up.give_up)
         self._closed = False
-        discovery: Discovery | None = None
+        self.meter: ConsumerMeter | None = None  # internal
+        discovery = None
         if nsqlookupds:
+            from .discovery import TopicDiscovery  # noqa: PLC0415 - httpx takes long to import
+
             secret = connection.auth_secret
-            discovery = Discovery(topic, nsqlookupds, options=options, emit=self._emit, auth_secret=secret)
+            discovery = TopicDiscovery(topic, nsqlookupds, options=options, emit=emit, auth_secret=secret)
         self._supervisor = Supervisor(
             topic,
             channel,
@@ -76,6 +83,8 @@ class Consumer:
             connection_options=connection,
             emit=self._emit,
             fail=self._fail,
+            make_message=self._wrapping.make_message if self._wrapping else Message,
+            may_answer=dead_letters.may_answer if dead_letters else None,
         )
         self._distribution = self._supervisor.distribution
         self._background = Background(self._supervisor.run, self._shut_down)
@@ -100,7 +109,9 @@ class Consumer:
         self._check_open()
         return self._inbox.take()
 
-    async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
+    async def run(
+        self, handler: Handler, *, concurrency: int = 1, max_per_second: float | RateLimit | None = None
+    ) -> None:
         """Handle messages until `stop` is called, this call is cancelled, or the consumer fails.
 
         The message is finished when the handler returns, and requeued when it raises. A handler may raise
@@ -111,26 +122,40 @@ class Consumer:
         requeued. A handler is also cancelled when its message times out, unless ``cancel_at_deadline`` is
         off.
 
-        :param handler: an async function of one message
+        A plain function is called in a worker thread, from which it can answer and touch its message. A
+        thread cannot be cancelled: instead it is abandoned, and a `ThreadAbandoned` event reports it. A
+        thread whose message has timed out counts towards ``concurrency`` until it ends.
+
+        :param handler: an async or plain function of one message
         :param concurrency: the most handlers to run at a time, 1 or more; default 1
-        :raises InvalidOption: if ``concurrency`` is out of range, or ``handler`` is not async
+        :param max_per_second: the most handlers to start per second, more than 0, or a shared `RateLimit`;
+            default: no limit. RDY counts follow it, so that messages do not time out while they wait here
+        :raises InvalidOption: if ``concurrency`` or ``max_per_second`` is out of range; if ``handler`` cannot
+            be called or is a generator function; at its first message, if it is a plain function that returns
+            an awaitable
         :raises Closed: outside the block
         """
         check_integer("concurrency", concurrency, 1)
         self._check_open()
+        pace: Pace | None = None
+        if max_per_second is not None:
+            pace = Pace(as_rate_limit(max_per_second), self._inbox, self._distribution)
         workers = Workers(
-            self._inbox,
+            pace or self._inbox,
             handler,
             self._emit,
             drain_timeout=self._options.drain_timeout,
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
             cancel_at_deadline=self._options.cancel_at_deadline,
+            wrapping=self._wrapping,
+            meter=self.meter,
         )
         self._distribution.offer(concurrency)
-        await workers.run(concurrency)
+        with pace.joined() if pace else nullcontext():
+            await workers.run(concurrency)
 
     def batches(self, max_size: int, max_wait: float = 1.0) -> Batches:
-        """Iterate over lists of messages. Each message is to be answered.
+        """Iterate over lists of messages. Answer each message, or use ``async with batch:`` for all of them.
 
         A batch ends when it is full, ``max_wait`` seconds after its first message, or when the consumer
         `is_starved`: then no more messages may come before these are answered.
@@ -144,7 +169,22 @@ class Consumer:
         check_seconds("max_wait", max_wait, 0)
         self._check_open()
         self._distribution.offer(max_size)
-        return Batches(self._inbox, max_size, max_wait, lambda: self.is_starved)
+        return Batches(self._inbox, max_size, max_wait, lambda: self.is_starved, self._wrapping)
+
+    def feed(self) -> Feed:
+        """Return the source of messages for a facade that hands them to other threads; internal."""
+        return Feed(self._inbox, self._distribution.offer, self._emit, self._wrapping)
+
+    def measure(self, meter: ConsumerMeter) -> ConsumerReadings:
+        """Report to a collector of metrics, and return what it can read; internal.
+
+        :raises InvalidOption: if the consumer already reports to a collector
+        """
+        if self.meter is not None:
+            raise InvalidOption(f"{self!r} is already measured: add it to one collector, once")
+        self.meter = meter
+        self._emit.observe(meter.happened)
+        return ConsumerReadings(self._supervisor, self.statistics, lambda: self._closed)
 
     def pause(self) -> None:
         """Receive no more messages until `resume`. Those that were received can be taken and answered."""
@@ -174,6 +214,16 @@ class Consumer:
             raise Closed("the consumer was stopped before an nsqd had accepted its subscription")
 
     # State
+
+    @property
+    def topic(self) -> str:
+        """The topic that is consumed."""
+        return self._supervisor.topic
+
+    @property
+    def channel(self) -> str:
+        """The channel that is consumed."""
+        return self._supervisor.channel
 
     @property
     def max_in_flight(self) -> int:
@@ -214,9 +264,8 @@ class Consumer:
         supervisor = self._supervisor
         subscriptions = supervisor.subscriptions.values()
         total = Counters()
-        total.add(supervisor.closed_counters)
-        for subscription in subscriptions:
-            total.add(subscription.in_flight.counters)
+        for counters in supervisor.counters().values():
+            total.add(counters)
         return ConsumerStatistics(
             connections=len(subscriptions),
             in_flight=self.in_flight,
@@ -248,20 +297,3 @@ class Consumer:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the consumer's block has ended: take messages inside `async with nsq.consume(...)`")
-
-    async def _give_up(self, message: Message) -> None:
-        try:
-            if self._on_give_up is not None:
-                result = self._on_give_up(message)
-                if inspect.isawaitable(result):
-                    await result
-        except BaseException as error:
-            failed = isinstance(error, Exception) or is_stray(error)
-            if failed:
-                self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
-            message.answer_for(error)  # requeue the message rather than lose it
-            if not failed:
-                raise
-        else:
-            self._emit(GaveUp(message.nsqd, message.id, message.attempts))
-            message.give_up()

@@ -20,13 +20,17 @@ from .backoff_controller import BackoffController
 from .budget import Budget
 from .ready_count import ReadyCount
 
-__all__ = ["Distribution"]
+__all__ = ["Bound", "Distribution"]
 
 _OPENING_TIMEOUT = 1.0
 """Seconds for which a share of the budget is reserved for a connection that is being opened."""
 
 _READERS_TURN = 0.001
 """Seconds for the readers to catch up after the event loop was blocked: unread bytes are not silence."""
+
+
+Bound = Callable[[float, float], int]
+"""Takes the time and nsqd's message timeout, and returns the most messages that may be in flight."""
 
 
 class Distribution:
@@ -60,6 +64,7 @@ class Distribution:
         self._opening: dict[NsqdAddress, float] = {}
         self._opened: set[NsqdAddress] = set()
         self._paused = False
+        self._bounds: list[Bound] = []
         self._stopped = False
         self._outdated = anyio.Event()
         self._lowered = anyio.Event()
@@ -99,6 +104,16 @@ class Distribution:
         """Receive nothing while ``paused``."""
         self._paused = paused
         self.lower()
+
+    def bound_by(self, bound: Bound) -> None:
+        """Add a bound, which is called whenever the RDY counts are set."""
+        self._bounds.append(bound)
+        self.lower()
+
+    def unbind(self, bound: Bound) -> None:
+        """Remove a bound."""
+        self._bounds.remove(bound)
+        self.redistribute()
 
     # The connections
 
@@ -171,14 +186,14 @@ class Distribution:
                 connection.send(granted, now)
         self._budget.return_spare()
         used = any(connection.needed_slots for connection in self._connections)
-        wants = not self._paused and self.backoff.bound(self._budget.max_in_flight)
+        wants = not self._paused and self.backoff.bound(self._bounded(self._budget.max_in_flight, now))
         if self._staying() and wants and not (self._budget.held or used):
             self._starved.set()
 
     def _lower(self, now: float) -> dict[ReadyCount, int]:
         """Send the RDY counts that are lower than before; return the ones that are higher."""
         staying = self._staying()
-        wanted = 0 if self._paused else self._budget.share(now)
+        wanted = 0 if self._paused else self._bounded(self._budget.share(now), now)
         budget = self.backoff.bound(wanted)
         opening = sum(since + _OPENING_TIMEOUT > now for since in self._opening.values())
         if opening and staying:
@@ -196,6 +211,13 @@ class Distribution:
             if rdy < connection.rdy:  # an event hook may have lowered it further
                 connection.send(rdy, now)
         return raised
+
+    def _bounded(self, wanted: int, now: float) -> int:
+        if self._bounds and self._connections:
+            msg_timeout = min(connection.msg_timeout for connection in self._connections)
+            for bound in tuple(self._bounds):
+                wanted = min(wanted, bound(now, msg_timeout))
+        return wanted
 
     def _staying(self) -> list[ReadyCount]:
         return [connection for connection in self._connections if not connection.stopped]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Any
 
 import anyio
@@ -11,16 +12,20 @@ from ..connection.stray import is_stray
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from ..unwrapping import only_error, ungrouped
+from .about import about
+from .blocking import BlockingHandler
 from .deadlines import DeadlineWatch, Worker
-from .handler_check import check_handler, not_awaitable
-from .inbox import Inbox, Stop
+from .handler_check import is_async_handler, not_awaitable
+from .inbox import MessageSource, Stop
 from .message import Message
+from .meter import MOST_DURATIONS, ConsumerMeter
+from .wrapping import Wrapping
 
 __all__ = ["Handler", "Workers"]
 
-Handler = Callable[[Message], Awaitable[object]]
-"""An async function of one message. The message is finished when it returns and requeued when it raises,
-unless it raises `Requeue` or `Discard`, which say what to do."""
+Handler = Callable[[Message], Awaitable[object] | object]
+"""A function of one message, async or plain; a plain one is called in a thread. The message is finished when
+the function returns and requeued when it raises, unless it raises `Requeue` or `Discard`."""
 
 
 _NOTHING_YET = object()
@@ -34,28 +39,34 @@ class Workers:
 
     :param drain_timeout: seconds for running handlers once the inbox has stopped
     :param cancelled_drain_timeout: seconds for running handlers once the surrounding scope is cancelled
-    :param cancel_at_deadline: whether a handler is cancelled when its message times out
-    :raises InvalidOption: if the handler is not an async function
+    :param cancel_at_deadline: whether an async handler is cancelled when its message times out
+    :param wrapping: the middleware around each call of the handler; None if there is none
+    :param meter: measures how long each handler runs, without its middleware; None if there is none
+    :raises InvalidOption: if the handler cannot be called, or is a generator function
     """
 
     def __init__(
         self,
-        inbox: Inbox,
+        inbox: MessageSource,
         handler: Handler,
         emit: Emitter,
         *,
         drain_timeout: float,
         cancelled_drain_timeout: float,
         cancel_at_deadline: bool,
+        wrapping: Wrapping | None = None,
+        meter: ConsumerMeter | None = None,
     ) -> None:
-        check_handler(handler)
+        self._blocking = None if is_async_handler(handler) else BlockingHandler(handler, emit)
         self._inbox = inbox
-        self._handler = handler
+        self._handler: Callable[[Message], Any] = self._blocking or handler
+        self._meter = meter
+        self._call = self._handler if wrapping is None else wrapping.handler(self._call_checked)
         self._emit = emit
         self._drain_timeout = drain_timeout
         self._cancelled_drain_timeout = cancelled_drain_timeout
-        self._cancel_at_deadline = cancel_at_deadline
-        self._deadlines = DeadlineWatch()
+        self._watch_deadlines = cancel_at_deadline or self._blocking is not None
+        self._deadlines = DeadlineWatch(self._blocking.report if self._blocking else None)
         self._stop = Stop()
         self._handling = anyio.CancelScope(shield=True)
         self._watching = anyio.CancelScope()
@@ -65,7 +76,7 @@ class Workers:
     async def run(self, concurrency: int) -> None:
         """Handle messages, ``concurrency`` at a time, until the inbox stops.
 
-        :raises InvalidOption: if it turns out that the handler is not an async function
+        :raises InvalidOption: if an async handler returns no awaitable, or a plain one returns one
         """
         with ungrouped():
             async with anyio.create_task_group() as group:
@@ -83,8 +94,10 @@ class Workers:
         try:
             with self._handling:
                 async with anyio.create_task_group() as tasks:
-                    if self._cancel_at_deadline:
+                    if self._watch_deadlines:
                         tasks.start_soon(self._deadlines.run)
+                    if self._blocking is not None:
+                        tasks.start_soon(self._blocking.serve)
                     async with anyio.create_task_group() as workers:
                         for _ in range(concurrency):
                             workers.start_soon(self._work)
@@ -118,6 +131,9 @@ class Workers:
 
     async def _take_and_handle(self, worker: Worker) -> None:
         scope, deadlines = worker.scope, self._deadlines
+        # With middleware, `_call_checked` measures the time.
+        meter = self._meter if self._call is self._handler else None
+        durations = meter.durations if meter is not None else []
         returned: Any = _NOTHING_YET
         while not scope.cancel_called:
             try:
@@ -126,17 +142,27 @@ class Workers:
                 return
             worker.message = message
             if message.delivery.deadline < deadlines.next_check:
-                deadlines.check_earlier()
+                deadlines.check_earlier(message.delivery.deadline)
             try:
-                returned = self._handler(message)
-                result = await returned
+                if meter is None:
+                    returned = self._call(message)
+                    result = await returned
+                else:  # inline, because another coroutine per call would cost as much as all the rest
+                    started = perf_counter()
+                    try:
+                        returned = self._call(message)
+                        result = await returned
+                    finally:
+                        durations.append(perf_counter() - started)
+                        if len(durations) >= MOST_DURATIONS:
+                            meter.fold()
             except Exception as error:  # noqa: BLE001 - a failing handler is an event, never a dead worker
-                self._failed(message, error, returned)
+                await self._failed(message, error, returned)
             except BaseException as error:
                 if not is_stray(error):
                     message.answer_for(only_error(error))
                     raise
-                self._failed(message, error, returned)
+                await self._failed(message, error, returned)
             else:
                 message.answer_for(None)
                 if result is False:
@@ -144,22 +170,39 @@ class Workers:
             finally:
                 worker.message = None
 
-    def _failed(self, message: Message, error: BaseException, returned: object) -> None:
-        if isinstance(error, TypeError) and returned is not _NOTHING_YET:
+    async def _call_checked(self, message: Message) -> object:
+        started = perf_counter()
+        try:
+            returned: Any = self._handler(message)
             self._invalid = self._invalid or not_awaitable(self._handler, returned)
-            if self._invalid is not None:
-                # Every message would fail like this one. Leave it for a program with a valid handler.
-                if not message.responded:
-                    message.requeue(0, backoff=False)
-                self._inbox.end(self._stop)
-                self._watching.cancel()
-                return
+            return await returned
+        finally:
+            if self._meter is not None:
+                self._meter.handled(perf_counter() - started)
+
+    async def _failed(self, message: Message, error: BaseException, returned: object) -> None:
+        self._invalid = self._invalid or self._invalid_handler(error, returned)
+        if self._invalid is not None:
+            # Every message would fail like this one. Leave it for a program with a valid handler.
+            if not message.responded:
+                message.requeue(0, backoff=False)
+            self._inbox.end(self._stop)
+            self._watching.cancel()
+            return
         signal = only_error(error)
         if not isinstance(signal, Requeue | Discard):
-            self._emit(HandlerFailed(message.nsqd, message.id, message.attempts, error))
-        message.answer_for(signal)
+            message.delivery.delegate.failed(message)
+            self._emit(HandlerFailed(error=error, **about(message)))
+        await message.settle(signal)
+
+    def _invalid_handler(self, error: BaseException, returned: object) -> InvalidOption | None:
+        if self._blocking is not None:
+            return self._blocking.invalid
+        if isinstance(error, TypeError) and returned is not _NOTHING_YET:
+            return not_awaitable(self._handler, returned)
+        return None
 
     def _warn_of_false(self, message: Message) -> None:
         if not self._warned:
             self._warned = True
-            self._emit(HandlerReturnedFalse(message.nsqd, message.id))
+            self._emit(HandlerReturnedFalse(**about(message)))

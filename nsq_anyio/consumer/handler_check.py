@@ -1,79 +1,81 @@
-"""Refuse handlers that are not async functions, before they receive a message.
+"""Tell async handlers from plain ones, and refuse anything else before it gets a message.
 
-A plain function does its work when it is called, and returns nothing to await. The message would count as
-failed, and the next attempt would repeat the work. If a function's code does not show what it returns, its
-first call does.
+An async handler runs in the event loop, a plain one in a thread. A plain function that returns an awaitable
+cannot be recognised before it is called; its first message shows what it is.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
-from types import CodeType
 
 from ..errors import InvalidOption
 
-__all__ = ["check_handler", "not_awaitable"]
+__all__ = ["is_async_handler", "name_of", "not_awaitable", "returned_awaitable"]
 
-_REMEDY = (
-    "write `async def handler(message): ...`, and call blocking code in it with "
-    "`await anyio.to_thread.run_sync(...)`"
-)
+_REMEDY = "write `async def handler(message): ...`, or a plain function, which is called in a thread"
 
 
-def check_handler(handler: object) -> None:
-    """Check a handler before its first message.
+def is_async_handler(handler: object) -> bool:
+    """Check a handler before its first message, and return whether to call it in the event loop.
 
-    :raises InvalidOption: if it cannot be called, or certainly does not return an awaitable
+    A plain wrapper that `functools.wraps` an async function counts as async.
+
+    :raises InvalidOption: if it cannot be called, or is a generator function
     """
     if not callable(handler):
         raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {_REMEDY}")
+    if inspect.iscoroutinefunction(handler):  # it knows the mark of `inspect.markcoroutinefunction`, too
+        return True
     function = _function_of(handler)
-    if not inspect.isfunction(function) or inspect.iscoroutinefunction(function):
-        return
+    if inspect.iscoroutinefunction(function):
+        return True
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        if not function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:  # of types.coroutine
-            raise InvalidOption(f"handler={handler!r} is not valid, it is a generator: {_REMEDY}")
-    elif _returns_constants(function.__code__):
-        raise InvalidOption(f"handler={handler!r} is not valid, it is not async: {_REMEDY}")
+        if function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:  # of types.coroutine
+            return True
+        raise InvalidOption(f"handler={handler!r} is not valid, it is a generator: {_REMEDY}")
+    return False
 
 
 def not_awaitable(handler: object, returned: object) -> InvalidOption | None:
-    """Return the error for a handler whose return value cannot be awaited; None if it can."""
+    """Return the error for an async handler whose return value cannot be awaited; None if it can."""
     if inspect.isawaitable(returned):
         return None
     kind = type(returned).__name__
     return InvalidOption(
-        f"handler={handler!r} is not valid, it returned {kind} and nothing to await: {_REMEDY}"
+        f"handler={handler!r} is not valid, it wraps an async function, but returned {kind}, which cannot be "
+        f"awaited: {_REMEDY}"
     )
 
 
+def returned_awaitable(handler: object, returned: object) -> InvalidOption:
+    """Return the error for a plain handler that returned an awaitable, which its thread cannot await."""
+    kind = type(returned).__name__
+    return InvalidOption(
+        f"handler={handler!r} is not valid, it is a plain function and was called in a thread, but returned "
+        f"an awaitable ({kind}): write `async def handler(message): ...`, or pass the async function itself"
+    )
+
+
+def name_of(handler: object) -> str:
+    """Return the name of a handler, for people."""
+    name: object = getattr(_function_of(handler), "__qualname__", None)
+    return name if isinstance(name, str) else repr(handler)
+
+
 def _function_of(handler: object) -> object:
-    """Return the function behind `functools.partial`, a bound method or ``__call__``."""
-    while True:
+    """Return the function behind a partial, a method, a ``__call__`` or a wrapper."""
+    seen: set[int] = set()
+    while id(handler) not in seen:  # a wrapper may name itself
+        seen.add(id(handler))
         if isinstance(handler, functools.partial):
             handler = handler.func
         elif inspect.ismethod(handler):
             handler = handler.__func__
+        elif inspect.isfunction(handler):
+            handler = getattr(handler, "__wrapped__", handler)
         elif not (inspect.isroutine(handler) or inspect.isclass(handler)) and inspect.isfunction(
-            getattr(type(handler), "__call__", None)  # noqa: B004 - not whether, but which
+            call := getattr(type(handler), "__call__", None)  # noqa: B004 - not whether, but which
         ):
-            return type(handler).__call__
-        else:
-            return handler
-
-
-def _returns_constants(code: CodeType) -> bool:
-    """Return whether each ``return`` returns a constant, most often None, which cannot be awaited."""
-    returns = False
-    before = ""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "RETURN_VALUE":
-            if before != "LOAD_CONST" or instruction.is_jump_target:  # which may bring another value
-                return False
-            returns = True
-        elif instruction.opname == "RETURN_CONST":  # of Python 3.12 and 3.13
-            returns = True
-        before = instruction.opname
-    return returns
+            handler = call
+    return handler

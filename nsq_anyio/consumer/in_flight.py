@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 
@@ -10,6 +10,7 @@ from ..connection import Connection
 from ..errors import ProtocolError
 from ..events import (
     Emitter,
+    GaveUp,
     MessageDiscarded,
     MessageFinished,
     MessageRequeued,
@@ -21,7 +22,9 @@ from ..options import ConsumerOptions
 from ..policy.backoff import Result
 from ..policy.requeue import requeue_delay
 from ..protocol import commands, session
+from .about import about
 from .backoff_controller import BackoffController
+from .delegate import MayAnswer
 from .in_flight_limit import InFlightLimit
 from .inbox import Inbox
 from .loop_watch import LoopWatch
@@ -42,6 +45,7 @@ class InFlight:
 
     :param nsqd: the address, as ``host:port`` or a path
     :param expired: called when messages have timed out
+    :param may_answer: asked before a failed message is answered; None if there are no dead letters
     :ivar counters: counts the outcomes of the messages
     :ivar last_arrival: when any bytes last arrived on the connection
     :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
@@ -59,10 +63,12 @@ class InFlight:
         emit: Emitter,
         loop_watch: LoopWatch,
         expired: Callable[[], None],
+        may_answer: MayAnswer[Message] | None,
     ) -> None:
         self.nsqd: str = nsqd
         self.topic: str = topic
         self.channel: str = channel
+        self.may_answer: MayAnswer[Message] | None = may_answer
         self.counters: Counters = Counters()
         self.last_arrival: float = 0.0
         self.last_message_at: float = 0.0
@@ -71,8 +77,9 @@ class InFlight:
         self._backoff = backoff
         self._options = options
         self._emit = emit
+        self._has_hook = emit.has_hook
         self._limit = InFlightLimit(loop_watch)
-        self._awaits_flush: Callable[[], bool] = _never
+        self._awaits_flush: Callable[[], bool] = lambda: False
         self._expired = expired
         self._stale = 0
         self._put: Callable[[bytes], None] = _nowhere
@@ -133,10 +140,11 @@ class InFlight:
 
     # Called by the reader
 
-    def arrival(self, now: float) -> Delivery:
-        """Record the arrival of a chunk, and return the `Delivery` that its messages share."""
+    def arrival(self, now: float, size: int) -> Delivery:
+        """Record the arrival of a chunk of ``size`` bytes, and return the `Delivery` of its messages."""
+        self.counters.received_bytes += size
         self.last_arrival = now
-        return Delivery(self, now + self._msg_timeout, now + self._max_msg_timeout)
+        return Delivery(self, now, now + self._msg_timeout, now + self._max_msg_timeout)
 
     def add(self, messages: Sequence[Message], now: float) -> None:
         """Register the messages of one chunk.
@@ -149,14 +157,17 @@ class InFlight:
         expected = len(in_flight) + len(messages)
         replaced: list[Message] = []
         for message in messages:
-            if message.attempts > 1 and (found := in_flight.pop(message.wire_id, None)) is not None:
-                replaced.append(found)
+            if message.attempts > 1:
+                self.counters.count_redelivery(message.attempts)
+                if (found := in_flight.pop(message.wire_id, None)) is not None:
+                    replaced.append(found)
             in_flight[message.wire_id] = message
         if len(in_flight) + len(replaced) < expected:
             raise ProtocolError("nsqd pushed a message twice, both times as its first attempt")
         for found in replaced:
             # nsqd has timed the message out. By our clock it may have time left, but it must not be started.
-            found.delivery = Delivery(self, now, found.delivery.hard_deadline)
+            before = found.delivery
+            found.delivery = Delivery(self, before.arrived, now, before.hard_deadline)
             self._timed_out(found)
         if len(in_flight) > self._limit.count:
             self._limit.check(len(in_flight), self._msg_timeout, now)
@@ -164,9 +175,13 @@ class InFlight:
     def response_failed(self, failure: session.ResponseFailed) -> None:
         """Count an answer that nsqd refused."""
         self.counters.refused += 1
-        message_id = failure.message_id.decode("ascii") if failure.message_id else None
-        self._emit(ResponseFailed(self.nsqd, failure.error.code, message_id))
-        if self._options.backoff_on_refused_answer and failure.error.code != "E_TOUCH_FAILED":
+        code, message_id = failure.error.code, failure.message_id
+        # Messages that were finished or requeued are no longer known here.
+        message = self._messages.get(message_id or b"")
+        seconds = None if message is None else about(message)["seconds"]
+        text = message_id.decode("ascii") if message_id else None
+        self._emit(ResponseFailed(self.nsqd, code, text, seconds, **self._emit.source))
+        if self._options.backoff_on_refused_answer and code != "E_TOUCH_FAILED":
             self._backoff.result(Result.FAILURE)
 
     # Answers
@@ -174,19 +189,20 @@ class InFlight:
     def finish(self, message: Message, *, handled: bool = True) -> None:
         """Send FIN; count a success in backoff if the message was ``handled``."""
         found = self._messages.pop(message.wire_id, None)
-        if found is message:
-            self.counters.finished += 1
-            self._answer(commands.fin(message.wire_id))
-            if self._emit.has_hook:
-                self._emit.to_hook(MessageFinished(self.nsqd, message.id, message.attempts))
-            if handled and self._backoff.engaged:
-                self._backoff.result(Result.SUCCESS)
-        else:
-            self._late(found)
+        if found is not message:
+            self._late(message, found)
+            return
+        self.counters.finished += 1
+        send = self._put if self._messages else self._answer
+        send(commands.fin(message.wire_id))
+        if self._has_hook:
+            self._emit.to_hook(MessageFinished(**about(message)))
+        if handled and self._backoff.engaged:
+            self._backoff.result(Result.SUCCESS)
 
     def finish_all(self, messages: Sequence[Message]) -> None:
         """Send FIN for each message, in one step unless there is an event hook or backoff."""
-        if self._emit.has_hook or self._backoff.engaged:
+        if self._has_hook or self._backoff.engaged:
             for message in messages:
                 self.finish(message)
             return
@@ -195,7 +211,7 @@ class InFlight:
             if (found := self._messages.pop(message.wire_id, None)) is message:
                 finished.append(message.wire_id)
             else:
-                self._late(found)
+                self._late(message, found)
         if finished:
             self.counters.finished += len(finished)
             self._answer(commands.fins(finished))
@@ -204,7 +220,7 @@ class InFlight:
         """Send REQ; count a failure in backoff if ``backoff`` is True."""
         found = self._messages.pop(message.wire_id, None)
         if found is not message:
-            self._late(found)
+            self._late(message, found)
             return
         if delay is None:
             options = self._options
@@ -215,34 +231,39 @@ class InFlight:
         command = commands.req(message.wire_id, round(delay * 1000))
         # `_put` leaves time to put CLS in front, see `Subscription.hand_back_at_once`.
         (self._answer if backoff else self._put)(command)
-        if self._emit.has_hook:
-            self._emit.to_hook(MessageRequeued(self.nsqd, message.id, message.attempts, delay))
+        if self._has_hook:
+            self._emit.to_hook(MessageRequeued(delay=delay, **about(message)))
         self._backoff.result(Result.FAILURE if backoff else Result.NEUTRAL)
 
     def touch(self, message: Message) -> None:
         """Send TOUCH, and extend the deadline as nsqd does: from now on, up to the hard deadline."""
         if self.holds(message):
             self._put(commands.touch(message.wire_id))
-            hard_deadline = message.delivery.hard_deadline
-            deadline = min(anyio.current_time() + self._msg_timeout, hard_deadline)
-            message.delivery = Delivery(self, deadline, hard_deadline)
-            if self._emit.has_hook:
-                self._emit.to_hook(MessageTouched(self.nsqd, message.id, deadline))
+            before = message.delivery
+            deadline = min(anyio.current_time() + self._msg_timeout, before.hard_deadline)
+            message.delivery = Delivery(self, before.arrived, deadline, before.hard_deadline)
+            if self._has_hook:
+                self._emit.to_hook(MessageTouched(deadline=deadline, **about(message)))
         else:
             self.counters.late += 1
 
     def discarded(self, message: Message, reason: str) -> None:
         """Report that the handler discards ``message``."""
-        self._emit(MessageDiscarded(self.nsqd, message.id, reason))
+        self.counters.discarded += 1
+        self._emit(MessageDiscarded(reason=reason, **about(message)))
 
-    def hand_back(self, messages: Iterable[Message]) -> None:
-        """Send REQ with delay 0 for messages that will not be processed here."""
-        for message in messages:
-            message.requeue(0, backoff=False)
+    def failed(self, message: Message) -> None:  # noqa: ARG002
+        """Count that the handler of ``message`` has failed."""
+        self.counters.failed += 1
+
+    def gave_up(self, message: Message) -> None:
+        """Report that ``message`` is finished because it exceeded ``max_attempts``."""
+        self.counters.gave_up += 1
+        self._emit(GaveUp(**about(message)))
 
     def expire(self, now: float) -> None:
         """Forget the messages past their deadline: nsqd has requeued them."""
-        overdue = [message for message in self._messages.values() if message.deadline <= now]
+        overdue = [message for message in self._messages.values() if message.delivery.deadline <= now]
         for message in overdue:
             if self.holds(message):  # an event hook may have stopped the consumer during this loop
                 del self._messages[message.wire_id]
@@ -263,18 +284,15 @@ class InFlight:
             # nsqd delivers messages that nobody takes again and again; they must not pile up.
             self._stale = 0
             self._inbox.discard(lambda other: other.delivery.delegate is self and not self.holds(other))
-        self._emit(MessageTimedOut(self.nsqd, message.id, message.attempts))
+        self._emit(MessageTimedOut(**about(message)))
         if self._options.backoff_on_timeout:
             self._backoff.result(Result.FAILURE)
 
-    def _late(self, found: Message | None) -> None:
+    def _late(self, message: Message, found: Message | None) -> None:
+        message.response = "timed_out"
         if found is not None:  # nsqd has delivered it again, and waits for the answer to that delivery
             self._messages[found.wire_id] = found
         self.counters.late += 1
-
-
-def _never() -> bool:
-    return False
 
 
 def _nowhere(command: bytes) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 import anyio
 import anyio.lowlevel
 
+from ..transport.event_loop import LoopEvent, clock, event_class
 from .message import Message
 
-__all__ = ["Inbox", "Stop"]
+__all__ = ["Inbox", "MessageSource", "Stop"]
 
 _MESSAGES_PER_CHECKPOINT = 64
 _SECONDS_PER_CHECKPOINT = 0.005
@@ -31,6 +33,27 @@ class Stop:
         self.reached: bool = False
 
 
+class MessageSource(Protocol):
+    """Where the workers of `run` take their messages from: the inbox, or a stage in front of it."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether there are no more messages."""
+        ...
+
+    async def wait_stopped(self) -> None:
+        """Wait until there are no more messages."""
+        ...
+
+    async def take(self, stop: Stop | None = None) -> Message:
+        """Take a message; see `Inbox.take`."""
+        ...
+
+    def end(self, stop: Stop) -> None:
+        """End the takers that look at ``stop``."""
+        ...
+
+
 class Inbox:
     """Messages that wait to be taken.
 
@@ -40,7 +63,9 @@ class Inbox:
 
     def __init__(self, max_attempts: int, give_up: Callable[[Message], Awaitable[None]]) -> None:
         self._messages: deque[Message] = deque()
-        self._takers: deque[anyio.Event] = deque()
+        self._takers: deque[LoopEvent] = deque()
+        self._new_event: Callable[[], LoopEvent] | None = None  # these two are found in the event loop
+        self._clock: Callable[[], float] = anyio.current_time
         self._max_attempts = max_attempts or 65535
         self._give_up = give_up
         self._stop = Stop()
@@ -161,15 +186,17 @@ class Inbox:
     def _note_checkpoint(self) -> None:
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
-        self._now = anyio.current_time()
+        self._now = self._clock()
 
     async def _wait_for_put(self) -> None:
-        event = anyio.Event()
+        if self._new_event is None:
+            self._new_event, self._clock = event_class(), clock()
+        event = self._new_event()
         self._takers.append(event)
         try:
             await event.wait()
         except BaseException:
-            if event.is_set():
+            if event.is_set:
                 self._wake(1)  # pass the wake-up on, as its message is left for another taker
             else:
                 self._takers.remove(event)

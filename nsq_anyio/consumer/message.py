@@ -4,76 +4,43 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import ClassVar, Literal, Self
 
 import anyio
 
 from ..connection.background import Background
 from ..connection.stray import is_stray
+from ..envelope import Envelope, decode
 from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
 from ..unwrapping import only_error
+from .delegate import MessageDelegate
 
-__all__ = ["Delivery", "Message", "MessageDelegate", "finish_all"]
+__all__ = ["Answer", "Delivery", "MakeMessage", "Message", "finish_all"]
 
-
-class MessageDelegate(Protocol):
-    """Takes the answers to the messages of one connection, as go-nsq's ``MessageDelegate`` does.
-
-    :ivar nsqd: the address, as ``host:port`` or a path
-    """
-
-    nsqd: str
-    topic: str
-    channel: str
-
-    def holds(self, message: Message) -> bool:
-        """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
-        ...
-
-    def unanswered(self) -> list[Message]:
-        """Return all messages for whose answers nsqd still waits."""
-        ...
-
-    def finish(self, message: Message, *, handled: bool = True) -> None:
-        """Send FIN; count a success in backoff if the message was ``handled``."""
-        ...
-
-    def finish_all(self, messages: Sequence[Message]) -> None:
-        """Send FIN for each message."""
-        ...
-
-    def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
-        """Send REQ; count a failure in backoff if ``backoff`` is True."""
-        ...
-
-    def touch(self, message: Message) -> None:
-        """TOUCH."""
-        ...
-
-    def discarded(self, message: Message, reason: str) -> None:
-        """Report that the handler discards ``message``."""
-        ...
-
-    def expire(self, now: float) -> None:
-        """Forget the messages past their deadline: nsqd has requeued them."""
-        ...
+Answer = Literal["finished", "requeued", "discarded", "gave_up", "timed_out", "cancelled"]
+"""How a message was answered: "timed_out" if the answer came too late, "cancelled" if the message was handed
+back because its handler was cancelled."""
 
 
 class Delivery:
     """The state that all messages of one received chunk share.
 
     :ivar delegate: takes the answers
+    :ivar arrived: when they arrived
     :ivar deadline: when nsqd stops waiting for their answers
     :ivar hard_deadline: the latest time to which TOUCH can extend the deadline (nsqd's ``--max-msg-timeout``)
     """
 
-    __slots__ = ("deadline", "delegate", "hard_deadline")
+    __slots__ = ("arrived", "deadline", "delegate", "hard_deadline")
 
-    def __init__(self, delegate: MessageDelegate, deadline: float, hard_deadline: float) -> None:
-        self.delegate: MessageDelegate = delegate
+    def __init__(
+        self, delegate: MessageDelegate[Message], arrived: float, deadline: float, hard_deadline: float
+    ) -> None:
+        self.delegate: MessageDelegate[Message] = delegate
+        self.arrived: float = arrived
         self.deadline: float = deadline
         self.hard_deadline: float = hard_deadline
 
@@ -87,14 +54,28 @@ class Message:
     An ``async with message:`` block answers it: FIN when the block ends, REQ when it raises. `Requeue` and
     `Discard` do not leave the block; any other exception does.
 
-    :ivar body: the payload
+    :ivar body: the body as it was published; with headers, the whole envelope
     :ivar attempts: how many times nsqd has delivered it, including this time; 1 to 65535
     :ivar timestamp: when it was published, in nanoseconds since the epoch
+    :ivar response: how it was answered, None if it was not; internal
     :ivar delivery: shared by the messages that arrived together; internal
     :ivar wire_id: `id` as it is sent in commands; internal
     """
 
-    __slots__ = ("_responded", "attempts", "body", "delivery", "timestamp", "wire_id")
+    __slots__ = ("_envelope", "attempts", "body", "delivery", "response", "timestamp", "wire_id")
+
+    # The compiled codec does not call `__init__`, but fills these slots with its arguments, and the last with
+    # None. A class has to name them itself: one that inherits them is called.
+    codec_slots: ClassVar[tuple[str, ...]] = (
+        "delivery",
+        "timestamp",
+        "attempts",
+        "wire_id",
+        "body",
+        "response",
+    )
+
+    _envelope: Envelope
 
     def __init__(
         self, delivery: Delivery, timestamp: int, attempts: int, message_id: bytes, body: bytes
@@ -104,10 +85,10 @@ class Message:
         self.attempts: int = attempts
         self.wire_id: bytes = message_id
         self.body: bytes = body
-        self._responded = False
+        self.response: Answer | None = None
 
     def __repr__(self) -> str:
-        state = "answered" if self._responded else "unanswered"
+        state = "answered" if self.responded else "unanswered"
         return f"<Message {self.id} {self.topic}/{self.channel} attempt {self.attempts}, {state}>"
 
     @property
@@ -131,23 +112,52 @@ class Message:
         return self.delivery.delegate.nsqd
 
     @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers that the message was published with, by their lower-case names.
+
+        The mapping is empty if the body is not an envelope.
+
+        :raises InvalidEnvelope: if the body begins like an envelope, but cannot be read
+        """
+        return self._opened().headers
+
+    @property
+    def payload(self) -> bytes:
+        """The body without the headers; the whole body if it is not an envelope.
+
+        :raises InvalidEnvelope: as `headers` does
+        """
+        return self._opened().payload
+
+    def _opened(self) -> Envelope:
+        try:
+            return self._envelope
+        except AttributeError:  # not set in advance, because most messages are never asked for it
+            self._envelope = decode(self.body)
+            return self._envelope
+
+    @property
     def deadline(self) -> float:
         """When nsqd stops waiting for the answer, on AnyIO's clock (`anyio.current_time`)."""
         return self.delivery.deadline
 
+    def time_left(self) -> float:
+        """Return the seconds until the deadline, 0 if it has passed. A plain handler may call it too."""
+        return max(self.deadline - anyio.current_time(), 0.0)
+
     @property
     def responded(self) -> bool:
         """Whether the message was finished or requeued."""
-        return self._responded
+        return self.response is not None
 
     def finish(self) -> None:
         """Tell nsqd that the message is processed (FIN).
 
         :raises AlreadyResponded: if it was finished or requeued before
         """
-        if self._responded:
+        if self.response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
-        self._responded = True
+        self.response = "finished"
         self.delivery.delegate.finish(self)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
@@ -161,9 +171,9 @@ class Message:
         """
         if delay is not None and not 0 <= delay < math.inf:
             raise InvalidOption(f"delay={delay!r} is not valid: use 0 or more (seconds)")
-        if self._responded:
+        if self.response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
-        self._responded = True
+        self.response = "requeued"
         self.delivery.delegate.requeue(self, delay, backoff=backoff)
 
     def touch(self) -> None:
@@ -171,7 +181,7 @@ class Message:
 
         :raises AlreadyResponded: if it was finished or requeued before
         """
-        if self._responded:
+        if self.response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
         self.delivery.delegate.touch(self)
 
@@ -199,20 +209,21 @@ class Message:
 
     async def _keep_touching(self) -> None:
         while self.delivery.deadline < self.delivery.hard_deadline:
-            await anyio.sleep(max(self.delivery.deadline - anyio.current_time(), 0) / 2)
-            if self._responded or not self.delivery.delegate.holds(self):
+            await anyio.sleep(self.time_left() / 2)
+            if self.responded or not self.delivery.delegate.holds(self):
                 return
             self.touch()
 
     def give_up(self) -> None:
-        """Finish a message that exceeded ``max_attempts``, without affecting backoff."""
-        if not self._responded:
-            self._responded = True
+        """Report a message that exceeded ``max_attempts``, and finish it without affecting backoff."""
+        self.delivery.delegate.gave_up(self)
+        if self.response is None:
+            self.response = "gave_up"
             self.delivery.delegate.finish(self, handled=False)
 
     def answer_for(self, error: BaseException | None) -> None:
         """Answer according to how processing ended, unless it is answered: FIN for None, otherwise REQ."""
-        if self._responded:
+        if self.response is not None:
             return
         match error:
             case None:
@@ -220,8 +231,9 @@ class Message:
             case Requeue(delay=delay, backoff=backoff):
                 self.requeue(delay, backoff=backoff)
             case Discard(reason=reason):
+                self.response = "discarded"
                 self.delivery.delegate.discarded(self, reason)
-                self.finish()
+                self.delivery.delegate.finish(self)
             case _ if isinstance(error, Exception) or is_stray(error):
                 self.requeue()
             case SystemExit() | KeyboardInterrupt():
@@ -231,7 +243,26 @@ class Message:
             case _:
                 # The handler was cancelled, which is not the message's fault: requeue it without a delay.
                 if self.delivery.delegate.holds(self):
-                    self.requeue(0, backoff=False)
+                    self.response = "cancelled"
+                    self.delivery.delegate.requeue(self, 0, backoff=False)
+
+    async def end_block(self, error: BaseException | None) -> bool:
+        """Answer at the end of an ``async with message:`` block; return whether to suppress ``error``."""
+        if error is None:
+            self.answer_for(None)
+            return False
+        signal = only_error(error)
+        is_signal = isinstance(signal, Requeue | Discard)
+        if not is_signal and (isinstance(signal, Exception) or is_stray(signal)):
+            self.delivery.delegate.failed(self)
+        await self.settle(signal)
+        return is_signal
+
+    async def settle(self, error: BaseException) -> None:
+        """Answer as `answer_for` does. If a discarded message gets a dead letter, publish that first."""
+        may_answer = self.delivery.delegate.may_answer
+        if may_answer is None or self.responded or await may_answer(self, error):
+            self.answer_for(error)
 
     async def __aenter__(self) -> Self:
         return self
@@ -242,9 +273,14 @@ class Message:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        signal = None if exc is None else only_error(exc)
-        self.answer_for(signal)
-        return isinstance(signal, Requeue | Discard)
+        if exc is not None:
+            return await self.end_block(exc)
+        self.answer_for(None)
+        return False
+
+
+MakeMessage = Callable[[Delivery, int, int, bytes, bytes], Message]
+"""Makes a message: the class, or a function with its parameters."""
 
 
 def finish_all(messages: Sequence[Message]) -> None:
@@ -256,6 +292,6 @@ def finish_all(messages: Sequence[Message]) -> None:
         if message.responded:
             raise AlreadyResponded(f"message {message.id} is already answered")
     for message in messages:
-        message._responded = True  # noqa: SLF001 - part of the class, but for several messages
+        message.response = "finished"
     for delegate, some in itertools.groupby(messages, lambda message: message.delivery.delegate):
         delegate.finish_all(list(some))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ..connection import Connection
@@ -20,10 +21,12 @@ class ReadyCount:
     """Sends the RDY count of one connection, and holds its slots. `Distribution` decides both.
 
     :ivar rdy: the RDY count that was sent last; 0 before the first one, and without a connection
+    :ivar msg_timeout: the seconds for which nsqd waits for an answer; infinite before `attach`
     """
 
     def __init__(self, nsqd: str, in_flight: InFlight, emit: Emitter) -> None:
         self.rdy: int = 0
+        self.msg_timeout: float = math.inf
         self._nsqd = nsqd
         self._in_flight = in_flight
         self._emit = emit
@@ -82,6 +85,7 @@ class ReadyCount:
     def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
         """Take the connection, before SUB."""
         self._put = connection.outbox.put
+        self.msg_timeout = connection.identity.msg_timeout
         self._max_rdy_count = connection.identity.max_rdy_count
         self._turn_changed_at = now
 
@@ -110,7 +114,7 @@ class ReadyCount:
         self.rdy = rdy
         self._in_flight.rdy_sent(rdy)
         self._put(commands.rdy(rdy))
-        self._emit(RdyChanged(self._nsqd, rdy))
+        self._emit(RdyChanged(self._nsqd, rdy, **self._emit.source))
 
     def note_round_trip(self, round_trip: float) -> None:
         """Note how long nsqd took to answer a command."""

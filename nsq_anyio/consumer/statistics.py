@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ..protocol.authorization import AuthReply
 from ..protocol.identify import IdentifyReply
@@ -21,6 +22,12 @@ class Counters:
     :ivar timed_out: of them, those without an answer at their deadline
     :ivar late: answers dropped, because the message had timed out or its connection had ended
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
+    :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
+        than `Requeue` and `Discard`
+    :ivar discarded: messages that were finished because of `Discard`
+    :ivar gave_up: messages that were finished because they exceeded ``max_attempts``
+    :ivar redelivered: how many of the received messages had been delivered before, by their ``attempts``
+    :ivar received_bytes: bytes that were received, after decryption and decompression
     """
 
     received: int = 0
@@ -29,11 +36,23 @@ class Counters:
     timed_out: int = 0
     late: int = 0
     refused: int = 0
+    failed: int = 0
+    discarded: int = 0
+    gave_up: int = 0
+    redelivered: dict[int, int] = field(default_factory=dict[int, int])
+    received_bytes: int = 0
+
+    def count_redelivery(self, attempts: int, messages: int = 1) -> None:
+        """Count messages that were received with more than one attempt."""
+        self.redelivered[attempts] = self.redelivered.get(attempts, 0) + messages
 
     def add(self, other: Counters) -> None:
         """Add the counts of ``other``."""
-        for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        for each in dataclasses.fields(self):
+            if each.name != "redelivered":
+                setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        for attempts, messages in other.redelivered.items():
+            self.count_redelivery(attempts, messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +66,18 @@ class ConnectionStatistics:
     :ivar rdy: its RDY count
     :ivar max_rdy_count: the highest RDY count that its nsqd allows
     :ivar in_flight: its unanswered messages
-    :ivar received: messages that were received; this and the next five count from the connection's beginning
+    :ivar received: messages that were received; this and the next ten count since the connection was opened
     :ivar finished: of them, those that were finished
     :ivar requeued: of them, those that were requeued
     :ivar timed_out: of them, those without an answer at their deadline
     :ivar late: answers dropped, because the message had timed out
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
+    :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
+        than `Requeue` and `Discard`
+    :ivar discarded: messages that were finished because of `Discard`
+    :ivar gave_up: messages that were finished because they exceeded ``max_attempts``
+    :ivar redelivered: how many of the received messages had been delivered before, by their ``attempts``
+    :ivar received_bytes: bytes that were received, after decryption and decompression
     """
 
     nsqd: str
@@ -67,6 +92,11 @@ class ConnectionStatistics:
     timed_out: int
     late: int
     refused: int
+    failed: int
+    discarded: int
+    gave_up: int
+    redelivered: Mapping[int, int]
+    received_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +113,12 @@ class ConsumerStatistics:
     :ivar timed_out: of them, those without an answer at their deadline
     :ivar late: answers dropped, because the message had timed out or its connection had ended
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
+    :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
+        than `Requeue` and `Discard`
+    :ivar discarded: messages that were finished because of `Discard`
+    :ivar gave_up: messages that were finished because they exceeded ``max_attempts``
+    :ivar redelivered: how many of the received messages had been delivered before, by their ``attempts``
+    :ivar received_bytes: bytes that were received, after decryption and decompression
     :ivar per_connection: one snapshot per connection
     """
 
@@ -96,4 +132,9 @@ class ConsumerStatistics:
     timed_out: int
     late: int
     refused: int
+    failed: int
+    discarded: int
+    gave_up: int
+    redelivered: Mapping[int, int]
+    received_bytes: int
     per_connection: tuple[ConnectionStatistics, ...]

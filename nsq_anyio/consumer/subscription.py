@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import anyio
 
@@ -15,10 +15,11 @@ from ..options import ConsumerOptions
 from ..protocol import commands, session
 from ..protocol.identify import IdentifyReply
 from .backoff_controller import BackoffController
+from .delegate import MayAnswer
 from .in_flight import InFlight
 from .inbox import Inbox
 from .loop_watch import LoopWatch
-from .message import Delivery, Message
+from .message import Delivery, MakeMessage, Message
 from .ready_count import ReadyCount
 from .statistics import ConnectionStatistics, Counters
 
@@ -44,8 +45,6 @@ class Subscription:
     :ivar ready: its RDY count
     """
 
-    make_message = Message
-
     def __init__(
         self,
         address: NsqdAddress,
@@ -58,6 +57,8 @@ class Subscription:
         emit: Emitter,
         redistribute: Callable[[], None],
         loop_watch: LoopWatch,
+        make_message: MakeMessage,
+        may_answer: MayAnswer[Message] | None,
     ) -> None:
         self.address: NsqdAddress = address
         self.nsqd: str = str(address)
@@ -71,9 +72,11 @@ class Subscription:
             emit=emit,
             loop_watch=loop_watch,
             expired=self.may_proceed,
+            may_answer=may_answer,
         )
         self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, emit)
-        self.arrival: Callable[[float], Delivery] = self.in_flight.arrival
+        self.arrival: Callable[[float, int], Delivery] = self.in_flight.arrival
+        self.make_message: MakeMessage = make_message
         self._inbox = inbox
         self._emit = emit
         self._redistribute = redistribute
@@ -135,7 +138,7 @@ class Subscription:
         was_idle = now - self.in_flight.last_message_at >= self._lend_after
         self.in_flight.add(messages, now)
         if self._stopping:
-            self.in_flight.hand_back(messages)
+            _hand_back(messages)
         else:
             self._inbox.put(messages, now)
             if was_idle:
@@ -175,15 +178,15 @@ class Subscription:
                 await self._stop_and_close(self._connection)
                 confirmed = True
         except ConnectionFailed as error:
-            self._emit(Disconnected(self.nsqd, error, None))
+            self._emit(Disconnected(self.nsqd, error, None, **self._emit.source))
         finally:
-            self._emit(ConnectionClosed(self.nsqd, confirmed))
+            self._emit(ConnectionClosed(self.nsqd, confirmed, **self._emit.source))
             self._released.set()
 
     async def _stop_and_close(self, connection: Connection[Delivery, Message]) -> None:
         self.stop()
         # Handed back before the wait, in case nsqd never answers CLS.
-        self.in_flight.hand_back(self.in_flight.unanswered())
+        _hand_back(self.in_flight.unanswered())
         if self._close_wait is not None:
             await self._close_wait.wait()
             await self._let_last_message_come()
@@ -231,5 +234,11 @@ class Subscription:
             # First, or nsqd would push the requeued messages to this connection again. Not CLS: nsqd answers
             # it, and executes nothing more if this process is gone by then. With deflate that happens.
             connection.outbox.put_first(commands.rdy(0))
-        self.in_flight.hand_back(self.in_flight.unanswered())
+        _hand_back(self.in_flight.unanswered())
         connection.end_now()
+
+
+def _hand_back(messages: Iterable[Message]) -> None:
+    """Send REQ with delay 0 for messages that will not be processed here."""
+    for message in messages:
+        message.requeue(0, backoff=False)

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -28,12 +30,16 @@ from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFaile
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.reconnect import ReconnectDelay
-from .discovery import Discovery
+from .delegate import MayAnswer
 from .distribution import Distribution
 from .inbox import Inbox
 from .loop_watch import LoopWatch
+from .message import MakeMessage, Message
 from .statistics import Counters
 from .subscription import Subscription
+
+if TYPE_CHECKING:
+    from ..discovery import Discovery
 
 __all__ = ["Supervisor"]
 
@@ -44,6 +50,7 @@ class Supervisor:
     :param nsqds: static addresses; empty with ``discovery``
     :param discovery: finds the nsqds; None with static addresses
     :param fail: called with the error that ends the consumer
+    :ivar closed_counters: the counters of connections that have ended, by the address of the nsqd
     :ivar has_subscribed: whether an nsqd has accepted a subscription
     :ivar decided: set once that is so, or `stop` was called
     """
@@ -62,11 +69,13 @@ class Supervisor:
         connection_options: ConnectionOptions,
         emit: Emitter,
         fail: Callable[[Exception], None],
+        make_message: MakeMessage,
+        may_answer: MayAnswer[Message] | None,
     ) -> None:
         self.topic = topic
         self.channel = channel
         self.subscriptions: dict[NsqdAddress, Subscription] = {}
-        self.closed_counters: Counters = Counters()
+        self.closed_counters: dict[str, Counters] = {}
         self.has_subscribed: bool = False
         self.decided: anyio.Event = anyio.Event()
         self._nsqds = nsqds
@@ -76,6 +85,8 @@ class Supervisor:
         self._connection_options = connection_options
         self._emit = emit
         self._fail = fail
+        self._may_answer = may_answer
+        self._make_message = make_message
         self._rng = random.Random()
         self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
         self._loop_watch = LoopWatch()
@@ -84,6 +95,20 @@ class Supervisor:
         self._stopping = False
         self._refused = False
         self._accepted = False  # by any nsqd
+
+    @property
+    def wanted(self) -> Iterable[NsqdAddress]:
+        """The nsqds to connect to, whether they are connected or not."""
+        return self._nsqds if self._discovery is None else self._dialled
+
+    def counters(self) -> dict[str, Counters]:
+        """Return the counters of all connections, by the address of the nsqd."""
+        found = defaultdict[str, Counters](Counters)
+        for nsqd, counters in self.closed_counters.items():
+            found[nsqd].add(counters)
+        for subscription in self.subscriptions.values():
+            found[subscription.nsqd].add(subscription.in_flight.counters)
+        return found
 
     async def run(self) -> None:
         """Connect and stay connected, until cancelled."""
@@ -95,6 +120,7 @@ class Supervisor:
                     self._discovery.run,
                     lambda: self._connect_missing(tasks),
                     lambda: self._prune_vanished(tasks),
+                    lambda: bool(self.subscriptions),
                 )
             tasks.start_soon(self._tick)
             tasks.start_soon(self.distribution.run)
@@ -156,15 +182,22 @@ class Supervisor:
             emit=self._emit,
             redistribute=self.distribution.redistribute,
             loop_watch=self._loop_watch,
+            may_answer=self._may_answer,
+            make_message=self._make_message,
         )
         subscribed_at: float | None = None
         self.distribution.opens(address)
         try:
             async with open_connection(
-                address, self._connection_options, subscription, accepted_before=self._accepted
+                address,
+                self._connection_options,
+                subscription,
+                accepted_before=self._accepted,
+                is_discovered=self._discovery is not None,
             ) as connection:
                 self._accepted = True
-                self._emit(Connected(str(address), connection.identity.version))
+                version = connection.identity.version
+                self._emit(Connected(str(address), version, connection.mapped_to, **self._emit.source))
                 attached_at = anyio.current_time()
                 subscription.attach(connection, attached_at)
                 self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
@@ -178,20 +211,21 @@ class Supervisor:
                     self._remove(subscription)
         except (InvalidOption, PermanentRefusal, TLSFailed) as error:
             self._refused = True
-            self._emit(ConnectFailed(str(address), error, None))
+            self._emit(ConnectFailed(str(address), error, None, **self._emit.source))
             self._fail(error)
         except ConnectionFailed as error:
             if subscription.released:
                 return True  # `drain` has emitted the event
             happened = ConnectFailed if subscribed_at is None else Disconnected
             lasted = 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at
-            self._emit(happened(str(address), error, None if self._stopping else retry_after(lasted)))
+            retry_in = None if self._stopping else retry_after(lasted)
+            self._emit(happened(str(address), error, retry_in, **self._emit.source))
         finally:
             self.distribution.attempt_over(address)
         return subscribed_at is not None
 
     def _add(self, subscription: Subscription) -> None:
-        self._emit(Subscribed(subscription.nsqd, self.topic, self.channel))
+        self._emit(Subscribed(subscription.nsqd, **self._emit.source))
         self.subscriptions[subscription.address] = subscription
         self.has_subscribed = True
         self.decided.set()
@@ -202,7 +236,7 @@ class Supervisor:
     def _remove(self, subscription: Subscription) -> None:
         del self.subscriptions[subscription.address]
         subscription.hand_back_at_once()
-        subscription.detach(self.closed_counters)
+        subscription.detach(self.closed_counters.setdefault(subscription.nsqd, Counters()))
         self.distribution.remove(subscription.ready)
 
     # Regular checks, and the end
@@ -211,7 +245,7 @@ class Supervisor:
         while True:
             blocked = await self._loop_watch.sleep(self._options.rdy_redistribute_interval)
             if blocked > self._msg_timeout / 2:  # `keep_alive` touches a message after that time
-                self._emit(LoopBlocked(blocked, self._msg_timeout))
+                self._emit(LoopBlocked(blocked, self._msg_timeout, **self._emit.source))
             now = anyio.current_time()
             self._inbox.update_time(now)
             for subscription in list(self.subscriptions.values()):

@@ -15,7 +15,8 @@ import pytest
 from anyio.abc import ByteStream
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.discovery import Discovery
+from nsq_anyio.consumer.discovery import TopicDiscovery
+from nsq_anyio.discovery import Discovery
 from nsq_anyio.events import ConnectFailed, Emitter, LookupDone, LookupFailed
 from nsq_anyio.options import AuthSecret
 
@@ -318,7 +319,7 @@ async def strict_lookupd(
 def lookup(lookupd: FakeLookupd, events: Events, **options: Any) -> Discovery:
     secret = options.pop("auth_secret", None)
     polling = nsq.ConsumerOptions(lookupd_poll_interval=0.02, lookupd_poll_timeout=1, **options)
-    return Discovery(
+    return TopicDiscovery(
         "t",
         [lookupd.url],
         options=polling,
@@ -330,7 +331,7 @@ def lookup(lookupd: FakeLookupd, events: Events, **options: Any) -> Discovery:
 @asynccontextmanager
 async def polling(finder: Discovery) -> AsyncGenerator[None]:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(finder.run, lambda: None, lambda: None)
+        tasks.start_soon(finder.run, lambda: None, lambda: None, lambda: False)
         yield
         tasks.cancel_scope.cancel()
 

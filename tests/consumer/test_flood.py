@@ -1,6 +1,5 @@
 """An nsqd that pushes what nobody asked for is refused, and what it makes this side hold is bounded."""
 
-import time
 from typing import Any
 
 import anyio
@@ -9,8 +8,10 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.events import Disconnected, LoopBlocked
 
+from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, consuming, fake_nsqd, message_id, until
 
+anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
 
 BOASTING = {"max_rdy_count": 2**53}
@@ -87,7 +88,7 @@ async def test_a_blocked_loop_is_named_and_excuses_what_nsqd_timed_out() -> None
     async with consuming(script, options=options, on_event=events, max_in_flight=2) as (consumer, peer):
         await peer.messages(b"a", b"b")
         await until(lambda: consumer.in_flight == 2)
-        time.sleep(0.6)  # noqa: ASYNC251 - as a handler that blocks
+        virtual_time.block(0.6)  # as a handler does
         await peer.messages(*[b"x"] * 12)  # six timeouts of two messages
         await until(lambda: events.of(LoopBlocked))
         await until(lambda: consumer.statistics().received == 14)

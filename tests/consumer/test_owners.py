@@ -17,11 +17,17 @@ RECORDS = {
     ("handler.py", "self._handling.deadline"),
     ("handler.py", "worker.message"),
     ("handler.py", "worker.scope"),
-    *{("in_flight.py", f"self.counters.{field.name}") for field in dataclasses.fields(Counters)},
+    *{
+        ("in_flight.py", f"self.counters.{field.name}")
+        for field in dataclasses.fields(Counters)
+        if field.type == "int"
+    },
     ("in_flight.py", "message.delivery"),  # the delegate moves the deadline
     ("in_flight.py", "found.delivery"),
     ("inbox.py", "stop.reached"),
-    ("message.py", "message._responded"),  # in a function that is part of the class
+    ("in_flight.py", "message.response"),  # the delegate notes an answer that comes too late
+    ("message.py", "message.response"),  # in a function that is part of the class
+    ("wrapping.py", "message.is_wrapped"),  # the middleware's own subclass of `Message`
 }
 
 

@@ -122,7 +122,7 @@ async def test_bytes_that_are_no_nsq_end_the_connection_and_nothing_else() -> No
     async def garbage(peer: FakeConnection) -> None:
         await peer.subscribe()
         await peer.send(b"\xff" * 100)
-        await peer.quiet(LIMIT)
+        await peer.quiet(5)
 
     async with (
         fake_nsqd(garbage, serve) as nsqd,

@@ -12,14 +12,24 @@ from nsq_anyio.consumer import ConnectionStatistics, ConsumerStatistics, supervi
 from nsq_anyio.consumer.subscription import Subscription
 from nsq_anyio.events import MessageFinished, MessageRequeued, MessageTouched, ResponseFailed
 
-from ..fake_nsqd import Events, consuming, fake_nsqds, until
+from ..fake_nsqd import LIMIT, Events, consuming, fake_nsqds, until
 from .backoff import backing_off, failure
 from .flow import consuming_from, settled
 from .late_answers import OFTEN, impatient
 
 pytestmark = pytest.mark.anyio
 
-COUNTERS = ("received", "finished", "requeued", "timed_out", "late", "refused")
+COUNTERS = (
+    "received",
+    "finished",
+    "requeued",
+    "timed_out",
+    "late",
+    "refused",
+    "failed",
+    "discarded",
+    "gave_up",
+)
 
 
 async def test_each_connection_is_counted_by_itself_and_all_of_them_together() -> None:
@@ -53,6 +63,11 @@ async def test_each_connection_is_counted_by_itself_and_all_of_them_together() -
             timed_out=0,
             late=0,
             refused=0,
+            failed=0,
+            discarded=0,
+            gave_up=0,
+            redelivered={},
+            received_bytes=first.received_bytes,
         )
         assert first.identity.max_rdy_count == 2500
         assert (second.received, second.finished, second.requeued, second.in_flight) == (2, 0, 1, 1)
@@ -91,7 +106,7 @@ async def test_connections_that_have_ended_count_in_the_sum_and_late_answers_to_
             statistics = consumer.statistics()
             assert (statistics.received, statistics.finished, statistics.late) == (2, 1, 1)
             (one,) = statistics.per_connection
-            assert [getattr(one, name) for name in COUNTERS] == [0] * 6
+            assert [getattr(one, name) for name in COUNTERS] == [0] * len(COUNTERS)
         assert consumer.statistics().received == 2
         assert consumer.statistics().connections == 0
         assert consumer.statistics().per_connection == ()
@@ -155,9 +170,15 @@ async def test_a_hook_hears_of_every_answer_and_the_log_does_not(caplog: pytest.
         first.finish()
         second.requeue(1.5, backoff=False)
         nsqd = consumer.connections[0]
-    assert events.of(MessageTouched) == [MessageTouched(nsqd, one.decode(), deadline)]
-    assert events.of(MessageFinished) == [MessageFinished(nsqd, one.decode(), 3)]
-    assert events.of(MessageRequeued) == [MessageRequeued(nsqd, two.decode(), 3, 1.5)]
+    (touched,), (finished,) = events.of(MessageTouched), events.of(MessageFinished)
+    (requeued,) = events.of(MessageRequeued)
+    source: Any = {"nsqd": nsqd, "topic": "t", "channel": "c", "attempts": 3}
+    assert touched == MessageTouched(
+        message_id=one.decode(), seconds=touched.seconds, deadline=deadline, **source
+    )
+    assert finished == MessageFinished(message_id=one.decode(), seconds=finished.seconds, **source)
+    assert requeued == MessageRequeued(message_id=two.decode(), seconds=requeued.seconds, delay=1.5, **source)
+    assert 0 <= touched.seconds <= finished.seconds <= requeued.seconds < LIMIT
     assert not [record for record in caplog.records if one.decode() in record.getMessage()]
 
 

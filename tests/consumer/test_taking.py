@@ -186,7 +186,7 @@ class Handover:
         raise AssertionError(message)
 
     def put(self, *bodies: bytes) -> None:
-        delivery = Delivery(None, float("inf"), float("inf"))  # type: ignore[arg-type]
+        delivery = Delivery(None, 0.0, float("inf"), float("inf"))  # type: ignore[arg-type]
         now = anyio.current_time()
         self.inbox.put([Message(delivery, 0, 1, message_id(n), body) for n, body in enumerate(bodies)], now)
 

@@ -1,0 +1,63 @@
+"""A batch of messages, and a block that answers all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from ..errors import Discard, Requeue
+from ..middleware import Around
+from ..unwrapping import only_error
+from .handling import Handling
+from .message import Message, finish_all
+from .wrapping import Wrapping, entered, left
+
+__all__ = ["Batch"]
+
+
+class Batch(list[Message]):
+    """A list of messages. Made by `Consumer.batches`.
+
+    At its end, an ``async with batch:`` block answers the messages that are still unanswered: FIN when the
+    block ends normally, REQ when it raises. `Requeue` and `Discard` apply to each of them, and do not leave
+    the block; any other exception does.
+    """
+
+    __slots__ = ("_around", "_entered", "_wrapping")
+
+    def __init__(self, messages: Iterable[Message] = (), wrapping: Wrapping | None = None) -> None:
+        super().__init__(messages)
+        self._wrapping = wrapping
+        self._around: Around[Handling] | None = None
+        self._entered: tuple[Message, ...] = ()
+
+    async def __aenter__(self) -> Self:
+        self._entered = tuple(self)
+        if self._wrapping is not None and self._entered:
+            self._around = await entered(self._wrapping.around(self._entered), self._end_block)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        around, self._around = self._around, None
+        return await left(around, exc_type, exc, traceback, self._end_block)
+
+    async def _end_block(self, error: BaseException | None) -> bool:
+        if error is None:
+            finish_all([message for message in self._entered if not message.responded])
+            return False
+        left = list(self._entered)
+        try:
+            while left:
+                await left[0].end_block(error)
+                left.pop(0)
+        except BaseException as cut_short:  # while a dead letter was being published
+            for message in left:
+                message.answer_for(cut_short)
+            raise
+        return isinstance(only_error(error), Requeue | Discard)

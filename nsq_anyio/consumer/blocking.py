@@ -1,0 +1,259 @@
+"""Run plain functions as handlers, each call in a worker thread, in which the message can be answered.
+
+A thread cannot be cancelled. A thread that goes on past the deadline of its message still occupies its
+worker, or such threads would pile up without bound. When `run` has to end, the thread is abandoned: its later
+answers are dropped, and never reach a closed connection or an event loop that has ended.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+
+import anyio
+from anyio import to_thread
+
+from ..errors import AlreadyResponded, Closed, InvalidOption
+from ..events import AbandonedThreadEnded, Emitter, ThreadAbandoned
+from ..forked import end_child
+from .about import About, about
+from .handler_check import name_of, returned_awaitable
+from .message import Message
+from .thread_requests import Requests
+
+__all__ = ["BlockingHandler"]
+
+
+class BlockingHandler:
+    """An async handler that calls a plain function in threads. It works while `serve` runs.
+
+    :param function: called in a thread with each message
+    :ivar invalid: the error for an invalid function, once a call has shown that it is invalid; otherwise None
+    """
+
+    def __init__(self, function: Callable[[Message], object], emit: Emitter) -> None:
+        self.invalid: InvalidOption | None = None
+        self._function = function
+        self._emit = emit
+        # The workers limit the number of threads. AnyIO's own limiter allows 40 for the whole program.
+        self._limiter = anyio.CapacityLimiter(float("inf"))
+        self._calls: dict[Message, _Call] = {}
+        self._requests = Requests()
+
+    async def serve(self) -> None:
+        """Perform what the threads request, until cancelled."""
+        await self._requests.serve()
+
+    async def __call__(self, message: Message) -> object:
+        """Call the function in a thread, and return what it returns or raise what it raises."""
+        call = _Call(self._function, message, self._emit, self._requests)
+        self._calls[message] = call
+        try:
+            result, error = await to_thread.run_sync(call.run, limiter=self._limiter, abandon_on_cancel=True)
+        except BaseException:
+            call.abandon()
+            raise
+        finally:
+            del self._calls[message]
+        call.over()
+        if error is not None:
+            raise error
+        if inspect.isawaitable(result):
+            self.invalid = returned_awaitable(self._function, result)
+            raise self.invalid
+        return result
+
+    def report(self, message: Message) -> None:
+        """Report once that ``message`` has timed out while a thread works on it."""
+        if (call := self._calls.get(message)) is not None:
+            call.report_timed_out()
+
+
+class _Call:
+    """One call of the function in its thread.
+
+    The event loop may abandon it at any moment, while the thread requests answers or ends. A lock orders
+    these.
+    """
+
+    def __init__(
+        self, function: Callable[[Message], object], message: Message, emit: Emitter, requests: Requests
+    ) -> None:
+        self.message: Message = message
+        self.clock_offset: float = anyio.current_time() - time.monotonic()
+        self._function = function
+        self._emit = emit
+        self._requests = requests
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._started_at: float | None = None
+        self._seconds: float | None = None
+        self._abandoned = False
+        self._expired = False  # before the thread had started
+        self._timed_out = False
+
+    # In the thread
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether the function has forked, and this process is the child."""
+        return os.getpid() != self._process
+
+    def run(self) -> tuple[object, BaseException | None]:
+        """Call the function, and return what it returns, or what it raises."""
+        result: object = None
+        error: BaseException | None = None
+        with self._lock:
+            if self._abandoned or self._expired:
+                return None, None
+            self._started_at = time.monotonic()
+        view = _ThreadMessage(self)
+        try:
+            result = self._function(view)
+        except BaseException as raised:  # noqa: BLE001 - raised in the event loop
+            error = raised
+        if self.is_forked:
+            end_child(error)
+        if inspect.iscoroutine(result):
+            result.close()  # or Python warns that nobody has awaited it
+        with self._lock:
+            self._seconds = time.monotonic() - self._started_at
+            abandoned = self._abandoned
+        if abandoned:
+            self._report_end(self._seconds, counted=view.answered_here)
+        return result, error
+
+    def in_event_loop(self, action: Callable[[], None]) -> bool:
+        """Have the event loop perform an action, and wait for it.
+
+        :returns: whether it was performed; False if the call is abandoned
+        :raises Closed: in a forked child, which has no event loop
+        """
+        if self.is_forked:
+            raise Closed(
+                f"message {self.message.id} was taken in process {self._process}, and this is process "
+                f"{os.getpid()}, forked from it: answer the message in the process that has taken it"
+            )
+        if self._requests.in_event_loop:
+            if not self._abandoned:
+                action()
+            return not self._abandoned
+        with self._lock:
+            if self._abandoned:
+                return False
+            try:
+                done = self._requests.put(action)
+            except RuntimeError:  # the event loop has ended, and has not even cancelled its tasks
+                return False
+        done.result()
+        return True
+
+    def count_late(self) -> None:
+        """Count an answer of an abandoned call, if the event loop still runs."""
+        self._soon(self._count_late)
+
+    def _report_end(self, seconds: float, *, counted: bool) -> None:
+        event = AbandonedThreadEnded(name_of(self._function), seconds, **self._about())
+        self._emit.to_log(event)
+        self._soon(partial(self._emit.to_hook, event))
+        if not counted:
+            self.count_late()
+
+    def _about(self) -> About:
+        # Only the event loop can read AnyIO's clock. It goes as fast as this one.
+        return about(self.message, time.monotonic() + self.clock_offset)
+
+    def _soon(self, action: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the event loop has ended, so nobody is left to tell
+            self._requests.call_soon(action)
+
+    # In the event loop
+
+    def abandon(self) -> None:
+        """Stop waiting for the thread."""
+        with self._lock:
+            self._abandoned = True
+        self._requests.perform()  # what it has requested until now
+        if self._started_at is not None and self._seconds is None:
+            self._report_abandoned(self._started_at, timed_out=False)
+
+    def over(self) -> None:
+        """Report the end of a call whose message has timed out."""
+        if self._timed_out and self._seconds is not None:
+            self._emit(AbandonedThreadEnded(name_of(self._function), self._seconds, **self._about()))
+
+    def report_timed_out(self) -> None:
+        """Report that the message has timed out while the thread works on it, unless it was reported."""
+        with self._lock:
+            self._expired = self._started_at is None
+        if not self._timed_out and self._started_at is not None and self._seconds is None:
+            self._timed_out = True
+            self._report_abandoned(self._started_at, timed_out=True)
+
+    def _report_abandoned(self, started_at: float, *, timed_out: bool) -> None:
+        seconds = time.monotonic() - started_at
+        self._emit(ThreadAbandoned(name_of(self._function), seconds, timed_out, **self._about()))
+
+    def _count_late(self) -> None:
+        delegate = self.message.delivery.delegate
+        if not delegate.holds(self.message):
+            delegate.finish(self.message)  # which drops and counts it
+
+
+class _ThreadMessage(Message):
+    """The message as the thread sees it. Its methods act on the real message, in the event loop.
+
+    :ivar answered_here: whether the function has finished or requeued it
+    """
+
+    __slots__ = ("_call", "answered_here")
+
+    def __init__(self, call: _Call) -> None:
+        message = call.message
+        super().__init__(message.delivery, message.timestamp, message.attempts, message.wire_id, message.body)
+        self.answered_here: bool = False
+        self._call = call
+
+    @property
+    def deadline(self) -> float:
+        return self._call.message.deadline
+
+    @property
+    def responded(self) -> bool:
+        return self.answered_here or self._call.message.responded
+
+    def time_left(self) -> float:
+        return max(self.deadline - time.monotonic() - self._call.clock_offset, 0.0)
+
+    def finish(self) -> None:
+        self._answer(self._call.message.finish)
+
+    def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
+        self._answer(partial(self._call.message.requeue, delay, backoff=backoff))
+
+    def touch(self) -> None:
+        self._check_unanswered()
+        if not self._call.in_event_loop(self._call.message.touch):
+            self._call.count_late()
+
+    def answer_for(self, error: BaseException | None) -> None:
+        if not self._call.is_forked:
+            self._call.in_event_loop(partial(self._call.message.answer_for, error))
+
+    async def _keep_touching(self) -> None:
+        await self._call.message._keep_touching()  # noqa: SLF001 - its own class
+
+    def _answer(self, answer: Callable[[], None]) -> None:
+        self._check_unanswered()
+        if not self._call.in_event_loop(answer):
+            self._call.count_late()
+        self.answered_here = True
+
+    def _check_unanswered(self) -> None:
+        if self.answered_here:
+            raise AlreadyResponded(f"message {self.id} is already answered")

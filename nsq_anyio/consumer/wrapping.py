@@ -1,0 +1,118 @@
+"""Middleware around handlers, and around the blocks of single messages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from ..middleware import Around, in_own_context
+from .handling import ConsumerMiddleware, Handling
+from .message import Delivery, MakeMessage, Message
+
+__all__ = ["WrappedMessage", "Wrapping", "entered", "left"]
+
+
+class Wrapping:
+    """The middleware of one consumer.
+
+    :param grace: the seconds that the middleware's cleanup may take after its handler was cancelled
+    """
+
+    def __init__(self, middleware: Sequence[ConsumerMiddleware], grace: float) -> None:
+        self._middleware = middleware
+        self._grace = grace
+        self.make_message: MakeMessage = partial(WrappedMessage, self)
+
+    def around(self, messages: tuple[Message, ...], *, gives_up: bool = False) -> Around[Handling]:
+        """Return the middleware around ``messages``; their own blocks are not wrapped again."""
+        for message in messages:
+            if isinstance(message, WrappedMessage):
+                message.is_wrapped = True
+        return Around(self._middleware, Handling(messages, gives_up=gives_up), self._grace)
+
+    def handler(
+        self, handler: Callable[[Message], Awaitable[object]], *, gives_up: bool = False
+    ) -> Callable[[Message], Awaitable[object]]:
+        """Return ``handler`` with the middleware around it, which runs in a context of its own."""
+
+        async def handle(message: Message) -> object:
+            async with self.around((message,), gives_up=gives_up):
+                return await handler(message)
+            return None  # a middleware has suppressed the handler's exception
+
+        return lambda message: in_own_context(handle(message))
+
+
+class WrappedMessage(Message):
+    """A message of a consumer with middleware, whose ``async with message:`` block enters the middleware.
+
+    :ivar is_wrapped: whether the middleware already wraps its handler or batch, so that the block does not
+        enter it again; internal
+    """
+
+    __slots__ = ("_around", "_wrapping", "is_wrapped")
+
+    def __init__(
+        self,
+        wrapping: Wrapping,
+        delivery: Delivery,
+        timestamp: int,
+        attempts: int,
+        message_id: bytes,
+        body: bytes,
+    ) -> None:
+        super().__init__(delivery, timestamp, attempts, message_id, body)
+        self.is_wrapped: bool = False
+        self._wrapping = wrapping
+        self._around: Around[Handling] | None = None
+
+    async def __aenter__(self) -> Self:
+        if not (self.is_wrapped or self.responded):
+            self._around = await entered(self._wrapping.around((self,)), self.end_block)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        around, self._around = self._around, None
+        return await left(around, exc_type, exc, traceback, self.end_block)
+
+
+async def entered(
+    around: Around[Handling], end: Callable[[BaseException], Awaitable[bool]]
+) -> Around[Handling]:
+    """Enter the middleware around a block, and return it. If it raises, ``end`` answers for the error."""
+    try:
+        await around.__aenter__()
+    except BaseException as error:
+        await end(error)
+        raise
+    return around
+
+
+async def left(
+    around: Around[Handling] | None,
+    exc_type: type[BaseException] | None,
+    exc: BaseException | None,
+    traceback: TracebackType | None,
+    end: Callable[[BaseException | None], Awaitable[bool]],
+) -> bool:
+    """Exit the middleware around a block; then ``end`` answers according to how both have ended.
+
+    :param end: returns whether to suppress the error
+    :returns: whether the exception of the block is suppressed
+    """
+    suppressed = False
+    if around is not None:
+        try:
+            suppressed = await around.__aexit__(exc_type, exc, traceback)
+        except BaseException as error:
+            if not await end(error):
+                raise
+            return True
+    return await end(None if suppressed else exc) or suppressed
