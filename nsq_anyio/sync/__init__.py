@@ -1,13 +1,22 @@
-"""Publishing from plain functions: scripts, web frameworks, worker threads.
+"""Publishing and consuming from plain functions: scripts, web frameworks, worker threads.
 
 ::
 
     with nsq.sync.produce(nsqd="127.0.0.1:4150") as producer:
         producer.publish("clicks", b"body")
 
-An event loop in a thread of its own does the work while the block is open.
+    with nsq.sync.consume("clicks", "archive", nsqlookupd="http://127.0.0.1:4161") as consumer:
+        for message in consumer:
+            with message:
+                print(message.body)
+
+Each consumer and producer runs an event loop in a thread of its own, from its first use to the end of its
+block or `close()`.
 """
 
+from .consume import consume
+from .consumer import Consumer
+from .message import Message
 from .producer import Producer, produce
 
-__all__ = ["Producer", "produce"]
+__all__ = ["Consumer", "Message", "Producer", "consume", "produce"]

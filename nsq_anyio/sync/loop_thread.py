@@ -1,36 +1,42 @@
-"""An event loop in its own thread, which keeps an ``async with`` block open for plain functions.
+"""An event loop in a thread of its own, which keeps an ``async with`` block open for plain functions.
 
-The thread ends with the plain ``with`` block that it serves, in bounded time, however that block ends:
+The thread ends with the block, in bounded time, however the block ends:
 
-- A block that nobody leaves (at module level, in an ``ExitStack``, in a suspended generator) is left when the
-  interpreter exits, after other threads have ended and before anything is torn down.
-- A forked child does not have the thread. The block ends at once there, and continues in the parent.
-- The garbage collector may close an abandoned generator in this very thread, which cannot wait for its own
-  end. The block is only told to end then.
+- A block that nobody leaves is left when the interpreter exits, after other threads have ended and before
+  anything is torn down.
+- A forked child does not have the thread. The block ends at once in the child, and continues in the parent.
+- The garbage collector may close an abandoned generator in this very thread. A thread cannot wait for its own
+  end, so the block is only told to end.
+
+Calls reach the event loop through `Calls` and a wake-up, without a lock, so a signal handler may make them.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Awaitable, Callable, Generator
-from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from contextvars import Context
-from threading import Lock, Thread, current_thread
-from typing import Generic, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager, suppress
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
+from threading import Thread, current_thread
+from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import run as run_event_loop
 from anyio.abc import TaskGroup
-from anyio.from_thread import BlockingPortal
-from anyio.lowlevel import checkpoint
 
 from ..errors import Closed
+from ..unwrapping import only_error
+from .after_fork import check_process
+from .calls import Calls
+from .outcome import Outcome
+from .wake import Backend, waker
 
 __all__ = ["Backend", "LoopThread"]
 
-Backend = Literal["asyncio", "trio"]
 BlockT = TypeVar("BlockT")
 ResultT = TypeVar("ResultT")
 
@@ -39,31 +45,41 @@ class LoopThread(Generic[BlockT]):
     """Holds a block open, from `start` to `leave`.
 
     :param block: the block to hold open; it must end in bounded time
-    :param patience: seconds for calls that still run when the block is left; then the block is cancelled
-    :param backend: the event loop
-    :param name: of the thread
-    :ivar failure: what the block raised
+    :param patience: seconds for calls that are still running when the block is left; then it is cancelled
+    :param backend: AnyIO's backend
+    :param noun: ``consumer`` or ``producer``, for the name of the thread and for errors
+    :param ended: called in the thread once the event loop has ended, in whatever way
+    :ivar failure: the exception that the block raised, or None
+    :ivar process: the id of the process that has the thread
     """
 
     def __init__(
-        self, block: AbstractAsyncContextManager[BlockT], *, patience: float, backend: Backend, name: str
+        self,
+        block: AbstractAsyncContextManager[BlockT],
+        *,
+        patience: float,
+        backend: Backend,
+        noun: str,
+        ended: Callable[[], object],
     ) -> None:
         self.failure: BaseException | None = None
+        self.process: int = os.getpid()
+        self._noun = noun
         self._block = block
         self._patience = patience
-        self._backend = backend
-        self._entered: Future[BlockT] = Future()
-        self._ended: Future[None] = Future()
-        self._process = os.getpid()
+        self._backend: Backend = backend
+        self._tell_end = ended
+        self._entered: Outcome[BlockT] = Outcome()
+        self._ended: Outcome[None] = Outcome()
         # A daemon, because the interpreter waits for all other threads before it calls `_leave_at_exit`. In a
-        # new context, because the caller's may say that another event loop runs.
-        self._thread = Thread(target=Context().run, args=(self._run,), name=name, daemon=True)
-        self._lock = Lock()
-        self._over = False  # no more calls are accepted
-        self._coming = 0  # calls being passed to the event loop
-        self._running = 0  # calls that run in the event loop
+        # new context, because the caller's context may belong to another event loop.
+        self._thread = Thread(target=Context().run, args=(self._run,), name=f"nsq-anyio {noun}", daemon=True)
+        self._calls = Calls()
+        # Calls in the event loop
+        self._running: dict[Outcome[Any], tuple[anyio.CancelScope, Coroutine[Any, Any, None]]] = {}
         # Set in the event loop, before `_entered`.
-        self._portal: BlockingPortal
+        self._wake: Callable[[Callable[[], None]], object]
+        self._variables: list[tuple[ContextVar[Any], Any]]  # by which AnyIO knows the event loop
         self._tasks: TaskGroup
         self._leaving: anyio.Event
         self._idle: anyio.Event
@@ -72,12 +88,24 @@ class LoopThread(Generic[BlockT]):
     @property
     def is_forked(self) -> bool:
         """Whether this process is a child of the one that has the thread."""
-        return os.getpid() != self._process
+        return os.getpid() != self.process
+
+    def check_process(self) -> None:
+        """Check that this process has the thread.
+
+        :raises Closed: if it is a forked child of the one that has
+        """
+        check_process(self._noun, self.process)
 
     @property
     def is_current(self) -> bool:
         """Whether the caller is in the thread."""
         return current_thread() is self._thread
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the block and its event loop have ended."""
+        return self._ended.is_there
 
     def start(self) -> BlockT:
         """Enter the block, and return what it yields."""
@@ -85,36 +113,58 @@ class LoopThread(Generic[BlockT]):
         try:
             entered = self._entered.result()
         except BaseException:  # interrupted
-            if self._entered.exception() is None:
+            if self._entered.error() is None:
                 self.leave(cancelled=True)
             raise
         atexit.register(self._leave_at_exit)
-        if self._ended.done():
+        if self._ended.is_there:
             atexit.unregister(self._leave_at_exit)
         return entered
 
-    def call_soon(self, function: Callable[[], Awaitable[ResultT]]) -> Future[ResultT]:
-        """Start a coroutine function in the event loop, and return the future of its outcome.
+    def call_soon(
+        self,
+        function: Callable[[], Awaitable[ResultT]],
+        then: Callable[[Outcome[ResultT]], object] | None = None,
+    ) -> Outcome[ResultT]:
+        """Start a coroutine function in the event loop, where it sees the caller's context variables.
 
-        Cancelling the future cancels the call, unless it was made in the thread itself.
-
+        :param then: called in the event loop with the outcome
         :raises Closed: if the block is over
         """
-        with self._calling():
-            if not self.is_current:
-                return self._portal.start_task_soon(self._count, function)
-            future: Future[ResultT] = Future()
-            future.set_running_or_notify_cancel()
-            self._tasks.start_soon(self._settle, future, function)
-            return future
+        outcome = Outcome(then)
+        self._call(self.in_context_of_caller(partial(self._start, outcome, function)), outcome)
+        return outcome
+
+    def cancel(self, outcome: Outcome[Any]) -> None:
+        """Cancel the call that `call_soon` has started, and do not wait for its end."""
+        with suppress(Closed):
+            self.notify(partial(self._cancel, outcome))
+
+    def in_context_of_caller(self, function: Callable[[], object]) -> Callable[[], object]:
+        """Return a function that calls ``function`` with the caller's context variables in the event loop."""
+        context = copy_context()
+        return lambda: context.run(self._with_own_variables, function)
 
     def read(self, function: Callable[[], ResultT]) -> ResultT:
-        """Call a plain function in the event loop.
+        """Call a plain function in the event loop, and return its result. Raises as `notify` does."""
+        if self.is_current:
+            self._calls.check_open()
+            return function()
+        outcome: Outcome[ResultT] = Outcome()
+        self._call(lambda: outcome.settle(function), outcome)
+        return outcome.result()
+
+    def notify(self, function: Callable[[], object]) -> None:
+        """Schedule a plain function in the event loop, and do not wait for it. It must not raise.
 
         :raises Closed: if the block is over
         """
-        with self._calling():
-            return function() if self.is_current else self._portal.call(function)
+        self._call(function)
+
+    def wait_for_end(self) -> None:
+        """Wait until the block has ended. It must have been told to end, or have failed."""
+        self._ended.result()  # not `join` alone: once interrupted, Python 3.11's takes the thread for ended
+        self._thread.join()
 
     def leave(self, *, cancelled: bool) -> None:
         """End the block, and wait for its end.
@@ -134,26 +184,27 @@ class LoopThread(Generic[BlockT]):
             self._end_by(self._scope.cancel)
             raise
 
+    def leave_soon(self) -> None:
+        """Tell the block to end, and do not wait for its end."""
+        with suppress(Closed):
+            self.notify(self._leaving.set)
+
+    def _call(self, function: Callable[[], object], outcome: Outcome[Any] | None = None) -> None:
+        if self.is_current:
+            self._calls.check_open()
+            function()
+            return
+        self._calls.add(function, outcome)
+        with suppress(RuntimeError):  # the loop has ended since then, and has made its last calls
+            self._wake(self._make_calls_while_open)
+
     def _end_by(self, function: Callable[[], None]) -> None:
         with suppress(Closed):
-            self.read(function)
-        self._ended.result()  # not `join` alone: once interrupted, Python 3.11's takes the thread for ended
-        self._thread.join()
+            self.notify(function)
+        self.wait_for_end()
 
     def _leave_at_exit(self) -> None:
         self.leave(cancelled=False)
-
-    @contextmanager
-    def _calling(self) -> Generator[None]:
-        with self._lock:
-            if self._over:
-                raise Closed("the block has ended")
-            self._coming += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._coming -= 1
 
     # In the thread
 
@@ -163,56 +214,86 @@ class LoopThread(Generic[BlockT]):
         except BaseException as error:  # noqa: BLE001 - reported to the users of the thread
             self._fail(error)
         finally:
-            self._ended.set_result(None)
+            self._calls.over = True
+            self._calls.give_up()
+            # Left behind by an event loop that has crashed.
+            for outcome, (_, call) in list(self._running.items()):
+                outcome.fail(Closed("the block has ended"))
+                if getcoroutinestate(call) == CORO_CREATED:
+                    call.close()  # or Python warns that it was never awaited
+            self._tell_end()
+            self._ended.succeed(None)
             atexit.unregister(self._leave_at_exit)
 
     async def _hold_open(self) -> None:
+        self._wake = waker(self._backend)
+        self._variables = list(copy_context().items())
         self._leaving, self._idle = anyio.Event(), anyio.Event()
-        async with BlockingPortal() as self._portal, anyio.create_task_group() as self._tasks:
-            with anyio.CancelScope() as self._scope:
-                await self._hold_block_open()
-            with self._lock:
-                self._over = True
-            while self._coming:  # each waits only for a turn of this loop
-                await checkpoint()
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                with anyio.CancelScope() as self._scope:
+                    await self._hold_block_open()
+            finally:
+                self._calls.over = True
+                self._calls.make()
 
     async def _hold_block_open(self) -> None:
         try:
             async with self._block as entered:
-                self._entered.set_result(entered)
+                self._entered.succeed(entered)
                 await self._leaving.wait()
-                await checkpoint()  # earlier calls have their first turn now, and are counted
                 with anyio.move_on_after(self._patience):
                     while self._running:
                         self._idle = anyio.Event()
                         await self._idle.wait()
                 if self._running:
                     self._scope.cancel()
-                    await checkpoint()
+                    await anyio.lowlevel.checkpoint()
         except Exception as error:  # noqa: BLE001 - as above, and in no exception group
             self._fail(error)
 
-    async def _count(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        self._running += 1
+    def _make_calls_while_open(self) -> None:
         try:
-            return await function()
+            if not self._calls.over:  # or nothing can be started any more
+                self._calls.make()
+        except BaseException as error:  # noqa: BLE001 - SystemExit here would end Trio's loop without the block
+            self._fail(error)
+            self._scope.cancel()
+
+    def _with_own_variables(self, function: Callable[[], object]) -> None:
+        for variable, value in self._variables:
+            variable.set(value)
+        function()
+
+    def _start(self, outcome: Outcome[ResultT], function: Callable[[], Awaitable[ResultT]]) -> None:
+        scope = anyio.CancelScope()
+        call = self._settle(outcome, scope, function)
+        self._running[outcome] = scope, call
+        self._tasks.start_soon(lambda: call, name=f"nsq-anyio {self._noun} call")
+
+    async def _settle(
+        self, outcome: Outcome[ResultT], scope: anyio.CancelScope, function: Callable[[], Awaitable[ResultT]]
+    ) -> None:
+        try:
+            with scope:
+                outcome.succeed(await function())
+            outcome.fail(CancelledError())  # unless it has succeeded
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                outcome.fail(Closed("the event loop has ended"))
+                raise
+            outcome.fail(error)
         finally:
-            self._running -= 1
+            del self._running[outcome]
             if not self._running:
                 self._idle.set()
 
-    async def _settle(self, future: Future[ResultT], function: Callable[[], Awaitable[ResultT]]) -> None:
-        try:
-            result = await self._count(function)
-        except BaseException as error:
-            future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            future.set_result(result)
+    def _cancel(self, outcome: Outcome[Any]) -> None:
+        if outcome in self._running:
+            scope, _ = self._running[outcome]
+            scope.cancel()
 
     def _fail(self, error: BaseException) -> None:
-        self.failure = error
-        self._over = True
-        if not self._entered.done():
-            self._entered.set_exception(error)
+        self.failure = self.failure or only_error(error)
+        self._calls.over = True
+        self._entered.fail(self.failure)

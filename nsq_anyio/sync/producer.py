@@ -2,159 +2,170 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
-from ..errors import Closed, WouldDeadlock
+from ..errors import Closed
 from ..events import EventHook
 from ..options import ConnectionOptions, ProducerOptions
 from ..producer import Body, ProducerStatistics
 from ..producer import Producer as AsyncProducer
 from ..producer import produce as produce_async
-from .loop_thread import Backend, LoopThread
+from ..producer.publishing import ProducerMiddleware
+from .lifetime import Lifetime
+from .publish_future import PublishFuture
+from .wake import Backend
 
 __all__ = ["Producer", "produce"]
 
-T = TypeVar("T")
+_Publish = Callable[[AsyncProducer], Coroutine[Any, Any, None]]
 
 
-class Producer:
+class Producer(Lifetime[AsyncProducer]):
     """Publishes to one or several nsqds. Made by `produce`; any number of threads may share it."""
 
-    def __init__(self, thread: LoopThread[AsyncProducer], producer: AsyncProducer) -> None:
-        self._thread = thread
-        self._producer = producer
+    _noun = "producer"
+    _maker = "produce"
 
     def __repr__(self) -> str:
-        return f"<sync {self._producer!r}>"
+        return f"<sync {self._inner!r}>" if self._inner else "<sync Producer, not opened yet>"
 
     @property
     def connections(self) -> tuple[str, ...]:
         """The addresses of the nsqds to which this producer is connected now."""
-        return self._read(lambda: self._producer.connections)
+        return self._read(lambda producer: producer.connections)
 
     def statistics(self) -> ProducerStatistics:
-        """Return what was published so far; see `nsq_anyio.Producer.statistics`."""
-        return self._read(self._producer.statistics)
+        """Return a snapshot of the counters; see `nsq_anyio.Producer.statistics`."""
+        return self._read(AsyncProducer.statistics)
 
-    def publish(self, topic: str, body: Body, *, defer: float | None = None) -> None:
-        """Publish one message, and return once nsqd has taken it.
+    def measure(self, add: Callable[[AsyncProducer], object]) -> None:
+        """Call ``add`` with the async producer, in its event loop; internal."""
+        self._read(add)
+
+    def ready(self) -> None:
+        """Wait until an nsqd is connected; see `nsq_anyio.Producer.ready`.
+
+        :raises Closed: if the producer is closed before that, or in a forked child
+        :raises PermanentRefusal: if an nsqd refuses permanently
+        :raises WouldDeadlock: in ``on_event``
+        """
+        self._wait_for(AsyncProducer.ready, "a publish there waits for a connection by itself")
+
+    def publish(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        headers: Mapping[str, str] | None = None,
+        defer: float | None = None,
+    ) -> None:
+        """Publish one message, and return once nsqd has stored it.
 
         Parameters and errors are those of `nsq_anyio.Producer.publish`. A signal handler that raises, such as
-        the one for Ctrl-C, ends the wait; the message may be published nevertheless.
+        the one for Ctrl-C, ends the wait; the message may still be published.
 
+        :raises Closed: if the producer is closed, or in a forked child
         :raises WouldDeadlock: in ``on_event``, which is called in the thread that publishes
         """
-        self._check_wait()
-        _result(self.publish_soon(topic, body, defer=defer))
+        self._wait_for(lambda producer: producer.publish(topic, body, headers=headers, defer=defer))
 
-    def publish_many(self, topic: str, bodies: Iterable[Body]) -> None:
-        """Publish several messages, all or none, and return once nsqd has taken them.
+    def publish_many(
+        self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Publish several messages, all or none, and return once nsqd has stored them.
 
         Parameters and errors are those of `nsq_anyio.Producer.publish_many`.
 
         :raises WouldDeadlock: as `publish` does
         """
-        self._check_wait()
         bodies = list(bodies)  # run a caller's generator in the caller's thread
-        _result(self._start(lambda: self._producer.publish_many(topic, bodies)))
+        self._wait_for(lambda producer: producer.publish_many(topic, bodies, headers=headers))
 
-    def publish_soon(self, topic: str, body: Body, *, defer: float | None = None) -> Future[None]:
-        """Publish one message without waiting: the future gets what `publish` would return or raise.
+    def publish_soon(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        headers: Mapping[str, str] | None = None,
+        defer: float | None = None,
+    ) -> Future[None]:
+        """Publish one message without waiting; the future gets what `publish` would return or raise.
 
-        Without the future, failures go unnoticed, but the end of the block still waits for the message. It
-        can be called in ``on_event``, where the future cannot be cancelled.
+        Cancelling the future cancels the publish. If you ignore the future, failures go unnoticed, but the
+        end of the block still waits for the message. `publish_soon` may be called in ``on_event``; a future
+        from there cannot be cancelled.
+
+        :raises Closed: if the producer is closed, or in a forked child
         """
-        return self._start(lambda: self._producer.publish(topic, body, defer=defer))
-
-    def _start(self, publish: Callable[[], Coroutine[Any, Any, None]]) -> Future[None]:
-        self._check_process()
+        if isinstance(headers, Mapping):
+            headers = dict(headers)  # the caller may change them before the loop's thread reads them
+        thread, producer = self._open()
+        future = PublishFuture()
+        if thread.is_current:
+            future.set_running_or_notify_cancel()
         try:
-            return self._thread.call_soon(publish)
-        except Closed:
-            self._refuse()
-
-    def _read(self, function: Callable[[], T]) -> T:
-        self._check_process()
-        try:
-            return self._thread.read(function)
-        except Closed:
-            self._refuse()
-
-    def _check_process(self) -> None:
-        if self._thread.is_forked:
-            raise Closed("the producer was made before this process was forked: make one in each process")
-
-    def _check_wait(self) -> None:
-        if self._thread.is_current:
-            raise WouldDeadlock(
-                "publish in the thread of the event loop, where on_event is called, would wait for itself: "
-                "use publish_soon there"
+            outcome = thread.call_soon(
+                lambda: producer.publish(topic, body, headers=headers, defer=defer), then=future.take
             )
+        except Closed:
+            self._refuse(thread)
+        future.add_done_callback(lambda future: thread.cancel(outcome) if future.cancelled() else None)
+        return future
 
-    def _refuse(self) -> NoReturn:
-        if self._thread.failure is not None:
-            raise self._thread.failure from None
-        raise Closed("the producer's block has ended: publish inside `with nsq.sync.produce(...)`") from None
-
-
-class _Block(AbstractContextManager[Producer]):
-    """The ``with`` block.
-
-    A class and not a generator: the garbage collector would close an abandoned generator in any thread, and
-    wait there.
-    """
-
-    def __init__(self, thread: LoopThread[AsyncProducer]) -> None:
-        self._thread = thread
-
-    def __enter__(self) -> Producer:
-        return Producer(self._thread, self._thread.start())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        thread = self._thread
-        thread.leave(cancelled=not (error is None or isinstance(error, Exception)))
-        if error is None and thread.failure is not None:
-            raise thread.failure
+    def _wait_for(self, publish: _Publish, remedy: str = "use publish_soon there") -> None:
+        """Wait for a publish; an interrupt cancels it."""
+        thread, producer = self._open()
+        self._check_wait(thread, remedy)
+        try:
+            outcome = thread.call_soon(lambda: publish(producer))
+            try:
+                outcome.result()
+            except BaseException:
+                thread.cancel(outcome)
+                raise
+        except Closed:
+            self._refuse(thread)
 
 
 def produce(
-    nsqd: str | Sequence[str],
+    nsqd: str | Sequence[str] | None = None,
     *,
+    nsqlookupd: str | Sequence[str] | None = None,
     on_event: EventHook | None = None,
+    middleware: Sequence[ProducerMiddleware] = (),
     options: ProducerOptions | None = None,
     connection: ConnectionOptions | None = None,
     backend: Backend = "asyncio",
-) -> AbstractContextManager[Producer]:
-    """Publish to nsqds within a ``with`` block, without an event loop of the caller's.
+) -> Producer:
+    """Publish to nsqds from code without an event loop.
 
-    As with `nsq_anyio.produce`, the end of the block waits for nsqd's answers for up to ``drain_timeout``
-    seconds. A block that nobody leaves ends in the same way when the interpreter exits. In a forked child the
-    block ends at once, and continues in the parent.
+    The producer opens at its first use, or when its ``with`` block is entered. The end of the block or
+    `Producer.close` ends it. As with `nsq_anyio.produce`, the end waits up to ``drain_timeout`` seconds for
+    nsqd's answers. A producer that is still open when the interpreter exits ends in the same way. In a forked
+    child, every use of a producer that was open raises `Closed`; in the parent it continues.
 
-    :param nsqd: address or addresses; this and the next three are as for `nsq_anyio.produce`
-    :param on_event: called in the thread of the event loop
-    :param options: the less common options
+    :param nsqd: one or several addresses of nsqds, as for `nsq_anyio.produce`
+    :param nsqlookupd: one or several URLs of nsqlookupds, as for `nsq_anyio.produce`
+    :param on_event: called with each event, in the thread of the event loop
+    :param middleware: as for `nsq_anyio.produce`. It runs in the event loop, and sees the context variables
+        of the thread that publishes
+    :param options: the options of the producer
     :param connection: the options of each connection
-    :param backend: AnyIO's backend for the event loop; default ``asyncio``
-    :raises InvalidAddress: if an address is not valid
-    :raises PermanentRefusal: from the next call or the end of the block, if an nsqd refuses permanently
+    :param backend: AnyIO's backend for the event loop, ``asyncio`` or ``trio``; default ``asyncio``
+    :raises InvalidAddress: if an address or URL is not valid
+    :raises InvalidOption: if neither ``nsqd`` nor ``nsqlookupd`` is given, or another value is not valid
+    :raises PermanentRefusal: from the next call, the end of the block or `Producer.close`, if an nsqd refuses
+        permanently
     """
     options = options or ProducerOptions()
-    block = produce_async(nsqd, on_event=on_event, options=options, connection=connection)
-    thread = LoopThread(block, patience=options.drain_timeout, backend=backend, name="nsq-anyio producer")
-    return _Block(thread)
-
-
-def _result(future: Future[T]) -> T:
-    """Wait for the future; an interrupt cancels it."""
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+    block = produce_async(
+        nsqd,
+        nsqlookupd=nsqlookupd,
+        on_event=on_event,
+        middleware=middleware,
+        options=options,
+        connection=connection,
+    )
+    return Producer(block, patience=options.drain_timeout, backend=backend)

@@ -79,18 +79,18 @@ def test_a_child_of_multiprocessing_is_told_to_make_its_own(
     ended = run(MULTIPROCESSING, nsqd.tcp_address, backend)
     assert ended.code == 0, ended.errors
     told, code = ended.output.splitlines()
-    assert "make one in each process" in told
+    assert "create one in each process" in told
     assert code == "0"
     assert published(nsqd) == 2
 
 
 APPLICATION = """
-import contextlib, os
+import os
 import nsq_anyio as nsq
 
-stack = contextlib.ExitStack()
-producer = stack.enter_context(nsq.sync.produce(os.environ["NSQD"], backend=os.environ["BACKEND"]))
-producer.publish("t", b"from the master")
+producer = nsq.sync.produce(os.environ["NSQD"], backend=os.environ["BACKEND"])
+if os.environ["USED"]:
+    producer.publish("t", b"from the master")
 
 def answer(environ, start_response):
     try:
@@ -103,14 +103,15 @@ def answer(environ, start_response):
 """
 
 
-def test_gunicorn_with_a_preloaded_application_stops_promptly(
-    nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend, tmp_path: Path
+@pytest.mark.parametrize("used", ["used before the fork", ""])
+def test_gunicorn_with_a_preloaded_application(
+    nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend, tmp_path: Path, used: str
 ) -> None:
     (tmp_path / "application.py").write_text(APPLICATION)
     # One worker: its answer proves that it takes signals, which a second one might not do yet.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        environment = {**os.environ, "NSQD": nsqd.tcp_address, "BACKEND": backend}
+        environment = {**os.environ, "NSQD": nsqd.tcp_address, "BACKEND": backend, "USED": used}
         bind = f"--bind=fd://{listener.fileno()}"
         with subprocess.Popen(
             [sys.executable, "-m", "gunicorn", "--preload", "--workers=1", bind, "application:answer"],
@@ -131,7 +132,7 @@ def test_gunicorn_with_a_preloaded_application_stops_promptly(
             finally:
                 if gunicorn.poll() is None:
                     os.killpg(gunicorn.pid, signal.SIGKILL)
-    assert b"make one in each process" in answer
+    assert (b"create one in each process" if used else b"published") in answer
     assert gunicorn.returncode == 0
     assert seconds < 10  # its own limit for workers that do not end is 30
     assert published(nsqd) == 1

@@ -9,10 +9,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import anyio
 import pytest
 
 import nsq_anyio as nsq
 
+from ..cli.forwarders import embedded_nsqds
 from .conftest import Backend, published, running_nsqd
 
 
@@ -30,6 +32,39 @@ def test_publish_and_publish_many(nsqd: nsq.embedded.EmbeddedNsqd, backend: Back
         assert producer.statistics().published == 5
         assert nsqd.tcp_address in repr(producer)
     assert portal_threads() == []
+
+
+def test_headers(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    headers = {"a": "b"}
+    with nsq.sync.produce(nsqd.tcp_address, backend=backend) as producer:
+        producer.publish("t", b"one", headers=headers)
+        producer.publish_many("t", [b"two"], headers=headers)
+        future = producer.publish_soon("t", b"three", headers=headers)
+        headers["a"] = "changed"  # too late for the one that is on its way
+        future.result()
+        for refuse in (producer.publish, producer.publish_soon):
+            result = None
+            with pytest.raises(nsq.InvalidOption):
+                result = refuse("t", b"x", headers={"no good": "v"})
+                if result is not None:
+                    result.result()
+    assert published(nsqd) == 3
+    assert {(m.payload, m.headers["a"]) for m in taken(nsqd, 3)} == {
+        (b"one", "b"),
+        (b"two", "b"),
+        (b"three", "b"),
+    }
+
+
+def taken(nsqd: nsq.embedded.EmbeddedNsqd, count: int) -> list[nsq.Message]:
+    async def take() -> list[nsq.Message]:
+        async with nsq.consume("t", "c", nsqd=nsqd.tcp_address, max_in_flight=count) as consumer:
+            messages = [await anext(consumer) for _ in range(count)]
+            for message in messages:
+                message.finish()
+            return messages
+
+    return anyio.run(take)
 
 
 def test_threads_share_it(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
@@ -100,7 +135,7 @@ def test_a_refusal_for_good_comes_from_the_call_and_from_the_block(backend: Back
         ):
             with pytest.raises((nsq.PermanentRefusal, nsq.NotSent)):
                 producer.publish("t", b"x")
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 20
             while time.monotonic() < deadline:
                 try:
                     assert producer.connections == ()
@@ -128,5 +163,37 @@ def test_ctrl_c_ends_the_wait_and_the_block(backend: Backend) -> None:
         thread.start()
         producer.publish("t", b"x")
     thread.join()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert portal_threads() == []
+
+
+def test_it_finds_nsqds_and_says_when_it_is_ready(backend: Backend) -> None:
+    with embedded_nsqds(2) as (url, nsqds):
+        with nsq.sync.produce(nsqlookupd=url, backend=backend) as producer:
+            producer.ready()
+            assert set(producer.connections) <= {each.tcp_address for each in nsqds}
+            producer.publish("t", b"x")
+        with pytest.raises(nsq.Closed):
+            producer.ready()
+
+
+def test_ready_raises_the_refusal(backend: Backend) -> None:
+    with running_nsqd(max_heartbeat_interval=5.0) as server:
+        options = nsq.ConnectionOptions(heartbeat_interval=30)
+        with pytest.raises(nsq.PermanentRefusal):
+            with nsq.sync.produce(server.tcp_address, connection=options, backend=backend) as producer:
+                producer.ready()
+
+
+def test_ready_would_wait_for_itself_in_the_hook(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    raised: list[Exception] = []
+
+    def on_event(_: nsq.events.Event) -> None:
+        try:
+            producer.ready()
+        except nsq.WouldDeadlock as error:
+            raised.append(error)
+
+    with nsq.sync.produce(nsqd.tcp_address, on_event=on_event, backend=backend) as producer:
+        producer.publish("t", b"x")
+    assert raised

@@ -1,0 +1,259 @@
+"""The consumer for plain functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+
+from ..checks import check_integer, check_seconds
+from ..consumer import Consumer as AsyncConsumer
+from ..consumer import ConsumerStatistics
+from ..errors import Closed
+from ..options import ConsumerOptions
+from .batches import Batches
+from .exchange import Exchange
+from .handlers import Handler, HandlerThreads
+from .handover import Over
+from .lifetime import Lifetime
+from .loop_thread import LoopThread
+from .message import Message
+from .wake import Backend
+
+__all__ = ["Consumer"]
+
+_REMEDY = "take messages in a thread of your own"
+
+
+class Consumer(Lifetime[AsyncConsumer]):
+    """Takes the messages of one channel. Made by `consume`; any number of threads may share it.
+
+    Iterate over it, call `take` or `batches`, or call `run` with a handler.
+    """
+
+    _noun = "consumer"
+    _maker = "consume"
+
+    def __init__(
+        self,
+        block: AbstractAsyncContextManager[AsyncConsumer],
+        exchange: Exchange,
+        options: ConsumerOptions,
+        backend: Backend,
+    ) -> None:
+        # An event loop that has crashed has not ended the handover.
+        super().__init__(exchange.running(block), patience=0, backend=backend, ended=exchange.handover.end)
+        self._exchange = exchange
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"<sync {self._inner!r}>" if self._inner else "<sync Consumer, not opened yet>"
+
+    # Taking messages
+
+    def __iter__(self) -> Consumer:
+        self._open_to_wait()
+        self._exchange.offer(1)
+        return self
+
+    def __next__(self) -> Message:
+        """Wait for the next message. `stop` and `close` end the iteration.
+
+        :raises WouldDeadlock: in ``on_event``, which is called in the thread that receives messages
+        :raises Closed: if the consumer was closed before, or in a forked child
+        """
+        thread, _ = self._open()
+        self._check_wait(thread, _REMEDY)
+        try:
+            message = self._exchange.handover.take(None, self._exchange.stopping)
+        except Over:
+            message = None
+        if message is None:
+            self._raise_failure(thread)
+            raise StopIteration
+        return Message(message, self._exchange)
+
+    def take(self, timeout: float | None = None) -> Message | None:
+        """Wait for the next message; return None if none arrives within ``timeout`` seconds.
+
+        :param timeout: seconds, 0 or more; default None: no limit
+        :raises Closed: if the consumer is closed or `stopped`, or in a forked child
+        :raises WouldDeadlock: in ``on_event``
+        :raises InvalidOption: if the timeout is out of range
+        """
+        check_seconds("timeout", timeout, 0, special=(None,))
+        thread, _ = self._open_to_wait()
+        self._exchange.offer(1)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            message = self._exchange.handover.take(deadline, self._exchange.stopping)
+        except Over:
+            self._raise_failure(thread)
+            if self.stopped:
+                raise Closed("the consumer is stopped: check `stopped` before take()") from None
+            self._refuse_closed()
+        return None if message is None else Message(message, self._exchange)
+
+    def batches(self, max_size: int, max_wait: float = 1.0) -> Iterator[list[Message]]:
+        """Iterate over lists of messages, each of which must be answered.
+
+        A batch ends when it is full, ``max_wait`` seconds after its first message, or when the consumer
+        `is_starved`: then no more messages may come before these are answered.
+
+        :param max_size: the most messages in a batch, 1 or more
+        :param max_wait: seconds to wait for more messages, 0 or more; default 1
+        :raises InvalidOption: if either is out of range
+        :raises Closed: if the consumer is closed, or in a forked child
+        :raises WouldDeadlock: in ``on_event``
+        """
+        check_integer("max_size", max_size, 1)
+        check_seconds("max_wait", max_wait, 0)
+        thread, _ = self._open_to_wait()
+        self._exchange.offer(max_size)
+        batches = Batches(self._exchange, max_size, max_wait, lambda: self.is_starved)
+        return self._iterate(batches, thread)
+
+    def _iterate(self, batches: Batches, thread: LoopThread[AsyncConsumer]) -> Iterator[list[Message]]:
+        try:
+            while True:
+                self._open()  # not in a forked child
+                yield batches.take()
+        except Over:
+            self._raise_failure(thread)
+
+    def run(self, handler: Handler, *, threads: int = 1) -> None:
+        """Handle messages in threads until the consumer is stopped or closed, or fails.
+
+        The message is finished when the handler returns, and requeued when it raises. A handler may raise
+        `Requeue` or `Discard` to choose, or answer the message itself.
+
+        After `stop`, running handlers have ``drain_timeout`` seconds to return; after `close` or Ctrl-C they
+        have ``cancelled_drain_timeout``. A handler that does not return in time is abandoned in its thread:
+        its message is requeued, and a `ThreadAbandoned` event names the handler.
+
+        :param handler: a plain function of one message
+        :param threads: the number of threads that call it, 1 or more; default 1. The caller's thread waits
+        :raises InvalidOption: if ``threads`` is out of range, or ``handler`` is not a plain function
+        :raises Closed: if the consumer is closed, or in a forked child
+        :raises WouldDeadlock: in ``on_event``
+        """
+        check_integer("threads", threads, 1)
+        thread, _ = self._open_to_wait()
+        workers = HandlerThreads(
+            self._exchange,
+            handler,
+            drain_timeout=self._options.drain_timeout,
+            cancelled_drain_timeout=self._options.cancelled_drain_timeout,
+        )
+        self._exchange.offer(threads)
+        workers.run(threads)
+        self._raise_failure(thread)
+
+    def pause(self) -> None:
+        """Receive no more messages until `resume`. Messages already received can be taken and answered."""
+        self._read(AsyncConsumer.pause)
+
+    def resume(self) -> None:
+        """Receive messages again, after `pause`."""
+        self._read(AsyncConsumer.resume)
+
+    def stop(self) -> None:
+        """Take no more messages. Iterations end, and `run` returns once its handlers have returned.
+
+        Messages that no thread has taken are handed back at once. Messages that were taken can be answered
+        until the consumer is closed. `stop` may be called anywhere, including in a signal handler. In a
+        forked child it does nothing.
+        """
+        thread = self._thread
+        if thread is None or not thread.is_forked:
+            self._exchange.stop()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._exchange.stopping.reached
+
+    def ready(self, timeout: float | None = None) -> None:
+        """Wait until the consumer is subscribed on a first nsqd.
+
+        :param timeout: seconds, 0 or more; default None: no limit
+        :raises TimeoutError: if that takes longer than ``timeout``
+        :raises Closed: if the consumer is closed or stopped first, or in a forked child
+        :raises WouldDeadlock: in ``on_event``
+        """
+        check_seconds("timeout", timeout, 0, special=(None,))
+        thread, consumer = self._open_to_wait()
+        try:
+            outcome = thread.call_soon(consumer.ready)
+        except Closed:
+            self._refuse(thread)
+        try:
+            outcome.result(timeout)
+        except TimeoutError:
+            thread.cancel(outcome)
+            raise TimeoutError(f"no nsqd has accepted a subscription within {timeout:g} s") from None
+        except Closed:
+            self._raise_failure(thread)
+            raise
+        except BaseException:
+            thread.cancel(outcome)
+            raise
+
+    # Its state
+
+    @property
+    def max_in_flight(self) -> int:
+        """The most messages that may be unanswered at once, over all connections. It can be set; 0 pauses."""
+        return self._read(lambda consumer: consumer.max_in_flight)
+
+    @max_in_flight.setter
+    def max_in_flight(self, value: int) -> None:
+        self._read(lambda consumer: setattr(consumer, "max_in_flight", value))
+
+    @property
+    def in_flight(self) -> int:
+        """The number of messages that were received and are not answered yet."""
+        return self._read(lambda consumer: consumer.in_flight)
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether nearly as many messages as the RDY count allows are in flight on a connection.
+
+        Then no more messages may come before some are answered.
+        """
+        return self._read(lambda consumer: consumer.is_starved)
+
+    @property
+    def connections(self) -> tuple[str, ...]:
+        """The addresses of the nsqds that this consumer is subscribed to now."""
+        return self._read(lambda consumer: consumer.connections)
+
+    def statistics(self) -> ConsumerStatistics:
+        """Return a snapshot of the counters over all connections; see `nsq_anyio.Consumer.statistics`."""
+        found = self._read(AsyncConsumer.statistics)
+        return dataclasses.replace(found, waiting=found.waiting + len(self._exchange.handover))
+
+    def measure(self, add: Callable[[AsyncConsumer], object]) -> None:
+        """Call ``add`` with the async consumer, in its event loop; internal."""
+        self._read(add)
+
+    # Its life
+
+    def _starts(self, thread: LoopThread[AsyncConsumer]) -> None:
+        self._exchange.thread = thread
+
+    def _open_to_wait(self) -> tuple[LoopThread[AsyncConsumer], AsyncConsumer]:
+        opened = thread, _ = self._open()
+        self._check_wait(thread, _REMEDY)
+        if self._closed:
+            self._refuse(thread)
+        return opened
+
+    def _raise_failure(self, thread: LoopThread[AsyncConsumer]) -> None:
+        """Unless the consumer was stopped, wait for its end, and raise the error that ended it, if any."""
+        if self.stopped:
+            return
+        thread.wait_for_end()
+        if thread.failure is not None:
+            raise thread.failure
