@@ -1,0 +1,1 @@
+"""Traces and metrics; each subpackage needs an extra of its own."""

@@ -1,0 +1,192 @@
+"""The metrics of a cluster, from the last poll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric as Family
+
+from ...http import ChannelStats, Latency, NsqdSurvey, Survey, TopicStats
+from ...monitoring import Counts, Poll, Poller
+from .cluster_metrics import (
+    CHANNEL,
+    CHANNEL_LATENCY,
+    CLIENT,
+    CLUSTER_METRICS,
+    LEFT_OUT,
+    NSQD_ANSWER,
+    NSQD_HEALTHY,
+    NSQD_INFO,
+    NSQD_START,
+    NSQD_UP,
+    NSQLOOKUPD_ANSWER,
+    NSQLOOKUPD_NSQDS,
+    NSQLOOKUPD_UNUSABLE,
+    NSQLOOKUPD_UP,
+    REGISTERED,
+    SURVEY_DURATION,
+    SURVEY_TIME,
+    SURVEYS,
+    TOMBSTONED,
+    TOPIC,
+    TOPIC_LATENCY,
+    UNREGISTERED_TOPICS,
+)
+from .cluster_rows import ClusterLabels, Labels, Rows
+from .metrics import Metric
+from .samples import empty_family
+
+__all__ = ["ClusterCollector"]
+
+T = TypeVar("T")
+
+_DEFAULT_LABELS = ClusterLabels()
+
+
+class ClusterCollector:
+    """Collects the metrics of the last poll of a cluster; see `CLUSTER_METRICS`.
+
+    ::
+
+        async with nsq.http.Cluster(nsqlookupd="http://127.0.0.1:4161") as cluster:
+            async with Poller(cluster) as poller:
+                registry.register(ClusterCollector(poller))
+
+    :param poller: what polls the cluster
+    :param labels: which series there are
+    :param registry: the registry to register with; None for none
+    """
+
+    def __init__(
+        self,
+        poller: Poller,
+        *,
+        labels: ClusterLabels = _DEFAULT_LABELS,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._poller = poller
+        self._labels = labels
+        if registry is not None:
+            registry.register(self)
+
+    def describe(self) -> Iterable[Family]:
+        """Return the metrics without values. Called when the collector is registered."""
+        return map(empty_family, CLUSTER_METRICS)
+
+    def collect(self) -> Iterable[Family]:
+        """Return the metrics of the last poll; before the first, without values. Any thread may call this."""
+        samples = _Samples()
+        poll = self._poller.last
+        if poll is not None:
+            _Collection(poll, self._labels, samples).run()
+        return samples.families()
+
+
+class _Samples:
+    """The samples of one scrape."""
+
+    def __init__(self) -> None:
+        self._families = {metric.name: empty_family(metric) for metric in CLUSTER_METRICS}
+
+    def add(self, metric: Metric, labels: Labels, value: float) -> None:
+        self._families[metric.name].add_sample(metric.name, labels, value)
+
+    def add_all(self, metrics: Iterable[Metric], labels: Labels, values: Iterable[float]) -> None:
+        for metric, value in zip(metrics, values, strict=True):
+            self._families[metric.name].add_sample(metric.name, labels, value)
+
+    def families(self) -> list[Family]:
+        return list(self._families.values())
+
+
+class _Collection:
+    """One scrape."""
+
+    def __init__(self, poll: Poll, labels: ClusterLabels, samples: _Samples) -> None:
+        self._poll = poll
+        self._survey: Survey = poll.survey
+        self._labels = labels
+        self._samples = samples
+        self._rows = Rows(poll.survey, poll.figures, labels)
+        self._names = self._rows.names
+        self._left_out = 0
+
+    def run(self) -> None:
+        self._add_exporter()
+        for nsqd in self._survey.nsqds:
+            self._add_nsqd(nsqd)
+        self._add_nsqlookupds()
+        self._add_rows()
+        self._samples.add(LEFT_OUT, {}, self._left_out)
+
+    def _add_exporter(self) -> None:
+        self._samples.add(SURVEYS, {}, self._poll.number)
+        self._samples.add(SURVEY_TIME, {}, self._survey.time)
+        self._samples.add(SURVEY_DURATION, {}, self._survey.seconds)
+
+    def _add_nsqd(self, nsqd: NsqdSurvey) -> None:
+        node, name = nsqd.node, self._names[nsqd.node.url]
+        labels = {"nsqd": name}
+        self._samples.add(NSQD_UP, labels, not nsqd.error)
+        self._samples.add(NSQD_ANSWER, labels, nsqd.seconds)
+        info = {"url": node.url, "hostname": node.hostname, "version": nsqd.stats.version or node.version}
+        self._samples.add(NSQD_INFO, {**labels, **info}, 1)
+        if not nsqd.error:
+            self._samples.add(NSQD_HEALTHY, labels, nsqd.stats.health == "OK")
+            self._samples.add(NSQD_START, labels, nsqd.stats.start_time)
+
+    def _add_nsqlookupds(self) -> None:
+        for nsqlookupd in self._survey.nsqlookupds:
+            labels = {"nsqlookupd": nsqlookupd.url}
+            self._samples.add(NSQLOOKUPD_UP, labels, not nsqlookupd.error)
+            self._samples.add(NSQLOOKUPD_ANSWER, labels, nsqlookupd.seconds)
+            if nsqlookupd.error:
+                continue  # what it knows is not known
+            self._samples.add(NSQLOOKUPD_NSQDS, labels, len(nsqlookupd.nodes))
+            self._samples.add(NSQLOOKUPD_UNUSABLE, labels, len(nsqlookupd.unusable))
+            known = {node.url: node for node in nsqlookupd.nodes}
+            for nsqd in self._survey.nsqds:
+                both = {"nsqd": self._names[nsqd.node.url], **labels}
+                node = known.get(nsqd.node.url)
+                self._samples.add(REGISTERED, both, node is not None)
+                if not nsqd.error:
+                    topics = {topic.topic_name for topic in nsqd.stats.topics}
+                    listed = () if node is None else node.topics
+                    self._samples.add(UNREGISTERED_TOPICS, both, len(topics.difference(listed)))
+
+    def _add_rows(self) -> None:
+        for labels, row, counts in self._bounded(self._rows.rows()):
+            if isinstance(row, TopicStats):
+                self._add_topic(labels, row, counts)
+            else:
+                self._add_channel(labels, row, counts)
+        for labels in self._bounded(self._rows.tombstones()):
+            self._samples.add(TOMBSTONED, labels, 1)
+        for labels, client in self._bounded(self._rows.clients()):
+            gauges = (client.ready_count, client.in_flight_count)
+            counters = (client.message_count, client.finish_count, client.requeue_count)
+            self._samples.add_all(CLIENT, labels, (*gauges, *counters))
+
+    def _bounded(self, rows: Iterator[T]) -> Iterator[T]:
+        """Yield as many as may have metrics, and count the others."""
+        yield from islice(rows, self._labels.max_channels)
+        self._left_out += sum(1 for _ in rows)
+
+    def _add_topic(self, labels: Labels, row: TopicStats, counts: Counts) -> None:
+        gauges = (row.depth, row.backend_depth, row.paused, len(row.channels))
+        self._samples.add_all(TOPIC, labels, (*gauges, counts.messages, counts.message_bytes))
+        self._add_latency(TOPIC_LATENCY, labels, row.e2e_processing_latency)
+
+    def _add_channel(self, labels: Labels, row: ChannelStats, counts: Counts) -> None:
+        gauges = (row.depth, row.backend_depth, row.in_flight_count, row.deferred_count, row.client_count)
+        counters = (counts.messages, counts.requeued, counts.timed_out)
+        self._samples.add_all(CHANNEL, labels, (*gauges, row.paused, *counters))
+        self._add_latency(CHANNEL_LATENCY, labels, row.e2e_processing_latency)
+
+    def _add_latency(self, metric: Metric, labels: Labels, latency: Latency) -> None:
+        values = {each.quantile: each.value for each in latency.percentiles} if latency.count else {}
+        for quantile, seconds in values.items():
+            self._samples.add(metric, {**labels, "quantile": f"{quantile:g}"}, seconds)

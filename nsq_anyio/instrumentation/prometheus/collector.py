@@ -1,0 +1,125 @@
+"""The collector that prometheus_client calls at each scrape."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import RLock
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.metrics_core import Metric as Family
+
+from ... import sync
+from ...consumer import Consumer
+from ...errors import InvalidOption
+from ...producer import Producer
+from .histogram import check_buckets
+from .member import Member
+from .metrics import LOOP_DELAY
+from .readers import ConsumerReader, ProducerReader
+from .samples import Samples, families
+
+__all__ = ["NSQCollector"]
+
+_BUCKETS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+PATIENCE = 1.0
+"""Seconds that a scrape waits for event loops."""
+
+MOST_ENDED = 100
+"""For how many channels the counts stay after their last consumer has ended. Programs may use any number of
+ephemeral channels."""
+
+
+class NSQCollector:
+    """Collects the metrics of any number of consumers and producers.
+
+    :param registry: the registry to register with; default: prometheus_client's own; None for none
+    :param duration_buckets: the bucket bounds of the duration histograms, in ascending seconds, more than 0;
+        default: 18 bounds from 0.0001 to 60
+    :raises InvalidOption: if the buckets are not valid
+    :raises ValueError: if the registry already has such a collector
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = REGISTRY,
+        *,
+        duration_buckets: Sequence[float] = _BUCKETS,
+    ) -> None:
+        self._buckets = check_buckets(duration_buckets)
+        self._lock = RLock()  # a signal handler may scrape while it is held
+        self._members: list[Member] = []
+        self._ended: OrderedDict[tuple[str, ...], Samples] = OrderedDict()
+        if registry is not None:
+            registry.register(self)
+
+    @property
+    def measured(self) -> int:
+        """The number of measured consumers and producers, with those that ended since the last scrape."""
+        return len(self._members)
+
+    def add(self, measured: Consumer | Producer | sync.Consumer | sync.Producer) -> None:
+        """Measure a consumer or producer until it ends. Call this at the beginning of its block.
+
+        After its end, its counts stay in later scrapes. For an async consumer or producer, call this in its
+        event loop. One of `nsq_anyio.sync` is opened by this call, if it was not open.
+
+        :param measured: a consumer or producer, of `nsq_anyio` or of `nsq_anyio.sync`
+        :raises InvalidOption: if it is something else, if it was added before, or outside of an event loop
+        """
+        match measured:
+            case Consumer():
+                member = Member(partial(ConsumerReader, measured, self._buckets))
+            case Producer():
+                member = Member(partial(ProducerReader, measured, self._buckets))
+            case sync.Consumer() | sync.Producer():
+                measured.measure(self.add)
+                return
+            case _:
+                raise InvalidOption(f"add({measured!r}) is not valid: use a consumer or a producer")
+        with self._lock:
+            self._drop([each for each in self._members if each.has_ended])
+            self._members.append(member)
+
+    def describe(self) -> Iterable[Family]:
+        """Return the metrics without values. Called when the collector is registered."""
+        return families()
+
+    def collect(self) -> Iterable[Family]:
+        """Return the metrics with their current values. Any thread may call this."""
+        with self._lock:
+            self._members = [member for member in self._members if not member.is_forked]
+            members = list(self._members)
+            samples = Samples()
+            for ended in self._ended.values():
+                samples.merge(ended)
+        started = time.monotonic()
+        requests = [member.request() for member in members]
+        for request in requests:
+            with suppress(TimeoutError):  # the event loop is blocked: keep the samples of the scrape before
+                request.result(max(started + PATIENCE - time.monotonic(), 0))
+        samples.add(LOOP_DELAY, time.monotonic() - started)
+        for member in members:
+            samples.merge(member.samples.without_gauges() if member.is_last else member.samples)
+        with self._lock:
+            self._drop([member for member in members if member.is_last])
+        return samples.families()
+
+    def _drop(self, ended: Iterable[Member]) -> None:
+        """Drop members that have ended, and keep their counts."""
+        for member in ended:
+            if member in self._members:  # no other thread was faster
+                if not member.is_last:
+                    member.update()
+                self._members.remove(member)
+                kept = self._ended.setdefault(member.channel, Samples())
+                kept.merge(member.samples.without_gauges())
+                self._ended.move_to_end(member.channel)
+        while len(self._ended) > MOST_ENDED:
+            self._ended.popitem(last=False)

@@ -1,0 +1,53 @@
+"""The text of a scrape, in the format that the scraper asks for."""
+
+from __future__ import annotations
+
+import gzip
+
+import anyio
+import anyio.to_thread
+from prometheus_client.exposition import choose_encoder
+
+from ...monitoring import Poller
+from .cluster_collector import ClusterCollector
+
+__all__ = ["Exposition"]
+
+_FASTEST = 1
+
+
+class Exposition:
+    """Writes the metrics of a poller, once for each poll, however many scrape.
+
+    :param collector: collects the metrics of ``poller``
+    """
+
+    def __init__(self, poller: Poller, collector: ClusterCollector) -> None:
+        self._poller = poller
+        self._collector = collector
+        self._number = 0
+        self._texts: dict[str, bytes] = {}
+        self._lock = anyio.Lock()
+
+    async def text(self, accept: str = "", *, gzipped: bool = False) -> tuple[bytes, str]:
+        """Return the metrics of the last poll, and their content type. A thread writes them.
+
+        :param accept: the header ``Accept`` of the scraper, which may ask for OpenMetrics
+        :param gzipped: whether to compress the text
+        """
+        encode, content_type = choose_encoder(accept)
+        key = f"{content_type} {gzipped}"
+
+        def write() -> bytes:
+            text = bytes(encode(self._collector))
+            return gzip.compress(text, _FASTEST, mtime=0) if gzipped else text
+
+        async with self._lock:  # a second scraper waits for the text of the first
+            number = 0 if self._poller.last is None else self._poller.last.number
+            if number != self._number:
+                self._number = number
+                self._texts.clear()
+            if key not in self._texts:
+                # Abandoned, so that a command that ends does not wait for a long text.
+                self._texts[key] = await anyio.to_thread.run_sync(write, abandon_on_cancel=True)
+            return self._texts[key], content_type

@@ -1,0 +1,203 @@
+"""Measures one consumer or producer, and reads its numbers, all in its event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ...consumer import Consumer
+from ...errors import NotSent, PublishRejected
+from ...events import Event, PublishFailed, PublishResent
+from ...producer import Producer
+from . import metrics
+from .histogram import Histogram
+from .metrics import CONSUMER_COUNTERS, Metric
+from .samples import Samples
+
+__all__ = ["ConsumerReader", "ProducerReader", "Reader"]
+
+_ATTEMPTS = (1, 2, 3, 5, 10, 20, 50, 100)
+_CONSUMER_EVENTS = (
+    "BackoffStarted",
+    "ConnectFailed",
+    "Connected",
+    "DeadLetterFailed",
+    "Disconnected",
+    "LookupFailed",
+    "LoopBlocked",
+    "ThreadAbandoned",
+)
+_PRODUCER_EVENTS = ("ConnectFailed", "Connected", "Disconnected", "LookupFailed", "NsqdLeftOut")
+_OUTCOMES = ("stored", "rejected", "not_sent", "unknown")
+
+MOST_TOPICS = 1000
+_OTHER_TOPICS = "(other)"
+"""The label of all further topics of a producer. No topic can have this name."""
+
+
+class Reader(Protocol):
+    """Reads one consumer or producer."""
+
+    @property
+    def channel(self) -> tuple[str, ...]:
+        """The topic and channel of a consumer; empty for a producer."""
+        ...
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its block has ended. Then no number changes any more, and any thread may `read`."""
+        ...
+
+    def read(self) -> Samples:
+        """Return the current values."""
+        ...
+
+
+class _Events:
+    """Counts events by the name of their class. Counts begin at 0, so that the first event is a change."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._counts = dict.fromkeys(names, 0)
+
+    def count(self, event: Event) -> None:
+        name = type(event).__name__
+        if name in self._counts:
+            self._counts[name] += 1
+
+    def read(self, samples: Samples, metric: Metric, *labels: str) -> None:
+        for name, count in self._counts.items():
+            samples.add(metric, count, *labels, name)
+
+
+class ConsumerReader:
+    """Measures a consumer; see `ConsumerMeter` and `Reader`."""
+
+    def __init__(self, consumer: Consumer, buckets: Sequence[float]) -> None:
+        self.durations: list[float] = []
+        self._durations = Histogram(buckets)
+        self.handled: Callable[[float], None] = self._durations.observe
+        self._events = _Events(_CONSUMER_EVENTS)
+        self.happened: Callable[[Event], None] = self._events.count
+        self._consumer = consumer.measure(self)
+        self.channel: tuple[str, ...] = (self._consumer.topic, self._consumer.channel)
+
+    def fold(self) -> None:
+        """See `ConsumerMeter.fold`."""
+        self._durations.observe_all(self.durations)
+        self.durations.clear()
+
+    @property
+    def has_ended(self) -> bool:
+        """See `Reader.has_ended`."""
+        return self._consumer.has_ended
+
+    def read(self) -> Samples:
+        """See `Reader.read`."""
+        self.fold()
+        consumer, samples = self._consumer, Samples()
+        channel = self.channel
+        statistics = consumer.statistics()
+        for nsqd in consumer.nsqds:
+            samples.add(metrics.CONSUMER_CONNECTIONS, 0, *channel, nsqd)
+        for connection in statistics.per_connection:
+            samples.add(metrics.CONSUMER_CONNECTIONS, 1, *channel, connection.nsqd)
+            samples.add(metrics.RDY, connection.rdy, *channel, connection.nsqd)
+            samples.add(metrics.IN_FLIGHT, connection.in_flight, *channel, connection.nsqd)
+        for nsqd, counters in consumer.counters().items():
+            for field, metric in CONSUMER_COUNTERS.items():
+                samples.add(metric, getattr(counters, field), *channel, nsqd)
+        samples.add(metrics.CONSUMER_WAITING, statistics.waiting, *channel)
+        samples.add(metrics.MAX_IN_FLIGHT, consumer.max_in_flight, *channel)
+        samples.add(metrics.BACKOFF_LEVEL, statistics.backoff_level, *channel)
+        attempts = Histogram(_ATTEMPTS)
+        attempts.observe_many(1, statistics.received - sum(statistics.redelivered.values()))
+        for number, messages in statistics.redelivered.items():
+            attempts.observe_many(number, messages)
+        samples.add_histogram(metrics.ATTEMPTS, attempts, *channel)
+        samples.add_histogram(metrics.HANDLER_DURATION, self._durations, *channel)
+        self._events.read(samples, metrics.CONSUMER_EVENTS, *channel)
+        return samples
+
+
+class _Topic:
+    """The counts of one topic."""
+
+    __slots__ = ("durations", "outcomes", "resent", "size")
+
+    def __init__(self, buckets: Sequence[float]) -> None:
+        self.outcomes: dict[str, int] = dict.fromkeys(_OUTCOMES, 0)
+        self.durations = Histogram(buckets)
+        self.size = 0
+        self.resent = 0
+
+
+class ProducerReader:
+    """Measures a producer; see `ProducerMeter` and `Reader`."""
+
+    channel: tuple[str, ...] = ()
+
+    def __init__(self, producer: Producer, buckets: Sequence[float]) -> None:
+        self._buckets = buckets
+        self._topics: dict[str, _Topic] = {}
+        self._events = _Events(_PRODUCER_EVENTS)
+        self._producer = producer.measure(self)
+
+    def stored(self, topic: str, messages: int, size: int, seconds: float) -> None:
+        """See `ProducerMeter.stored`."""
+        found = self._topics.get(topic) or self._new_topic(topic)
+        found.outcomes["stored"] += messages
+        found.size += size
+        found.durations.observe(seconds)
+
+    def happened(self, event: Event) -> None:
+        """See `ProducerMeter.happened`."""
+        match event:
+            case PublishFailed(topic=topic, messages=messages, error=error):
+                self._topic(topic).outcomes[_outcome(error)] += messages
+            case PublishResent(topic=topic, messages=messages):
+                self._topic(topic).resent += messages
+            case _:
+                self._events.count(event)
+
+    @property
+    def has_ended(self) -> bool:
+        """See `Reader.has_ended`."""
+        return self._producer.has_ended
+
+    def read(self) -> Samples:
+        """See `Reader.read`."""
+        producer, samples = self._producer, Samples()
+        statistics = producer.statistics()
+        for connection in statistics.per_connection:
+            nsqd = connection.nsqd
+            samples.add(metrics.PRODUCER_CONNECTIONS, int(connection.connected), nsqd)
+            samples.add(metrics.OUTSTANDING, connection.outstanding, nsqd)
+            samples.add(metrics.OUTSTANDING_BYTES, connection.outstanding_bytes, nsqd)
+        for nsqd, messages in producer.published().items():
+            samples.add(metrics.STORED, messages, nsqd)
+        samples.add(metrics.PRODUCER_WAITING, statistics.waiting)
+        for name, topic in self._topics.items():
+            for outcome, messages in topic.outcomes.items():
+                samples.add(metrics.PUBLISHED, messages, name, outcome)
+            samples.add(metrics.PUBLISHED_BYTES, topic.size, name)
+            samples.add(metrics.RESENT, topic.resent, name)
+            samples.add_histogram(metrics.PUBLISH_DURATION, topic.durations, name)
+        self._events.read(samples, metrics.PRODUCER_EVENTS)
+        return samples
+
+    def _topic(self, topic: str) -> _Topic:
+        return self._topics.get(topic) or self._new_topic(topic)
+
+    def _new_topic(self, topic: str) -> _Topic:
+        name = topic if len(self._topics) < MOST_TOPICS else _OTHER_TOPICS
+        return self._topics.setdefault(name, _Topic(self._buckets))
+
+
+def _outcome(error: Exception) -> str:
+    match error:
+        case PublishRejected():
+            return "rejected"
+        case NotSent():
+            return "not_sent"
+        case _:
+            return "unknown"
