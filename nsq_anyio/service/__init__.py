@@ -1,0 +1,17 @@
+"""Services, which handle messages until a signal, and answer health checks."""
+
+from __future__ import annotations
+
+from ..lazy import importer
+
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything else here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .until_signal import serve
+
+__all__ = ["serve"]
+
+# Commands that consume nothing import a module of this package for its signals.
+__getattr__: Callable[[str], object] = importer(__name__, {".until_signal": ("serve",)})

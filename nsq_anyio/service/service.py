@@ -1,0 +1,115 @@
+"""Handle the messages of several consumers until an event is set, and report their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TypeAlias
+
+import anyio
+
+from ..address import ListenAddress
+from ..checks import check_integer
+from ..consumer import Consumer, Handler, RateLimit
+from ..consumer.handler_check import is_async_handler
+from ..consumer.rate import as_rate_limit
+from ..errors import InvalidOption
+from ..unwrapping import ungrouped
+from .endpoint import health_endpoint
+from .metrics import Metrics
+
+__all__ = ["Part", "Service"]
+
+Part: TypeAlias = tuple[AbstractAsyncContextManager[Consumer], Handler]
+"""The block of a consumer, and the handler of its messages."""
+
+
+class Service:
+    """Handles the messages of all its parts, and is the `Health` of the endpoint.
+
+    :param concurrency: the most handlers to run at a time, for each part
+    :param max_per_second: the most handlers to start per second, over all parts; None for no limit
+    :param http_address: the address of the endpoint; None for no endpoint
+    :param metrics: collects the metrics of the consumers; None for the default: with an endpoint, a new one
+    :raises InvalidOption: if a value is out of range, there is no part, or a handler cannot be called
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[Part],
+        *,
+        concurrency: int,
+        max_per_second: float | RateLimit | None,
+        http_address: ListenAddress | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        check_integer("concurrency", concurrency, 1)
+        self._parts = tuple(parts)
+        if not self._parts:
+            raise InvalidOption("there is nothing to serve: name at least one topic or consumer")
+        for _, handler in self._parts:
+            is_async_handler(handler)
+        self._concurrency = concurrency
+        # One limit for all parts; a number would limit each part separately.
+        self._rate = None if max_per_second is None else as_rate_limit(max_per_second)
+        self._http_address = http_address
+        self._metrics = metrics or (Metrics() if http_address else None)
+        self._consumers: list[Consumer] = []
+        self._is_draining = False
+
+    async def run(self, stop: anyio.Event) -> None:
+        """Handle messages until ``stop`` is set and the running handlers have ended.
+
+        :raises ListenFailed: if ``http_address`` cannot be listened on
+        :raises NSQError: the error that ends a consumer
+        """
+        with ungrouped():
+            async with AsyncExitStack() as stack:
+                if self._http_address is not None:
+                    await stack.enter_async_context(health_endpoint(self._http_address, self))
+                tasks = await stack.enter_async_context(anyio.create_task_group())
+                tasks.start_soon(self._drain_at, stop)
+                async with anyio.create_task_group() as parts:
+                    for block, handler in self._parts:
+                        parts.start_soon(self._run_part, block, handler)
+                tasks.cancel_scope.cancel()
+
+    async def _run_part(self, block: AbstractAsyncContextManager[Consumer], handler: Handler) -> None:
+        async with block as consumer:
+            self._consumers.append(consumer)
+            if self._metrics is not None:
+                self._metrics.add(consumer)
+            if self._is_draining:
+                consumer.stop()
+            await consumer.run(handler, concurrency=self._concurrency, max_per_second=self._rate)
+
+    async def _drain_at(self, stop: anyio.Event) -> None:
+        await stop.wait()
+        self._is_draining = True
+        for consumer in self._consumers:
+            consumer.stop()
+
+    # As the Health of an endpoint
+
+    async def why_not_alive(self) -> Sequence[str]:
+        """Return no problems: if this runs at all, the event loop is not blocked."""
+        return []
+
+    async def why_not_ready(self) -> Sequence[str]:
+        """Return why messages are not being handled."""
+        if self._is_draining:
+            return ["draining"]
+        if len(self._consumers) < len(self._parts):
+            return ["starting"]
+        return [
+            f"{each.topic}/{each.channel}: not connected to any nsqd"
+            for each in self._consumers
+            if not each.connections
+        ]
+
+    async def metrics(self) -> bytes:
+        """Return the metrics of all consumers.
+
+        :raises MetricsUnavailable: if the extra is not installed
+        """
+        return await (self._metrics or Metrics()).text()
