@@ -14,11 +14,13 @@ from .authorization import Authorization, AuthRequest, AuthState
 from .nsqd import EmbeddedNsqd, nsqd
 from .nsqd_options import NsqdOptions
 from .nsqlookupd import EmbeddedNsqlookupd, NsqlookupdOptions, nsqlookupd
+from .storage.data_path import DataPathUnusable
 
 __all__ = [
     "AuthRequest",
     "AuthState",
     "Authorization",
+    "DataPathUnusable",
     "EmbeddedNsqd",
     "EmbeddedNsqlookupd",
     "ListenFailed",

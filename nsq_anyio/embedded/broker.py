@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
+from ..names import is_ephemeral
 from .message_ids import MessageIds
+from .nsq_version import NSQ_VERSION
 from .nsqd_options import NsqdOptions
 from .scheduler import Scheduler
+from .storage.disk import Disk
+from .storage.topic_list import StoredTopic, format_topics
 from .topic import Topic
 
 __all__ = ["Broker", "ChangeCallback"]
@@ -21,11 +25,15 @@ class Broker:
     """Creates and deletes topics, and reports each change to its subscribers.
 
     :param node: see `MessageIds`
+    :param disk: where messages and the list of topics are kept; None keeps all in memory
     """
 
-    def __init__(self, options: NsqdOptions, scheduler: Scheduler, node: int) -> None:
+    def __init__(
+        self, options: NsqdOptions, scheduler: Scheduler, node: int, disk: Disk | None = None
+    ) -> None:
         self.options = options
         self.scheduler = scheduler
+        self.disk = disk
         self._ids = MessageIds(node)
         self._topics: dict[str, Topic] = {}
         self._callbacks: list[ChangeCallback] = []
@@ -60,6 +68,7 @@ class Broker:
                 started=self._prepare is None,
                 on_change=self._changed,
                 on_abandoned=lambda abandoned: self.delete_topic(abandoned.name),
+                disk=self.disk,
             )
             self._topics[name] = topic
             self._changed(name, None, True)
@@ -76,6 +85,32 @@ class Broker:
         self._changed(name, None, False)
         topic.close()
 
+    def restore(self, topics: Mapping[str, StoredTopic]) -> None:
+        """Create the topics and channels that are on disk, before `prepare_topics` is called."""
+        for name, stored in topics.items():
+            topic = self.get_topic(name)
+            topic.is_paused = stored.is_paused
+            for channel_name, is_paused in stored.channels.items():
+                topic.get_channel(channel_name).is_paused = is_paused
+
+    def list_topics(self) -> bytes:
+        """Return the content of ``nsqd.dat``."""
+        topics = {
+            name: StoredTopic(
+                topic.is_paused, {each.name: each.is_paused for each in topic.channels.values()}
+            )
+            for name, topic in self._topics.items()
+        }
+        return format_topics(topics, NSQ_VERSION)
+
+    async def pauses_changed(self) -> None:
+        """Wait until it is on disk which topics and channels are paused."""
+        if self.disk is not None:
+            self.disk.topics_changed()
+            await self.disk.receipt().wait()
+
     def _changed(self, topic: str, channel: str | None, exists: bool) -> None:
+        if self.disk is not None and not is_ephemeral(channel or topic):
+            self.disk.topics_changed()
         for callback in self._callbacks:
             callback(topic, channel, exists)

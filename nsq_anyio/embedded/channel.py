@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..errors import ServerError
 from ..names import is_ephemeral
 from ..protocol.frames import encode_message_frame
+from .channel_disk import ChannelDisk
+from .latencies import Latencies, measured_latencies
+from .message import Message
 from .nsqd_options import NsqdOptions
 from .scheduler import Scheduler
+from .storage.disk import Disk
+from .storage.items import Purpose
 from .subscription import Subscription
-from .timers import Timer
 
-__all__ = ["Channel", "Message"]
+__all__ = ["Channel"]
 
 _MAX_ATTEMPTS = 0xFFFF
-
-
-class Message(Timer):
-    """One message in one channel.
-
-    :ivar timestamp: when it was published, in Unix nanoseconds
-    :ivar subscription: the client that has it in flight; None while it is queued or deferred
-    :ivar sent_at: when it was sent to that client, on the scheduler's clock
-    """
-
-    __slots__ = ("attempts", "body", "channel", "id", "sent_at", "subscription", "timestamp")
-
-    def __init__(self, channel: Channel, id: bytes, timestamp: int, body: bytes) -> None:
-        super().__init__()
-        self.channel: Channel = channel
-        self.id: bytes = id
-        self.timestamp: int = timestamp
-        self.body: bytes = body
-        self.attempts: int = 0
-        self.subscription: Subscription | None = None
-        self.sent_at: float = 0.0
-
-    def fire(self, _now: float, /) -> None:
-        """Queue the message again: it has timed out, or its delay is over."""
-        self.channel.reached_deadline(self)
 
 
 class Channel:
     """The queue of a channel, its messages in flight and deferred, and its clients.
 
+    :param disk: keeps what exceeds ``mem_queue_size``; None keeps all in memory
     :param on_abandoned: called when the last client of an ephemeral channel has left
+    :ivar deferred: the messages that wait for the end of a delay, and when it ends, on the scheduler's clock
+    :ivar ready: the clients that may take a message. They take turns; one that cannot is removed at its turn
+    :ivar disk: the part that is on disk; None without a disk, and for ephemeral channels
     """
 
     def __init__(
@@ -58,6 +42,7 @@ class Channel:
         options: NsqdOptions,
         scheduler: Scheduler,
         on_abandoned: Callable[[Channel], None],
+        disk: Disk | None = None,
     ) -> None:
         self.topic_name = topic_name
         self.name = name
@@ -65,16 +50,22 @@ class Channel:
         self.is_paused: bool = False
         self.queue: deque[Message] = deque()
         self.in_flight: dict[bytes, Message] = {}
-        self.deferred: dict[bytes, Message] = {}
+        self.deferred: dict[Message, float] = {}
         self.subscriptions: dict[Subscription, None] = {}
         self.message_count: int = 0
         self.requeue_count: int = 0
         self.timeout_count: int = 0
+        self.latencies: Latencies | None = measured_latencies(options)
         self._options = options
         self._scheduler = scheduler
         self._on_abandoned = on_abandoned
-        # Ready clients take turns. A client that cannot take a message after all is removed at its turn.
-        self._ready: deque[Subscription] = deque()
+        self.ready: deque[Subscription] = deque()
+        self.disk: ChannelDisk | None = None
+        self._memory_limit = sys.maxsize
+        if self.is_ephemeral or disk is not None:
+            self._memory_limit = options.mem_queue_size
+        if disk is not None and not self.is_ephemeral:
+            self.disk = ChannelDisk(self, disk, scheduler)
 
     def __repr__(self) -> str:
         return (
@@ -85,33 +76,60 @@ class Channel:
     @property
     def depth(self) -> int:
         """The number of messages that wait for a client."""
-        return len(self.queue)
+        return len(self.queue) + (self.disk.backend.depth if self.disk is not None else 0)
 
     @property
     def backend_depth(self) -> int:
-        """How many of them nsqd would have on disk."""
+        """How many of them are on disk; where all are in memory, how many nsqd would have there."""
+        if self.disk is not None:
+            return self.disk.backend.depth
         return max(0, self.depth - self._options.mem_queue_size)
 
     # From the topic.
 
-    def publish(self, id: bytes, timestamp: int, body: bytes, defer: float, now: float) -> None:
-        """Take a message from the topic; ``defer`` in seconds."""
+    def publish(
+        self,
+        id: bytes,
+        timestamp: int,
+        body: bytes,
+        defer: float,
+        now: float,
+        purpose: Purpose = Purpose.PUBLISHED,
+    ) -> bool:
+        """Take a message from the topic; ``defer`` in seconds. Return whether it is being written to disk."""
         message = Message(self, id, timestamp, body)
         self.message_count += 1
-        if defer:
-            self._defer(message, now + defer)
-        else:
-            self._enqueue(message)
+        if not defer:
+            if len(self.queue) >= self._memory_limit:
+                return self._enqueue(message, purpose)
+            self.queue.append(message)
+            if self.ready:
+                self._scheduler.wake(self)
+            return False
+        self._defer(message, now + defer)
+        if self.disk is None or self._memory_limit:
+            return False
+        self.disk.backend.append(message, Purpose.HELD)
+        return True
 
-    def _enqueue(self, message: Message) -> None:
-        if self.is_ephemeral and len(self.queue) >= self._options.mem_queue_size:
-            return
-        self.queue.append(message)
-        if self._ready:
+    def _enqueue(self, message: Message, purpose: Purpose) -> bool:
+        if len(self.queue) < self._memory_limit:
+            self.queue.append(message)
+            if self.disk is not None:
+                self.disk.backend.release(message)
+            if self.ready:
+                self._scheduler.wake(self)
+            return False
+        if self.disk is not None:
+            self.disk.backend.append(message, purpose)
+            return True
+        if not self._memory_limit and len(self.queue) < len(self.ready):
+            self.queue.append(message)  # nsqd hands it to a client that waits, or drops it
             self._scheduler.wake(self)
+        return False
 
     def _defer(self, message: Message, until: float) -> None:
-        self.deferred[message.id] = message
+        self.deferred[message] = until
         self._scheduler.set_timer(message, until)
 
     # To the clients.
@@ -120,8 +138,9 @@ class Channel:
         """Send one message to each ready client in turn, until no message or no ready client is left."""
         if self.is_paused:
             return
-        queue = self.queue
-        ready = self._ready
+        if self.disk is not None and self.ready:
+            self.disk.refill(now)
+        queue, ready = self.queue, self.ready
         while queue and ready:
             subscription = ready.popleft()
             if not subscription.can_take:
@@ -131,6 +150,12 @@ class Channel:
             message = queue.popleft()
             # As in nsqd: rate 99 keeps all messages, and no other client gets a discarded one.
             if subscription.sample_rate and random.randrange(100) > subscription.sample_rate:
+                if self.disk is not None:
+                    self.disk.backend.release(message)
+                continue
+            if self.disk is not None and message.id in self.in_flight:
+                # After a crash a message may be on disk twice. The other one is in flight: this one waits.
+                self._defer(message, now + subscription.msg_timeout)
                 continue
             message.attempts = (message.attempts + 1) & _MAX_ATTEMPTS
             message.subscription = subscription
@@ -139,17 +164,19 @@ class Channel:
             self._scheduler.set_timer(message, now + subscription.msg_timeout)
             subscription.in_flight += 1
             subscription.message_count += 1
-            subscription.output.add(
-                encode_message_frame(message.timestamp, message.attempts, message.id, message.body)
-            )
+            frame = encode_message_frame(message.timestamp, message.attempts, message.id, message.body)
+            subscription.output.add(frame)
 
     def offer(self, subscription: Subscription) -> None:
         """Note that ``subscription`` may be able to take messages again."""
         if not subscription.is_queued and subscription.can_take:
             subscription.is_queued = True
-            self._ready.append(subscription)
+            self.ready.append(subscription)
             if self.queue:
                 self._scheduler.wake(self)
+        # A client that was full may have kept its place among the ready ones: then nothing was woken yet.
+        if not self.queue and self.disk is not None and self.disk.backend.depth:
+            self._scheduler.wake(self)
 
     # From the clients.
 
@@ -160,10 +187,8 @@ class Channel:
         """
         limit = self._options.max_channel_consumers
         if limit and len(self.subscriptions) >= limit:
-            raise ServerError(
-                "E_SUB_FAILED",
-                f"SUB failed consumers for {self.topic_name}:{self.name} exceeds limit of {limit}",
-            )
+            text = f"SUB failed consumers for {self.topic_name}:{self.name} exceeds limit of {limit}"
+            raise ServerError("E_SUB_FAILED", text)
         self.subscriptions[subscription] = None
 
     def leave(self, subscription: Subscription) -> None:
@@ -174,14 +199,22 @@ class Channel:
             if self.is_ephemeral and not self.subscriptions:
                 self._on_abandoned(self)
 
-    def finish(self, subscription: Subscription, message_id: bytes) -> None:
-        """FIN.
-
-        :raises ServerError: ``E_FIN_FAILED`` if the message is not in flight to this client
-        """
-        message = self._in_flight_to(subscription, message_id, "FIN")
-        self._remove_in_flight(message, subscription)
-        subscription.finish_count += 1
+    def finish(self, subscription: Subscription, message_ids: Iterable[bytes]) -> list[ServerError]:
+        """FIN each; return ``E_FIN_FAILED`` for those that are not in flight to this client."""
+        refused: list[ServerError] = []
+        for message_id in message_ids:
+            try:
+                message = self._in_flight_to(subscription, message_id, "FIN")
+            except ServerError as error:
+                refused.append(error)
+                continue
+            self._remove_in_flight(message, subscription)
+            if self.disk is not None:
+                self.disk.backend.release(message)
+            subscription.finish_count += 1
+            if self.latencies is not None:
+                self.latencies.finished(message.timestamp)
+        return refused
 
     def requeue(self, subscription: Subscription, message_id: bytes, until: float | None) -> None:
         """REQ; without ``until`` the message is queued at once.
@@ -193,7 +226,7 @@ class Channel:
         subscription.requeue_count += 1
         self.requeue_count += 1
         if until is None:
-            self._enqueue(message)
+            self._enqueue(message, Purpose.KEPT)
         else:
             self._defer(message, until)
 
@@ -217,11 +250,13 @@ class Channel:
     def reached_deadline(self, message: Message) -> None:
         """Queue a message that has timed out, or whose delay is over."""
         if message.subscription is None:
-            del self.deferred[message.id]
+            del self.deferred[message]
+            if self.disk is not None and self.disk.backend.let_go(message):
+                return
         else:
             self._remove_in_flight(message, message.subscription)
             self.timeout_count += 1
-        self._enqueue(message)
+        self._enqueue(message, Purpose.KEPT)
 
     def _remove_in_flight(self, message: Message, subscription: Subscription) -> None:
         del self.in_flight[message.id]
@@ -244,7 +279,9 @@ class Channel:
     def empty(self) -> None:
         """Discard all messages, including those in flight and deferred."""
         self.queue.clear()
-        for message in (*self.in_flight.values(), *self.deferred.values()):
+        if self.disk is not None:
+            self.disk.backend.clear()
+        for message in (*self.in_flight.values(), *self.deferred):
             self._scheduler.cancel_timer(message)
         self.in_flight.clear()
         self.deferred.clear()
@@ -259,3 +296,5 @@ class Channel:
             subscription.rdy = 0
             subscription.disconnect()
         self.empty()
+        if self.disk is not None:
+            self.disk.backend.delete()

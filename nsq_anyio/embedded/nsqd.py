@@ -25,6 +25,7 @@ from .nsqd_connection import ClientService
 from .nsqd_identity import NsqdIdentity
 from .nsqd_options import MAX_NODE_ID, NsqdOptions
 from .scheduler import Scheduler
+from .storage.disk import Disk
 from .topic import Topic
 
 if TYPE_CHECKING:
@@ -82,9 +83,10 @@ async def nsqd(
     broadcast_tcp_port: int | None = None,
     broadcast_http_port: int | None = None,
     lookupd_tcp_addresses: Sequence[str] = (),
+    data_path: str | os.PathLike[str] | None = None,
     options: NsqdOptions | None = None,
 ) -> AsyncGenerator[EmbeddedNsqd]:
-    """Run an nsqd for the length of the block. Messages are kept in memory only, and lost at the end.
+    """Run an nsqd for the length of the block. Without ``data_path``, messages are lost at the end.
 
     It behaves like nsqd 1.3.0 and works with real clients, tools and nsqlookupds, but is meant for
     development and tests. At the end of the block all connections are cut, as when nsqd is stopped.
@@ -103,7 +105,10 @@ async def nsqd(
     :param broadcast_tcp_port: the port that they tell clients; default: the port on which it listens
     :param broadcast_http_port: the same for HTTP
     :param lookupd_tcp_addresses: the TCP addresses of the nsqlookupds to register with, ``host:port``
+    :param data_path: an existing directory for topics, channels and messages, in the format of nsqd; a later
+        nsqd, embedded or real, goes on with them. Default: all is kept in memory
     :param options: the settings for which nsqd has flags; default: nsqd's defaults
+    :raises DataPathUnusable: if the data path does not exist, cannot be written, or is in use
     :raises ListenFailed: if a port or a unix socket cannot be opened
     :raises InvalidOption: if a port is not 0 to 65535, an address or a path is not valid, or a file that
         ``options`` names for TLS cannot be used
@@ -123,6 +128,11 @@ async def nsqd(
         tls = server_context(options)
     auth = auth_source(options)
     async with AsyncExitStack() as stack:
+        disk: Disk | None = None
+        if data_path is not None:
+            from .persistence import open_disk  # noqa: PLC0415 - few need it
+
+            disk = await stack.enter_async_context(open_disk(data_path, options))
         tcp = await stack.enter_async_context(listen(host, tcp_port, unix_path))
         http = await stack.enter_async_context(listen(http_host or host, http_port, http_unix_path))
         https: Endpoint | None = None
@@ -143,7 +153,12 @@ async def nsqd(
         if node is None:
             # The port makes its message ids differ from those of other nsqds on this host.
             node = (tcp.port or zlib.crc32(tcp.address.encode())) & MAX_NODE_ID
-        broker = Broker(options, scheduler, node)
+        broker = Broker(options, scheduler, node, disk)
+        if disk is not None:
+            from .persistence import restore  # noqa: PLC0415 - few need it
+
+            await restore(broker, disk)
+            tasks.start_soon(disk.run)
 
         peers = LookupPeers(broker, identity.registration, lookupd_tcp_addresses)
         broker.subscribe_changes(peers.notify)
@@ -169,18 +184,23 @@ async def nsqd(
                 https_address=_requested(https_host or host, https_port),
                 identity=identity,
                 node=node,
+                data_path=os.fspath(data_path or ""),
                 lookupd_tcp_addresses=lookupd_tcp_addresses,
                 set_lookupds=peers.set_addresses,
             )
             return nsqd_routes(broker, service.clients, identity, config)
 
         def https_only(port: int) -> Handler:
-            from .http_api import tls_required  # noqa: PLC0415
+            from ..serving.nsq_api import tls_required  # noqa: PLC0415
 
             return tls_required(port)
 
         tasks.start_soon(scheduler.run)
         tasks.start_soon(peers.run)
+        if options.statsd_address is not None:
+            from .statsd_push import push_to_statsd  # noqa: PLC0415 - few need it
+
+            tasks.start_soon(push_to_statsd, options.statsd_address, broker, identity)
         tasks.start_soon(serve_connections, tcp.listener, service.serve)
         if https is not None:
             tasks.start_soon(partial(serve_http_on_demand, https.listener, routes, tls=tls))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
@@ -39,9 +39,12 @@ from .heartbeats import Heartbeats
 from .layers import Layers
 from .negotiation import Negotiated, Upgrade, identify_reply, negotiate
 from .output import Output
+from .responses import Responses
 from .subscription import Subscription
 
 __all__ = ["NsqdClient", "Upgrader"]
+
+_T = TypeVar("_T")
 
 Upgrader: TypeAlias = Callable[[Upgrade, bytes], Awaitable[Layers]]
 """Changes the stream to what was negotiated; the bytes are those received after the IDENTIFY."""
@@ -49,7 +52,6 @@ Upgrader: TypeAlias = Callable[[Upgrade, bytes], Awaitable[Layers]]
 _OK = encode_frame(FRAME_RESPONSE, b"OK")
 _CLOSE_WAIT = encode_frame(FRAME_RESPONSE, b"CLOSE_WAIT")
 _HEARTBEAT = encode_frame(FRAME_RESPONSE, HEARTBEAT)
-_MILLISECONDS = 1000
 
 
 class NsqdClient:
@@ -80,6 +82,7 @@ class NsqdClient:
         self.channel: Channel | None = None
         self.subscription: Subscription | None = None
         self.output: Output = Output()
+        self._responses = Responses(self.output)
         self._broker = broker
         self._disconnect = disconnect
         self._upgrade = upgrade
@@ -117,27 +120,31 @@ class NsqdClient:
     async def receive(self, data: bytes) -> bool:
         """Execute the commands that ``data`` completes; return False if the connection has to end."""
         commands = self._decoder.feed(data)
-        while self._execute(commands):
+        while True:
+            goes_on = self._execute(commands)
+            if (self._responses.are_owed and not await self._await(self._responses.settle)) or not goes_on:
+                return False
             if self._wait is not None:
+                wait, self._wait = self._wait, None
                 try:
-                    await self._await(self._wait)
+                    await self._await(wait)
                 except ServerError as error:
-                    self.output.add(encode_error(error))
+                    self._responses.add(encode_error(error))
                     return False
                 commands, self._postponed = self._postponed, []
             elif not (commands := self._decoder.resume()):
                 return True
-        return False
 
-    async def _await(self, wait: Callable[[], Awaitable[None]]) -> None:
-        self._wait = None
+    async def _await(self, wait: Callable[[], Awaitable[_T]]) -> _T:
         self._heartbeats.allow_silence()
-        await wait()
+        result = await wait()
         self._heartbeats.expect_commands(anyio.current_time())
+        return result
 
-    def receive_end(self) -> None:
+    async def receive_end(self) -> None:
         """Execute what is left after the client has sent its last byte."""
         self._execute(self._decoder.end())
+        await self._responses.settle()
 
     def leave(self) -> None:
         """Leave the channel: the connection has ended, or is about to."""
@@ -172,7 +179,7 @@ class NsqdClient:
                 self._postponed = [command, *iterator]
                 self._wait = self._renew
             except ServerError as error:
-                self.output.add(encode_error(error))
+                self._responses.add(encode_error(error))
                 if error.fatal:
                     return False
         return True
@@ -182,7 +189,9 @@ class NsqdClient:
     def _identify(self, command: Identify) -> None:
         self.negotiated = negotiate(command.payload, self.negotiated, self._broker.options)
         self._heartbeats.start(self.negotiated.heartbeat_interval, self._now)
-        self.output.add(encode_frame(FRAME_RESPONSE, identify_reply(self.negotiated, self._broker.options)))
+        self._responses.add(
+            encode_frame(FRAME_RESPONSE, identify_reply(self.negotiated, self._broker.options))
+        )
         if self.negotiated.upgrade:
             self._wait = self._change_stream
 
@@ -199,7 +208,7 @@ class NsqdClient:
         self._wait = partial(self._authenticate, self.access, command.secret)
 
     async def _authenticate(self, access: Access, secret: bytes) -> None:
-        self.output.add(encode_frame(FRAME_RESPONSE, await access.authenticate(secret)))
+        self._responses.add(encode_frame(FRAME_RESPONSE, await access.authenticate(secret)))
 
     async def _renew(self) -> None:
         if self.access is not None:
@@ -216,7 +225,7 @@ class NsqdClient:
     def _pub(self, command: Pub) -> None:
         if self.access is not None:
             self.access.check("PUB", command.topic)
-        self._publish(command.topic, [command.body])
+        self._publish("PUB", command.topic, [command.body])
 
     def _mpub_start(self, command: MpubStart) -> None:
         if self.access is not None:
@@ -225,17 +234,20 @@ class NsqdClient:
         self._broker.get_topic(command.topic)
 
     def _mpub(self, command: Mpub) -> None:
-        self._publish(command.topic, command.bodies)
+        self._publish("MPUB", command.topic, command.bodies)
 
     def _dpub(self, command: Dpub) -> None:
         if self.access is not None:
             self.access.check("DPUB", command.topic)
-        self._publish(command.topic, [command.body], command.defer_ms / _MILLISECONDS)
+        self._publish("DPUB", command.topic, [command.body], command.defer_ms / 1000)
 
-    def _publish(self, topic: str, bodies: list[bytes], defer: float = 0.0) -> None:
-        self._broker.get_topic(topic).publish(bodies, defer)
+    def _publish(self, command: str, topic: str, bodies: list[bytes], defer: float = 0.0) -> None:
+        receipt = self._broker.get_topic(topic).publish(bodies, defer)
         self.publish_counts[topic] = self.publish_counts.get(topic, 0) + len(bodies)
-        self.output.add(_OK)
+        if receipt is None:
+            self._responses.add(_OK)
+        else:
+            self._responses.add_when_stored(_OK, receipt, command)
 
     # Consuming.
 
@@ -252,9 +264,8 @@ class NsqdClient:
         )
         channel = self._broker.get_topic(command.topic).get_channel(command.channel)
         channel.join(subscription)
-        self.channel = channel
-        self.subscription = subscription
-        self.output.add(_OK)
+        self.channel, self.subscription = channel, subscription
+        self._responses.add(_OK)
 
     @property
     def _joined(self) -> tuple[Channel, Subscription]:
@@ -270,15 +281,16 @@ class NsqdClient:
     def _cls(self, _command: Cls) -> None:
         _, subscription = self._joined
         subscription.rdy = 0
-        self.output.add(_CLOSE_WAIT)
+        self._responses.add(_CLOSE_WAIT)
 
     def _fin(self, command: Fin) -> None:
         channel, subscription = self._joined
-        channel.finish(subscription, command.id)
+        for error in channel.finish(subscription, command.ids):
+            self._responses.add(encode_error(error))
 
     def _req(self, command: Req) -> None:
         channel, subscription = self._joined
-        delay = min(command.delay_ms / _MILLISECONDS, self._broker.options.max_req_timeout)
+        delay = min(command.delay_ms / 1000, self._broker.options.max_req_timeout)
         channel.requeue(subscription, command.id, self._now + delay if delay > 0 else None)
 
     def _touch(self, command: Touch) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..address import Address
-from ..errors import InvalidAddress
-from .http_api import Refusal
+from ..serving.nsq_api import Refusal
 from .nsqd_identity import NsqdIdentity
 from .nsqd_options import NsqdOptions
+from .nsqd_stats import go_number
+from .statsd import statsd_prefix
 
 __all__ = ["NsqdConfig"]
 
@@ -27,8 +28,7 @@ _LOG_LEVELS = {"debug": 1, "info": 2, "warn": 3, "error": 4, "fatal": 5}
 class NsqdConfig:
     """The options under nsqd's names, with durations in nanoseconds.
 
-    Options of the disk, statsd and latencies have nsqd's defaults, or report that the feature is off. They
-    have no effect. Neither has ``log_level``: the application decides what is logged.
+    ``log_level`` has no effect: the application decides what is logged.
 
     :param tcp_address: the requested address, in which port 0 stays 0; likewise ``http_address`` and
         ``https_address``
@@ -44,6 +44,7 @@ class NsqdConfig:
         https_address: str,
         identity: NsqdIdentity,
         node: int,
+        data_path: str,
         lookupd_tcp_addresses: Sequence[str],
         set_lookupds: Callable[[Sequence[str]], None],
     ) -> None:
@@ -62,11 +63,11 @@ class NsqdConfig:
             "auth_http_addresses": list(options.auth_http_addresses),
             "http_client_connect_timeout": _nanoseconds(options.http_client_connect_timeout),
             "http_client_request_timeout": _nanoseconds(options.http_client_request_timeout),
-            "data_path": "",
+            "data_path": data_path,
             "mem_queue_size": options.mem_queue_size,
-            "max_bytes_per_file": 100 * 1024 * 1024,
-            "sync_every": 2500,
-            "sync_timeout": 2 * _NANOSECONDS,
+            "max_bytes_per_file": options.max_bytes_per_file,
+            "sync_every": options.sync_every,
+            "sync_timeout": _nanoseconds(options.sync_timeout),
             "queue_scan_selection_count": 20,
             "queue_scan_worker_pool_max": 4,
             "msg_timeout": _nanoseconds(options.msg_timeout),
@@ -81,14 +82,16 @@ class NsqdConfig:
             "min_output_buffer_timeout": _nanoseconds(options.min_output_buffer_timeout),
             "output_buffer_timeout": _nanoseconds(options.output_buffer_timeout),
             "max_channel_consumers": options.max_channel_consumers,
-            "statsd_address": "",
-            "statsd_prefix": _statsd_prefix(identity.broadcast_address, identity.broadcast_http_port),
-            "statsd_interval": 60 * _NANOSECONDS,
-            "statsd_mem_stats": True,
-            "statsd_udp_packet_size": 508,
-            "statsd_exclude_ephemeral": False,
-            "e2e_processing_latency_window_time": 600 * _NANOSECONDS,
-            "e2e_processing_latency_percentiles": [],
+            "statsd_address": options.statsd_address or "",
+            "statsd_prefix": statsd_prefix(options.statsd_prefix, identity),
+            "statsd_interval": _nanoseconds(options.statsd_interval),
+            "statsd_mem_stats": options.statsd_mem_stats,
+            "statsd_udp_packet_size": options.statsd_udp_packet_size,
+            "statsd_exclude_ephemeral": options.statsd_exclude_ephemeral,
+            "e2e_processing_latency_window_time": _nanoseconds(options.e2e_processing_latency_window_time),
+            "e2e_processing_latency_percentiles": list(
+                map(go_number, options.e2e_processing_latency_percentiles)
+            ),
             "tls_cert": os.fspath(options.tls_cert or ""),
             "tls_key": os.fspath(options.tls_key or ""),
             "tls_client_auth_policy": options.tls_client_auth_policy or "",
@@ -125,7 +128,7 @@ class NsqdConfig:
             self._values[name] = level
         elif name == "nsqlookupd_tcp_addresses":
             addresses = _addresses(body)
-            usable = [address for address in addresses or () if _is_address(address)]
+            usable = [address for address in addresses or () if Address.is_valid(address)]
             if len(usable) < len(addresses or ()):
                 # nsqd would also try to connect to the others, again and again.
                 _logger.warning("nsqlookupd_tcp_addresses: those that are not host:port are ignored")
@@ -151,19 +154,6 @@ def _addresses(body: bytes) -> list[str] | None:
             raise Refusal(400, "INVALID_VALUE")
         addresses.append(element or "")
     return addresses
-
-
-def _is_address(text: str) -> bool:
-    try:
-        Address.parse(text)
-    except InvalidAddress:
-        return False
-    return True
-
-
-def _statsd_prefix(broadcast_address: str, port: int) -> str:
-    host = broadcast_address.replace(".", "_")
-    return f"nsq.{host}_{port}."
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -86,7 +86,7 @@ class _Connection:
                 # A client that does not read responses may send no more commands.
                 await client.output.wait_not_full()
         except anyio.EndOfStream:
-            client.receive_end()
+            await client.receive_end()
         except TimeoutError:
             _logger.debug("client %s was too slow to change to TLS or compression", self._remote)
             self._scope.cancel()

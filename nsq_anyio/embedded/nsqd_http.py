@@ -12,9 +12,7 @@ from ..errors import ServerError
 from ..names import is_valid_name
 from ..protocol.mpub_bodies import decode_bodies
 from ..serving.http_messages import BodyError, BodyTooLarge, Request, Response
-from .broker import Broker
-from .channel import Channel
-from .http_api import (
+from ..serving.nsq_api import (
     Arguments,
     Refusal,
     arguments,
@@ -23,13 +21,17 @@ from .http_api import (
     plain_response,
     text_response,
 )
+from ..serving.nsq_router import Router
+from .broker import Broker
+from .channel import Channel
 from .nsq_version import NSQ_VERSION
 from .nsqd_client import NsqdClient
 from .nsqd_config import NsqdConfig
 from .nsqd_identity import NsqdIdentity
 from .nsqd_stats import MEMORY_FIELDS, StatsQuery, collect_stats
 from .nsqd_stats_text import stats_text
-from .router import Router
+from .responses import reason
+from .storage.disk import Receipt
 from .topic import Topic
 
 __all__ = ["nsqd_routes"]
@@ -78,7 +80,13 @@ class _Api:
         self._config = config
 
     async def ping(self, _: Request) -> Response:
-        return plain_response("OK")
+        health = self._health
+        return plain_response(health) if health == "OK" else plain_response(health, 500)
+
+    @property
+    def _health(self) -> str:
+        disk = self._broker.disk
+        return f"NOK - {reason(disk.error)}" if disk is not None and disk.error is not None else "OK"
 
     async def info(self, _: Request) -> Response:
         identity = self._identity
@@ -105,7 +113,7 @@ class _Api:
             raise Refusal(400, "MSG_EMPTY")
         query = arguments(request)
         topic = self._get_or_make_topic(query)
-        topic.publish([body], self._defer(query))
+        await _stored(topic.publish([body], self._defer(query)))
         return text_response("OK")
 
     def _defer(self, query: Arguments) -> float:
@@ -136,7 +144,7 @@ class _Api:
                 raise Refusal(413, "MSG_TOO_BIG")
         if topic.is_deleted:  # while the body arrived
             raise Refusal(503, "EXITING")
-        topic.publish(bodies)
+        await _stored(topic.publish(bodies))
         return text_response("OK")
 
     # Statistics.
@@ -152,11 +160,13 @@ class _Api:
         stats = collect_stats(self._broker, self._clients, wanted)
         started_at = self._identity.started_at
         if query.optional("format") != "json":
-            return text_response(stats_text(stats, started_at=started_at, include_memory=include_memory))
+            return text_response(
+                stats_text(stats, health=self._health, started_at=started_at, include_memory=include_memory)
+            )
         return json_response(
             {
                 "version": NSQ_VERSION,
-                "health": "OK",
+                "health": self._health,
                 "start_time": int(started_at),
                 "topics": stats["topics"],
                 **({"memory": dict.fromkeys(MEMORY_FIELDS, 0)} if include_memory else {}),
@@ -183,10 +193,12 @@ class _Api:
 
     async def pause_topic(self, request: Request) -> Response:
         (await self._existing_topic(request)).pause()
+        await self._broker.pauses_changed()
         return text_response()
 
     async def unpause_topic(self, request: Request) -> Response:
         (await self._existing_topic(request)).unpause()
+        await self._broker.pauses_changed()
         return text_response()
 
     # Channels.
@@ -209,11 +221,13 @@ class _Api:
     async def pause_channel(self, request: Request) -> Response:
         _, channel = await self._existing_channel(request)
         channel.pause()
+        await self._broker.pauses_changed()
         return text_response()
 
     async def unpause_channel(self, request: Request) -> Response:
         _, channel = await self._existing_channel(request)
         channel.unpause()
+        await self._broker.pauses_changed()
         return text_response()
 
     # Configuration.
@@ -262,6 +276,11 @@ class _Api:
         if channel is None:
             raise Refusal(404, "CHANNEL_NOT_FOUND")
         return topic, channel
+
+
+async def _stored(receipt: Receipt | None) -> None:
+    if receipt is not None and await receipt.wait() is not None:
+        raise Refusal(503, "EXITING")  # nsqd has no better code for it
 
 
 async def _read(request: Request, limit: int, code: str) -> bytes:

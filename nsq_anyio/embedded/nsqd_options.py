@@ -11,6 +11,7 @@ from ..options.declaration import check, documented
 from ..options.kinds import Choice, Flag, Integer, Seconds, Text, Value
 from ..protocol.mpub_bodies import Limits
 from .authorization import Authorizer
+from .nsqd_stats_options import NsqdStatsOptions
 
 __all__ = ["MAX_NODE_ID", "REPORTED", "ClientAuthPolicy", "NsqdOptions", "TLSMinVersion"]
 
@@ -19,10 +20,7 @@ TLSMinVersion = Literal["tls1.0", "tls1.1", "tls1.2", "tls1.3"]
 
 MAX_NODE_ID = 1023
 
-REPORTED = (
-    *("data_path", "max_bytes_per_file", "sync_every", "sync_timeout", "log_level", "log_prefix"),
-    *("queue_scan_selection_count", "queue_scan_worker_pool_max"),
-)
+REPORTED = ("log_level", "log_prefix", "queue_scan_selection_count", "queue_scan_worker_pool_max")
 """The options of nsqd that have no effect here, but are reported by ``/config/:opt``."""
 
 _DAY = 86_400.0
@@ -50,7 +48,7 @@ def _pem(help: str) -> Text:
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NsqdOptions:
+class NsqdOptions(NsqdStatsOptions):
     """The settings for which nsqd has flags. All durations are in seconds, all sizes in bytes.
 
     TLS needs ``tls_cert`` and ``tls_key``; the files are read once at the start. Clients need AUTH before
@@ -83,14 +81,38 @@ class NsqdOptions:
     mem_queue_size: Annotated[
         int,
         Integer(
-            "the most messages that an ephemeral topic or channel holds; like nsqd, it drops further ones. "
-            "Other topics and channels have no limit: messages that nsqd would keep on disk stay in memory "
-            "here, but are reported as ``backend_depth`` as well",
-            low=1,
+            "the most messages that a topic or channel holds in memory. Further ones are kept on disk; "
+            "without a data path they stay in memory, but are reported as ``backend_depth`` as well. "
+            "Ephemeral topics and channels drop them. 0 keeps all on disk",
+            low=0,
             high=2**63 - 1,
             unit="messages",
         ),
     ] = 10_000
+    max_bytes_per_file: Annotated[
+        int,
+        Integer("the largest data file, but for larger messages", low=1, high=2**62, unit="bytes"),
+    ] = 100 * 1024 * 1024
+    sync_every: Annotated[
+        int,
+        Integer(
+            "the number of messages that a topic or channel writes or reads until its files are synced. With "
+            "1, a publish is answered when its messages survive a crash of the machine",
+            low=1,
+            high=2**63 - 1,
+            unit="messages",
+        ),
+    ] = 2500
+    sync_timeout: Annotated[
+        float, Seconds("the time after which files are synced in any case", low=0.001, high=_DAY)
+    ] = 2.0
+    keep_deferred: Annotated[
+        bool,
+        Flag(
+            "whether deferred messages keep the rest of their delay over a restart. Otherwise they come at "
+            "once afterwards, as those of nsqd"
+        ),
+    ] = False
     max_msg_size: Annotated[int, Integer("the largest message", low=1, high=2**31 - 1, unit="bytes")] = (
         1024 * 1024
     )
@@ -150,7 +172,7 @@ class NsqdOptions:
         Mapping[str, object],
         Value(
             "what ``/config/:opt`` answers for options of nsqd that have no effect here, such as "
-            '``{"data_path": "/data"}``',
+            '``{"log_level": "warn"}``',
             valid=_is_mapping,
             use="a mapping of nsqd's options",
             default="what nsqd answers when they are not set",

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
+
 from .broker import Broker
 from .channel import Channel
+from .latencies import Percentiles, merged_percentiles
 from .nsqd_client import NsqdClient
 from .topic import Topic
 
-__all__ = ["MEMORY_FIELDS", "StatsQuery", "collect_stats"]
+__all__ = ["MEMORY_FIELDS", "StatsQuery", "collect_stats", "go_number"]
 
 MEMORY_FIELDS = (
     "heap_objects",
@@ -75,7 +78,7 @@ def _topic_stats(topic: Topic, consumers: dict[Channel, list[NsqdClient]], query
         "message_count": topic.message_count,
         "message_bytes": topic.message_bytes,
         "paused": topic.is_paused,
-        "e2e_processing_latency": _no_latency(),
+        "e2e_processing_latency": _topic_latency_stats(topic),
     }
 
 
@@ -94,13 +97,35 @@ def _channel_stats(channel: Channel, clients: Sequence[NsqdClient], query: Stats
         if query.include_clients
         else None,
         "paused": channel.is_paused,
-        "e2e_processing_latency": _no_latency(),
+        "e2e_processing_latency": _channel_latency_stats(channel),
     }
 
 
-def _no_latency() -> _Json:
-    # As in an nsqd without --e2e-processing-latency-percentile.
-    return {"count": 0, "percentiles": None}
+def _topic_latency_stats(topic: Topic) -> _Json:
+    """Return the latencies of all channels together, whichever are asked for."""
+    parts = [channel.latencies for channel in topic.channels.values() if channel.latencies is not None]
+    return _latency_stats(merged_percentiles(parts, anyio.current_time()) if parts else None)
+
+
+def _channel_latency_stats(channel: Channel) -> _Json:
+    latencies = channel.latencies
+    return _latency_stats(latencies.percentiles(anyio.current_time()) if latencies is not None else None)
+
+
+def _latency_stats(found: Percentiles | None) -> _Json:
+    if found is None:
+        return {"count": 0, "percentiles": None}
+    return {
+        "count": found.count,
+        "percentiles": [
+            {"quantile": go_number(quantile), "value": value} for quantile, value in found.values
+        ],
+    }
+
+
+def go_number(number: float) -> float:
+    """Return an integer for a whole number: Go's JSON has 1 for 1.0."""
+    return int(number) if number == int(number) else number
 
 
 def _client_stats(client: NsqdClient, topic: str) -> _Json:

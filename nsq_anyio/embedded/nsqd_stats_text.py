@@ -15,22 +15,23 @@ __all__ = ["stats_text"]
 _Json = dict[str, Any]
 
 
-def stats_text(stats: _Json, *, started_at: float, include_memory: bool) -> str:
+def stats_text(stats: _Json, *, health: str, started_at: float, include_memory: bool) -> str:
     """Return the body of ``/stats`` without ``format=json``.
 
     :param stats: from `collect_stats`
+    :param health: OK, or why not
     :param started_at: Unix seconds
     """
-    return "".join(f"{line}\n" for line in _lines(stats, started_at, include_memory))
+    return "".join(f"{line}\n" for line in _lines(stats, health, started_at, include_memory))
 
 
-def _lines(stats: _Json, started_at: float, include_memory: bool) -> Iterator[str]:
+def _lines(stats: _Json, health: str, started_at: float, include_memory: bool) -> Iterator[str]:
     started = datetime.fromtimestamp(int(started_at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     yield version_line("nsqd")
     yield f"start_time {started}"
     yield f"uptime {_duration(time.time() - started_at, digits=9)}"
     yield ""
-    yield "Health: OK"
+    yield f"Health: {health}"
     if include_memory:
         yield ""
         yield "Memory:"
@@ -53,7 +54,8 @@ def _topic_lines(topic: _Json) -> Iterator[str]:
     paused = "*P " if topic["paused"] else "   "
     yield (
         f"{paused}[{topic['topic_name']:<15}] depth: {topic['depth']:<5} "
-        f"be-depth: {topic['backend_depth']:<5} msgs: {topic['message_count']:<8} e2e%: "
+        f"be-depth: {topic['backend_depth']:<5} msgs: {topic['message_count']:<8} "
+        f"e2e%: {_latencies(topic)}"
     )
     for channel in topic["channels"]:
         paused = "   *P " if channel["paused"] else "      "
@@ -61,9 +63,22 @@ def _topic_lines(topic: _Json) -> Iterator[str]:
             f"{paused}[{channel['channel_name']:<25}] depth: {channel['depth']:<5} "
             f"be-depth: {channel['backend_depth']:<5} inflt: {channel['in_flight_count']:<4} "
             f"def: {channel['deferred_count']:<4} re-q: {channel['requeue_count']:<5} "
-            f"timeout: {channel['timeout_count']:<5} msgs: {channel['message_count']:<8} e2e%: "
+            f"timeout: {channel['timeout_count']:<5} msgs: {channel['message_count']:<8} "
+            f"e2e%: {_latencies(channel)}"
         )
         yield from (f"        {_client_line(client)}" for client in channel["clients"] or ())
+
+
+def _latencies(stats: _Json) -> str:
+    percentiles = stats["e2e_processing_latency"]["percentiles"] or ()
+    return ", ".join(_short_duration(percentile["value"]) for percentile in percentiles)
+
+
+def _short_duration(nanoseconds: int) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds > size:
+            return f"{nanoseconds / size:.1f}{unit}"
+    return f"{nanoseconds:.1f}ns"
 
 
 def _client_line(client: _Json) -> str:

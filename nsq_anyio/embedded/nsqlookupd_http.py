@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..names import is_valid_name
 from ..serving.http_messages import Request, Response
-from .http_api import (
+from ..serving.nsq_api import (
     Arguments,
     Refusal,
     arguments_after_body,
@@ -14,9 +14,9 @@ from .http_api import (
     plain_response,
     text_response,
 )
+from ..serving.nsq_router import Router
 from .nsq_version import NSQ_VERSION
 from .registry import Peer, Producer, Registry
-from .router import Router
 
 __all__ = ["nsqlookupd_routes"]
 

@@ -17,7 +17,7 @@ from nsq_anyio.transport.compressed import CompressedStream
 from nsq_anyio.transport.tls import start_tls
 
 MAGIC = b"  V2"
-LIMIT = 5.0
+LIMIT = 30.0
 """Seconds after which a frame that does not come is a failure."""
 
 

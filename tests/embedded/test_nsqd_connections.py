@@ -149,8 +149,9 @@ async def test_a_client_that_reads_nothing_is_cut_off_even_if_little_waits_for_i
         while not stuck:
             await slow.rdy(side.in_flight + 1)
             await until(lambda: side.in_flight == side.rdy)
-            await anyio.sleep(0.02)
-            stuck = side.output.unsent > 0
+            with anyio.move_on_after(0.5) as patience:
+                await until(lambda: not side.output.unsent)
+            stuck = patience.cancelled_caught
         assert not side.output.is_full  # its commands are still read
         with anyio.fail_after(LIMIT), pytest.raises(anyio.BrokenResourceError):
             while True:

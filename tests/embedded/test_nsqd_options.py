@@ -56,6 +56,20 @@ BOTH = {"tls_cert": "cert.pem", "tls_key": "key.pem"}
         ),
         ({"http_client_connect_timeout": 0}, "http_client_connect_timeout=0 is not valid"),
         ({"http_client_request_timeout": -1}, "http_client_request_timeout=-1 is not valid"),
+        (
+            {"e2e_processing_latency_percentiles": [0.5, 0.0]},
+            r"_percentiles=\[0.5, 0.0\] is not valid: use a sequence of numbers above 0, at most 1",
+        ),
+        ({"e2e_processing_latency_percentiles": [1.01]}, "_percentiles=.* is not valid"),
+        ({"e2e_processing_latency_percentiles": "0.5"}, "_percentiles='0.5' is not valid"),
+        ({"e2e_processing_latency_percentiles": 0.5}, "_percentiles=0.5 is not valid"),
+        ({"e2e_processing_latency_window_time": 0}, "_window_time=0 is not valid"),
+        ({"statsd_address": "localhost"}, "statsd_address='localhost' is not valid: use host:port, or None"),
+        ({"statsd_address": ""}, "statsd_address='' is not valid"),
+        ({"statsd_interval": 0}, "statsd_interval=0 is not valid"),
+        ({"statsd_udp_packet_size": 0}, "statsd_udp_packet_size=0 is not valid"),
+        ({"statsd_prefix": None}, "statsd_prefix=None is not valid"),
+        ({"statsd_mem_stats": "no"}, "statsd_mem_stats='no' is not valid"),
     ],
 )
 def test_bad_options_are_refused_when_made(options: dict[str, Any], text: str) -> None:

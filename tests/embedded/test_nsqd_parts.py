@@ -188,7 +188,7 @@ async def test_counts_at_every_step() -> None:
         channel.publish(b"%016d" % i, 0, b"x", 3.0 if i == 4 else 0.0, 0.0)
     scheduler.turn(0.0)
     assert (channel.depth, len(channel.in_flight), len(channel.deferred)) == (2, 2, 1)
-    channel.finish(subscription, b"%016d" % 0)
+    assert channel.finish(subscription, [b"%016d" % 0]) == []
     channel.requeue(subscription, b"%016d" % 1, until=5.0)
     assert subscription.in_flight == 0
     scheduler.turn(1.0)
@@ -211,7 +211,7 @@ async def test_counts_at_every_step() -> None:
         ("max_rdy_count", 2.5),
         ("max_msg_size", 0),
         ("max_body_size", 15),
-        ("mem_queue_size", 0),
+        ("mem_queue_size", -1),
         ("client_timeout", "60"),
         ("max_heartbeat_interval", 0),
         ("output_buffer_timeout", -0.1),

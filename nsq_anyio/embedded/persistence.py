@@ -1,0 +1,131 @@
+"""The files of an nsqd, from its start to its end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from .broker import Broker
+from .channel import Channel
+from .nsq_version import NSQ_VERSION
+from .nsqd_options import NsqdOptions
+from .storage.data_path import DataPathUnusable, locked
+from .storage.deferred_file import Delay, delays_path, read_delays, write_delays
+from .storage.disk import Disk
+from .storage.disk_queue import QueueLimits
+from .storage.jobs import Job, Work
+from .storage.queue_files import replace_file
+from .storage.records import MIN_SIZE, Record
+from .storage.topic_list import StoredTopic, format_topics, load_topics, queue_name, topics_path
+
+__all__ = ["open_disk", "restore"]
+
+_logger = logging.getLogger(__name__)
+
+_NANOSECONDS = 1_000_000_000
+
+
+@asynccontextmanager
+async def open_disk(path: str | os.PathLike[str], options: NsqdOptions) -> AsyncGenerator[Disk]:
+    """Lock a data path for the length of the block; at its end, store everything that `restore` has begun.
+
+    :raises DataPathUnusable: if the path does not exist, or another nsqd uses it
+    """
+    limits = QueueLimits(
+        max_bytes_per_file=options.max_bytes_per_file,
+        max_size=options.max_msg_size + MIN_SIZE,
+        sync_every=options.sync_every,
+    )
+    with locked(Path(path)):
+        disk = Disk(Path(path), limits, options.sync_timeout)
+        try:
+            yield disk
+        finally:
+            await disk.close()
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is on disk at the start."""
+
+    topics: dict[str, StoredTopic]
+    deferred: dict[str, list[tuple[Delay, Record]]] = field(
+        default_factory=dict[str, list[tuple[Delay, Record]]]
+    )
+
+
+async def restore(broker: Broker, disk: Disk) -> None:
+    """Create the topics and channels that are on disk, with their messages.
+
+    :raises DataPathUnusable: if the files cannot be read, or nothing can be written
+    """
+    keeps_deferred = broker.options.keep_deferred
+    try:
+        found = await anyio.to_thread.run_sync(_load, disk, keeps_deferred)
+    except OSError as error:
+        raise DataPathUnusable(disk.directory, f"{error.strerror}: {error.filename}") from error
+    broker.restore(found.topics)
+    now, clock = time.time_ns(), anyio.current_time()
+    for topic in broker.topics.values():
+        for channel in topic.channels.values():
+            for delay, record in found.deferred.get(queue_name(topic.name, channel.name), ()):
+                if channel.disk is not None and delay.due > now:
+                    channel.disk.hold(record, clock + (delay.due - now) / _NANOSECONDS)
+    disk.serve(broker.list_topics, partial(_store_all, broker, disk))
+
+
+def _load(disk: Disk, keeps_deferred: bool) -> _Found:
+    directory = disk.directory
+    found = _Found(load_topics(directory))
+    # It also shows whether anything can be written.
+    replace_file(topics_path(directory), format_topics(found.topics, NSQ_VERSION), sync=True)
+    for name, topic in found.topics.items():
+        disk.open([queue_name(name), *(queue_name(name, channel) for channel in topic.channels)])
+    if keeps_deferred:
+        for delay in read_delays(directory):
+            record = disk.read_at(delay.queue, delay.place)
+            if record is not None and record.id == delay.id:
+                found.deferred.setdefault(delay.queue, []).append((delay, record))
+    else:
+        delays_path(directory).unlink(missing_ok=True)
+    return found
+
+
+def _store_all(broker: Broker, disk: Disk, work: Work) -> None:
+    """Add everything that is in memory to the last work."""
+    jobs: dict[Channel, Job] = {}
+    for topic in broker.topics.values():
+        if topic.disk is not None:
+            topic.disk.store_all()
+        for channel in topic.channels.values():
+            if channel.disk is not None:
+                channel.disk.store_all()
+                jobs[channel] = disk.job_of(channel.disk.backend)
+    if broker.options.keep_deferred:
+        work.afterwards = partial(_write_delays, disk.directory, jobs, time.time_ns(), anyio.current_time())
+
+
+def _write_delays(directory: Path, jobs: dict[Channel, Job], now: int, clock: float) -> None:
+    delays: list[Delay] = []
+    for channel, job in jobs.items():
+        if channel.disk is None or not channel.deferred:
+            continue
+        places = dict(zip(map(id, job.appends), job.places, strict=False))
+        for message, until in channel.deferred.items():
+            place = places.get(id(message)) or channel.disk.backend.place_of(message)
+            if place is not None:
+                due = now + round((until - clock) * _NANOSECONDS)
+                delays.append(Delay(channel.disk.backend.queue.name, message.id, due, place))
+    try:
+        write_delays(directory, delays)
+    except OSError:
+        _logger.exception("the delays of deferred messages are lost")

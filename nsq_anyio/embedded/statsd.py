@@ -1,0 +1,130 @@
+"""What nsqd tells statsd: the names, types and values of nsqd 1.3.0, as lines and as UDP packets."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from ..names import is_ephemeral
+from .nsqd_identity import NsqdIdentity
+
+__all__ = ["StatsdLines", "memory_counts", "packets", "statsd_prefix"]
+
+_Json: TypeAlias = dict[str, Any]
+_Line: TypeAlias = tuple[tuple[str, ...], str, int, str]
+"""The names of the topic and the channel, if it is about one; then its own name, its value and its type."""
+
+_COUNTER, _GAUGE = "c", "g"
+_TOPIC_FIELDS = {
+    "message_count": _COUNTER,
+    "message_bytes": _COUNTER,
+    "depth": _GAUGE,
+    "backend_depth": _GAUGE,
+}
+_CHANNEL_FIELDS = {
+    "message_count": _COUNTER,
+    "depth": _GAUGE,
+    "backend_depth": _GAUGE,
+    "in_flight_count": _GAUGE,
+    "deferred_count": _GAUGE,
+    "requeue_count": _COUNTER,
+    "timeout_count": _COUNTER,
+    "client_count": _GAUGE,
+}
+_NAMES = {"client_count": "clients"}
+
+
+def statsd_prefix(prefix: str, identity: NsqdIdentity) -> str:
+    """Return the option ``statsd_prefix`` with the host and the final dot."""
+    if not prefix:
+        return ""
+    host, port = identity.broadcast_address, identity.broadcast_http_port
+    # Not `Address`, which has no port 0: that of a unix socket.
+    key = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").replace(".", "_").replace(":", "_")
+    prefix = prefix.replace("%s", key)
+    return prefix if prefix.endswith(".") else f"{prefix}."
+
+
+def memory_counts() -> dict[str, int]:
+    """Return the statistics of Go's memory that Python's has too: nsqd's names, without ``mem.``.
+
+    Blocks of Python's allocators are its heap's objects. Go's sizes of the heap have no equivalent, and its
+    pauses could only be measured by a hook into the collector of the whole process.
+    """
+    return {
+        "heap_objects": sys.getallocatedblocks(),
+        "gc_runs": sum(generation["collections"] for generation in gc.get_stats()),
+    }
+
+
+class StatsdLines:
+    """Makes the lines of each interval. A counter's value is what was added since the last interval.
+
+    :param prefix: from `statsd_prefix`
+    :param exclude_ephemeral: leaves out ephemeral topics and channels
+    """
+
+    def __init__(self, prefix: str, *, exclude_ephemeral: bool) -> None:
+        self._prefix = prefix
+        self._exclude_ephemeral = exclude_ephemeral
+        self._last: Mapping[tuple[str, ...], int] = {}
+
+    def lines(self, topics: Iterable[_Json], memory: Mapping[str, int]) -> list[bytes]:
+        """Return the lines of an interval.
+
+        :param topics: from `collect_stats`
+        :param memory: from `memory_counts`, or empty
+        """
+        counts: dict[tuple[str, ...], int] = {}
+        lines: list[bytes] = []
+        for scope, name, value, kind in (*self._topics(topics), *_memory_lines(memory)):
+            sent = value
+            if kind == _COUNTER:
+                counts[*scope, name] = value
+                sent -= self._last.get((*scope, name), 0)
+            parts = (f"{what}.{which}." for what, which in zip(("topic", "channel"), scope, strict=False))
+            lines.append(f"{self._prefix}{''.join(parts)}{name}:{sent}|{kind}\n".encode())
+        # What was deleted is forgotten here: its successor under the same name counts from 0.
+        self._last = counts
+        return lines
+
+    def _topics(self, topics: Iterable[_Json]) -> Iterator[_Line]:
+        for topic in topics:
+            if self._is_excluded(topic["topic_name"]):
+                continue
+            yield from _scope_lines((topic["topic_name"],), topic, _TOPIC_FIELDS)
+            for channel in topic["channels"]:
+                if not self._is_excluded(channel["channel_name"]):
+                    scope = (topic["topic_name"], channel["channel_name"])
+                    yield from _scope_lines(scope, channel, _CHANNEL_FIELDS)
+
+    def _is_excluded(self, name: str) -> bool:
+        return self._exclude_ephemeral and is_ephemeral(name)
+
+
+def _scope_lines(scope: tuple[str, ...], stats: _Json, fields: Mapping[str, str]) -> Iterator[_Line]:
+    for field, kind in fields.items():
+        yield scope, _NAMES.get(field, field), stats[field], kind
+    for percentile in stats["e2e_processing_latency"]["percentiles"] or ():
+        # As in nsqd, 0.999 is rounded to 100 as well.
+        percent = f"{percentile['quantile'] * 100:.0f}"
+        yield scope, f"e2e_processing_latency_{percent}", percentile["value"], _GAUGE
+
+
+def _memory_lines(memory: Mapping[str, int]) -> Iterator[_Line]:
+    for name, value in memory.items():
+        yield (), f"mem.{name}", value, _COUNTER if name == "gc_runs" else _GAUGE
+
+
+def packets(lines: Iterable[bytes], size: int) -> list[bytes]:
+    """Join lines to packets of at most ``size`` bytes; a longer line has a packet of its own."""
+    packets: list[bytes] = []
+    packet = b""
+    for line in lines:
+        if packet and len(packet) + len(line) > size:
+            packets.append(packet)
+            packet = b""
+        packet += line
+    return [*packets, packet] if packet else packets

@@ -1,0 +1,279 @@
+"""A queue in files, in the format of nsqd's diskqueue. It blocks, and one thread uses it at a time.
+
+What was read stays on disk until the caller no longer needs it: the *floor* is the first message that is
+still needed. The metadata name the floor as the place to read, and files before it are removed. So a message
+that is in flight when the process is killed is there again after the next start, which is more than nsqd
+promises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from .queue_files import QueueFiles, QueueMetadata, bad_path
+from .reader import QueueReader
+from .records import MIN_SIZE, Place, Record, Storable
+from .recovery import count_records, recover
+from .writer import QueueWriter
+
+__all__ = ["Appended", "DiskQueue", "Floor", "QueueLimits"]
+
+_logger = logging.getLogger(__name__)
+
+_FAR = 100
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """The limits of a queue.
+
+    :ivar max_bytes_per_file: a file that would grow beyond it is followed by a new one
+    :ivar max_size: the largest size of a record, without the four bytes of the size itself
+    :ivar sync_every: after so many messages, written or read, a sync is due
+    """
+
+    max_bytes_per_file: int = 100 * 1024 * 1024
+    max_size: int = MIN_SIZE + 1024 * 1024
+    sync_every: int = 2500
+
+
+class Floor(NamedTuple):
+    """The first message that is still needed: its number among all that were read, and its place."""
+
+    number: int
+    place: Place
+
+
+class Appended(NamedTuple):
+    """What `DiskQueue.append` has done.
+
+    :ivar places: where the messages are; after an error there are fewer places than messages
+    :ivar taken: whether the messages count as read, in the order in which they were given
+    """
+
+    places: list[Place]
+    taken: bool
+    error: OSError | None
+
+
+class DiskQueue:
+    """The queue ``name`` in ``directory``; its files are opened with the first use.
+
+    :ivar read_count: how many messages have been read since it was opened; the number of the next one
+    """
+
+    def __init__(self, directory: Path, name: str, limits: QueueLimits) -> None:
+        self.name = name
+        self.read_count: int = 0
+        self._limits = limits
+        self._files = QueueFiles(directory, name)
+        self._reader = QueueReader(self._files, limits.max_size)
+        self._writer = QueueWriter(
+            self._files, limits.max_bytes_per_file, limits.max_size, before_file=self._write_metadata
+        )
+        self._is_open = False
+        self._total = 0  # messages that were there at the start or were written since, read or not
+        self._oldest = 0
+        self._bad: set[int] = set()
+        self._floor: Floor | None = None
+        self._used = 0  # messages written and read since the last sync
+
+    def open(self) -> None:
+        """Find out where reading and writing go on, unless that is known.
+
+        :raises OSError: if the files cannot be read
+        """
+        if self._is_open:
+            return
+        opened = recover(self._files, self._limits.max_size)
+        self._reader.place = opened.read
+        self._writer.place = opened.write
+        self._total = opened.depth
+        self._oldest = opened.oldest
+        self._is_open = True
+
+    @property
+    def depth(self) -> int:
+        """The number of messages that were not read."""
+        return max(0, self._total - self.read_count)
+
+    @property
+    def read_place(self) -> Place:
+        """The place of the next message to read."""
+        return self._reader.place
+
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether ``sync_every`` messages were written and read since the last sync."""
+        return self._used >= self._limits.sync_every
+
+    def begin(self, floor: Floor | None) -> None:
+        """Note the first message that is needed; None if all that were read so far are not.
+
+        :raises OSError: if the files have to be opened, and cannot be read
+        """
+        self.open()
+        self._floor = floor or self._end_of_read
+
+    @property
+    def _end_of_read(self) -> Floor:
+        return Floor(self.read_count, self._reader.place)
+
+    # Writing.
+
+    def append(self, messages: Sequence[Storable], *, take: bool = False) -> Appended:
+        """Write messages at the end. They are not synced, unless a new file begins.
+
+        :param take: count them as read, if everything before them was read
+        :raises OSError: if the files have to be opened, and cannot be read
+        """
+        self.open()
+        taken = take and self._reader.place == self._writer.place
+        places, error = self._writer.append(messages)
+        self._total += len(places)
+        self._used += len(places)
+        if taken:
+            self._reader.place = self._writer.place
+            self.read_count += len(places)
+        return Appended(places, taken, error)
+
+    # Reading.
+
+    def read(self, max_count: int, max_bytes: int) -> list[Record]:
+        """Return the next messages: at most ``max_count``, and none after the first ``max_bytes`` bytes.
+
+        A damaged file is set aside as ``.bad`` once the messages before the damage are no longer needed.
+
+        :raises OSError: if there are too few resources; nothing is lost then
+        """
+        self.open()
+        records: list[Record] = []
+        while len(records) < max_count and max_bytes > 0 and self._reader.place < self._writer.place:
+            found, size = self._reader.read(self._writer.place, max_count - len(records), max_bytes)
+            records += found
+            max_bytes -= size
+            self.read_count += len(found)
+            if self._reader.is_damaged:
+                self._skip_damaged()
+        self._used += len(records)
+        if self._reader.place >= self._writer.place and self.read_count != self._total:
+            _logger.error(
+                "queue %s: at its end, the metadata are wrong by %d messages",
+                self.name,
+                self._total - self.read_count,
+            )
+            self._total = self.read_count
+        return records
+
+    def read_at(self, place: Place) -> Record | None:
+        """Return a message that was not read yet, without reading it; None if there is none.
+
+        :raises OSError: if there are too few resources
+        """
+        self.open()
+        return self._reader.read_at(place, self._writer.place)
+
+    def _skip_damaged(self) -> None:
+        file, position = self._reader.place
+        path = self._files.data(file)
+        if file == self._writer.place[0]:
+            self._writer.begin_file()
+        if path.exists():
+            _logger.warning(
+                "queue %s: damaged at %d of %s; the rest of the file is skipped, and the file saved as %s",
+                self.name,
+                position,
+                path,
+                bad_path(path).name,
+            )
+        else:
+            _logger.error("queue %s: %s is missing, and skipped", self.name, path)
+        self._bad.add(file)
+        following = [number for number in self._files.numbers() if number > file]
+        self._reader.go_to(following[0] if following else self._writer.place[0])
+        left = sum(
+            count_records(self._files.data(number), 0, None, self._limits.max_size)[0] for number in following
+        )
+        self._total = self.read_count + left
+
+    # Syncing, and removing files.
+
+    def sync(self) -> None:
+        """Return once all messages that were appended survive a crash of the machine.
+
+        :raises OSError: if that fails
+        """
+        self._used = 0
+        self._writer.sync()
+
+    def persist(self, *, sync: bool) -> None:
+        """Remove the files that are no longer needed, and write the metadata.
+
+        :param sync: whether the metadata have to survive a crash of the machine; without them, messages may
+            come twice
+        :raises OSError: if that fails
+        """
+        self.remove_files()
+        self._write_metadata(sync=sync)
+
+    def _write_metadata(self, *, sync: bool = False) -> None:
+        floor = self._floor or self._end_of_read
+        depth = max(0, self._total - floor.number)
+        self._files.write_metadata(QueueMetadata(depth, floor.place, self._writer.place), sync=sync)
+
+    def remove_files(self) -> bool:
+        """Remove the files before the floor, and set damaged ones aside; return whether there were any.
+
+        :raises OSError: if that fails
+        """
+        end = (self._floor or self._end_of_read).place[0]
+        had_any = self._oldest < end
+        # Where files are missing, numbers may be far apart.
+        is_far = end - self._oldest > _FAR
+        numbers = self._files.numbers() if is_far else range(self._oldest, end)
+        for number in numbers:
+            if not self._oldest <= number < end:
+                continue
+            path = self._files.data(number)
+            if number not in self._bad:
+                path.unlink(missing_ok=True)
+            elif path.exists():
+                path.replace(bad_path(path))
+            self._bad.discard(number)
+            self._oldest = number + 1
+        self._oldest = max(self._oldest, end)
+        return had_any
+
+    def clear(self) -> None:
+        """Remove all messages, also those that were read, with all files, and close them.
+
+        :raises OSError: if that fails
+        """
+        self.open()
+        self._reader.close()
+        self._writer.begin_file()
+        self._reader.place = self._writer.place
+        self.read_count = self._total
+        self._floor = None
+        self._used = 0
+        self.remove_files()
+        self._files.metadata.unlink(missing_ok=True)
+
+    def close(self, floor: Floor | None = None) -> None:
+        """Sync everything, and close the files.
+
+        :param floor: the first message that the next one to open the files shall read; None for the first
+            that was not read
+        :raises OSError: if the files cannot be written
+        """
+        try:
+            self.begin(floor)
+            self.sync()
+            self.persist(sync=True)
+        finally:
+            self._writer.close()
+            self._reader.close()
