@@ -20,6 +20,7 @@ from .stats import (
     Stats,
     TopicStats,
 )
+from .survey import NsqdSurvey, NsqlookupdSurvey, Survey
 from .totals import Totals
 
 __all__ = [
@@ -37,14 +38,17 @@ __all__ = [
     "Node",
     "Nsqd",
     "NsqdInfo",
+    "NsqdSurvey",
     "Nsqlookupd",
     "NsqlookupdInfo",
+    "NsqlookupdSurvey",
     "Percentile",
     "Producer",
     "Profile",
     "PublishCount",
     "Registration",
     "Stats",
+    "Survey",
     "TopicStats",
     "Totals",
 ]

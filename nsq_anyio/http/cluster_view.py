@@ -10,17 +10,18 @@ from typing import Self, TypeVar
 import anyio
 import httpx
 
-from ..errors import HTTPError, HTTPInvalidReply, HTTPStatusError, InvalidAddress
+from ..errors import HTTPError, HTTPStatusError
 from ..names import check_channel, check_topic
 from .fan_out import Answers, ClusterFailed, ClusterReply
 from .headers import Authorization
 from .models import Producer
-from .nodes import Node, unite
+from .nodes import Node, sighting, unite
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
 from .servers import Servers
 from .stats import ChannelStats, TopicStats
-from .totals import Totals, channel_totals, topic_totals
+from .survey import Survey, take_survey
+from .totals import Totals, channel_totals, topic_totals, totals_by_topic
 
 __all__ = ["NOT_FOUND", "ClusterView"]
 
@@ -146,6 +147,22 @@ class ClusterView(anyio.AsyncContextManagerMixin):
         }
         return ClusterReply(channel_totals(channel, rows), reply.failures)
 
+    async def survey(
+        self, *, include_clients: bool = False, include_topics: bool = False, also: Iterable[Node] = ()
+    ) -> Survey:
+        """Ask every server once, for all that it knows; see `Survey`.
+
+        Each nsqd is asked as soon as a server names it, so a slow nsqlookupd delays nobody. A server that
+        does not answer is a part of the result, and raises no error.
+
+        :param include_clients: whether to list clients, which costs nsqd time when there are very many
+        :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
+        :param also: nsqds to ask even if no nsqlookupd names them any more, such as those found before
+        """
+        return await take_survey(
+            self._servers, include_clients=include_clients, include_topics=include_topics, also=also
+        )
+
     async def _union(
         self,
         of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[Names]],
@@ -161,7 +178,7 @@ class ClusterView(anyio.AsyncContextManagerMixin):
         """List the nsqds that have ``topic``; all for None."""
 
         async def of_nsqlookupd(nsqlookupd: Nsqlookupd) -> Sightings:
-            return tuple(_sighting(producer, nsqlookupd.url) for producer in await look_up(nsqlookupd))
+            return tuple(sighting(producer, nsqlookupd.url) for producer in await look_up(nsqlookupd))
 
         async def of_nsqd(nsqd: Nsqd) -> Sightings:
             stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
@@ -171,9 +188,9 @@ class ClusterView(anyio.AsyncContextManagerMixin):
             return (Node.asked(nsqd.url, await nsqd.info(), topics if topic is None else ()),)
 
         answers = await self._ask_given(of_nsqlookupd, of_nsqd)
-        sightings = [sighting for found in answers.values.values() for sighting in found]
-        nodes = unite(sighting for sighting in sightings if isinstance(sighting, Node))
-        failures = [sighting for sighting in sightings if isinstance(sighting, HTTPError)]
+        found = [each for sightings in answers.values.values() for each in sightings]
+        nodes = unite(each for each in found if isinstance(each, Node))
+        failures = [each for each in found if isinstance(each, HTTPError)]
         return ClusterReply(nodes, (*answers.failures.values(), *failures))
 
     async def _stats(
@@ -192,14 +209,11 @@ class ClusterView(anyio.AsyncContextManagerMixin):
         failures = (*nodes.failures, *answers.failures.values())
         if nodes.value and not answers.values:
             raise self._failed("no nsqd answered", failures)
-        rows: dict[str, dict[str, TopicStats]] = {}
-        for url, stats in answers.values.items():
-            for row in stats.topics:
-                if topic in (None, row.topic_name):
-                    rows.setdefault(row.topic_name, {})[url] = row
-        return ClusterReply(
-            tuple(topic_totals(name, found) for name, found in sorted(rows.items())), failures
-        )
+        rows = {
+            url: [row for row in stats.topics if topic in (None, row.topic_name)]
+            for url, stats in answers.values.items()
+        }
+        return ClusterReply(totals_by_topic(rows), failures)
 
     async def _ask_given(
         self, of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[T]], of_nsqd: Callable[[Nsqd], Awaitable[T]]
@@ -215,11 +229,3 @@ class ClusterView(anyio.AsyncContextManagerMixin):
 
     def _failed(self, reason: str, failures: Iterable[HTTPError]) -> ClusterFailed:
         return ClusterFailed(self._servers.urls, reason, tuple(failures))
-
-
-def _sighting(producer: Producer, nsqlookupd: str) -> Node | HTTPError:
-    try:
-        return Node.registered(producer, nsqlookupd)
-    except InvalidAddress as error:
-        # This nsqd cannot be asked, but it must not hide the others.
-        return HTTPInvalidReply(nsqlookupd, f"it names an nsqd without a usable HTTP address: {error}")

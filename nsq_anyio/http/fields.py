@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any, TypeGuard, TypeVar, cast
 
 __all__ = ["Fields", "is_object", "parse_json"]
@@ -73,17 +74,34 @@ class Fields:
     :param lenient: whether a field of the wrong type has its default too, instead of raising an error
     """
 
-    __slots__ = ("_lenient", "_place", "_values")
+    __slots__ = ("_index", "_lenient", "_name", "_parent", "_values")
 
-    def __init__(self, value: object, place: str, *, lenient: bool = False) -> None:
+    def __init__(
+        self,
+        value: object,
+        name: str,
+        *,
+        lenient: bool = False,
+        parent: Fields | None = None,
+        index: int | None = None,
+    ) -> None:
+        # Only an error needs the place, and the statistics of a large cluster have very many objects.
+        self._name = name
+        self._parent = parent
+        self._index = index
+        self._lenient = lenient
         if is_object(value):
             self._values = value
         elif lenient:
             self._values = {}
         else:
-            raise ValueError(f"{place} is not an object")
-        self._place = place
-        self._lenient = lenient
+            raise ValueError(f"{self.place} is not an object")
+
+    @property
+    def place(self) -> str:
+        """Where this object is in the reply."""
+        place = self._name if self._parent is None else f"{self._parent.place}.{self._name}"
+        return place if self._index is None else f"{place}[{self._index}]"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -91,7 +109,7 @@ class Fields:
     def require(self, name: str) -> None:
         """Refuse an object without the field ``name``: it is not the reply of this endpoint."""
         if name not in self._values:
-            raise ValueError(f"{self._place} has no {name!r}")
+            raise ValueError(f"{self.place} has no {name!r}")
 
     def has(self, name: str) -> bool:
         """Return whether the field ``name`` exists and is not null."""
@@ -99,36 +117,38 @@ class Fields:
 
     def get(self, name: str, default: T) -> T:
         """Return the field ``name``, which has the type of ``default``."""
-        return self._typed(self._values.get(name), default, f"{self._place}.{name}")
+        return self._typed(self._values.get(name), default, name)
 
     def values(self, name: str, default: T) -> tuple[T, ...]:
         """Return the list ``name``, whose elements have the type of ``default``."""
-        place = f"{self._place}.{name}"
         return tuple(
-            self._typed(value, default, f"{place}[{index}]")
-            for index, value in enumerate(self._elements(name))
+            self._typed(value, default, name, index) for index, value in enumerate(self._elements(name))
         )
 
     def child(self, name: str) -> Fields:
         """Return the object ``name``; a missing one has no fields."""
-        return Fields(self._values[name] if self.has(name) else {}, f"{self._place}.{name}")
+        return Fields(self._values[name] if self.has(name) else {}, name, parent=self)
 
     def children(self, name: str, *, lenient: bool = False) -> tuple[Fields, ...]:
         """Return the list ``name`` of objects; ``lenient`` says how to read them."""
-        place = f"{self._place}.{name}"
+        elements = self._elements(name)
+        if not elements:
+            return ()
         return tuple(
-            Fields(value, f"{place}[{index}]", lenient=lenient)
-            for index, value in enumerate(self._elements(name))
+            Fields(value, name, lenient=lenient, parent=self, index=index)
+            for index, value in enumerate(elements)
         )
 
     def fill(self, cls: type[T], **known: Any) -> T:
         """Make the dataclass ``cls``: fields that are not ``known`` have their values in this object."""
-        read = {
-            field.name: self.get(field.name, field.default)
-            for field in fields(cast("Any", cls))
-            if field.name not in known and field.default is not MISSING
-        }
-        return cls(**read, **known)
+        values = self._values
+        for name, kind, default in _declared(cast("Hashable", cls)):
+            if name not in known:
+                value = values.get(name)
+                # Almost every value is as it should be, and a large cluster has millions.
+                is_plain = type(value) is kind and kind is not str
+                known[name] = value if is_plain else self._typed(value, default, name)
+        return cls(**known)
 
     def _elements(self, name: str) -> Sequence[object]:
         value = self._values.get(name)
@@ -136,19 +156,30 @@ class Fields:
             return value
         if value is None or self._lenient:
             return ()
-        raise ValueError(f"{self._place}.{name} is not a list")
+        raise ValueError(f"{self.place}.{name} is not a list")
 
-    def _typed(self, value: Any, default: T, place: str) -> T:
+    def _typed(self, value: Any, default: T, name: str, index: int | None = None) -> T:
         kind = type(default)
-        if value is None:
-            return default
-        if kind is float and type(value) is int:
-            return cast("T", float(value))  # Go writes a whole float64 without a fraction
         if type(value) is not kind:  # an exact match: Python's bool is a subclass of int
+            if value is None:
+                return default
+            if kind is float and type(value) is int:
+                return cast("T", float(value))  # Go writes a whole float64 without a fraction
             if self._lenient:
                 return default
+            place = f"{self.place}.{name}" if index is None else f"{self.place}.{name}[{index}]"
             raise ValueError(f"{place} is not {_NAMES[kind]}")
         if isinstance(value, str) and not value.isascii():
             # A lone surrogate, which JSON can escape, could not be printed or written later.
             return cast("T", value.encode("utf-8", "replace").decode("utf-8"))
         return value
+
+
+@cache
+def _declared(cls: Hashable) -> tuple[tuple[str, type[object], Any], ...]:
+    """Return the fields of a dataclass that have a default, with its type and the default."""
+    return tuple(
+        (field.name, cast("type[object]", type(field.default)), field.default)
+        for field in fields(cast("Any", cls))
+        if field.default is not MISSING
+    )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from ..errors import HTTPInvalidReply, InvalidAddress
 from .models import NsqdInfo, Producer
 
-__all__ = ["Node", "unite"]
+__all__ = ["Node", "sighting", "unite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,15 @@ class Node:
     def name(self) -> str:
         """``broadcast_address:http_port``, which identifies the nsqd, in nsqadmin as well."""
         return f"{self.broadcast_address}:{self.http_port}"
+
+
+def sighting(producer: Producer, nsqlookupd: str) -> Node | HTTPInvalidReply:
+    """Return the node that an nsqlookupd knows; an error if it registered no valid HTTP address."""
+    try:
+        return Node.registered(producer, nsqlookupd)
+    except InvalidAddress as error:
+        # This nsqd cannot be asked, but it must not hide the others.
+        return HTTPInvalidReply(nsqlookupd, f"it names an nsqd without a usable HTTP address: {error}")
 
 
 def unite(nodes: Iterable[Node]) -> tuple[Node, ...]:

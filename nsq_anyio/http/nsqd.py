@@ -13,7 +13,7 @@ from ..address import addresses
 from ..checks import check_integer, check_seconds
 from ..errors import HTTPStatusError, InvalidBody, InvalidOption
 from ..names import check_topic
-from ..protocol.commands import encode_bodies
+from ..protocol.codec import encode_bodies
 from .client import Client
 from .fields import Fields
 from .models import NsqdInfo

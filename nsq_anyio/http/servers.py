@@ -31,6 +31,7 @@ class Servers(anyio.AsyncContextManagerMixin):
 
     :ivar urls: the URLs of the servers that were given, nsqlookupds first
     :ivar nsqds: the URLs of the nsqds that were given
+    :ivar nsqlookupds: the URLs of the nsqlookupds that were given
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class Servers(anyio.AsyncContextManagerMixin):
         self._nsqlookupds = _by_url(client(Nsqlookupd, url) for url in _texts(nsqlookupd))
         self._nsqds = _by_url(client(Nsqd, url) for url in _texts(nsqd))
         self.nsqds: tuple[str, ...] = tuple(self._nsqds)
-        self.urls: tuple[str, ...] = (*self._nsqlookupds, *self._nsqds)
+        self.nsqlookupds: tuple[str, ...] = tuple(self._nsqlookupds)
+        self.urls: tuple[str, ...] = (*self.nsqlookupds, *self.nsqds)
         if not self.urls:
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
         self._timeout = timeout

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from .stats import ChannelStats, Latency, Percentile, TopicStats
 
-__all__ = ["Totals", "channel_totals", "topic_totals"]
+__all__ = ["Totals", "channel_totals", "topic_totals", "totals_by_topic"]
 
 StatsT = TypeVar("StatsT", TopicStats, ChannelStats)
 
@@ -53,6 +53,18 @@ def topic_totals(topic: str, nodes: Mapping[str, TopicStats]) -> Totals[TopicSta
         **_sums(rows, _TOPIC_COUNTS),
     )
     return Totals(total, dict(nodes))
+
+
+def totals_by_topic(nodes: Mapping[str, Iterable[TopicStats]]) -> tuple[Totals[TopicStats], ...]:
+    """Add up the rows of each topic, sorted by topic.
+
+    :param nodes: the rows of each nsqd, by its URL
+    """
+    rows: dict[str, dict[str, TopicStats]] = {}
+    for url, topics in nodes.items():
+        for row in topics:
+            rows.setdefault(row.topic_name, {})[url] = row
+    return tuple(topic_totals(name, found) for name, found in sorted(rows.items()))
 
 
 def channel_totals(channel: str, nodes: Mapping[str, ChannelStats]) -> Totals[ChannelStats]:

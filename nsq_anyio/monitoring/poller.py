@@ -1,0 +1,141 @@
+"""Surveys a cluster at regular intervals, and keeps the last result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Self
+
+import anyio
+
+from ..checks import check_seconds
+from ..connection.background import background_tasks
+from ..http import Cluster, Node, Survey
+from .figures import Figures, Meter
+
+__all__ = ["Poll", "Poller"]
+
+_log = logging.getLogger(__name__)
+
+MOST_REMEMBERED = 1000
+"""How many nsqds are asked though no nsqlookupd names them any more; those that were there last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """The result of one poll.
+
+    :ivar number: how many polls there were so far, with this one
+    """
+
+    number: int
+    survey: Survey
+    figures: Figures
+
+
+class Poller(anyio.AsyncContextManagerMixin):
+    """Surveys a cluster every ``interval`` seconds, for the length of an ``async with`` block.
+
+    ::
+
+        async with nsq.http.Cluster(nsqlookupd="http://127.0.0.1:4161") as cluster:
+            async with Poller(cluster, interval=5.0) as poller:
+                poll = await poller.after(None)
+
+    However many read the result, the servers are asked once per interval. A survey that takes longer delays
+    the next one. Servers that begin to fail, and those that answer again, are logged once.
+
+    nsqlookupd drops an nsqd from its list when it crashes, and also when the two cannot reach each other. So
+    such an nsqd is still asked for a while, and its failure is a part of each survey.
+
+    :param cluster: the cluster, open
+    :param interval: seconds from the beginning of one survey to that of the next, 0.01 or more; default 15
+    :param forget_after: seconds for which an nsqd is asked that neither answers nor is named by an
+        nsqlookupd any more, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
+    :param include_clients: whether to list clients, which costs nsqds time when there are very many
+    :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
+    :raises InvalidOption: if a value is outside its range
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        interval: float = 15.0,
+        forget_after: float = 3600.0,
+        include_clients: bool = False,
+        include_topics: bool = False,
+    ) -> None:
+        check_seconds("interval", interval, 0.01)
+        check_seconds("forget_after", forget_after, 0)
+        self._cluster = cluster
+        self._interval = interval
+        self._forget_after = forget_after
+        self._include_clients = include_clients
+        self._include_topics = include_topics
+        self._meter = Meter()
+        self._last: Poll | None = None
+        self._next = anyio.Event()
+        # By URL, in the order in which they were last there: each node, and when that was.
+        self._known: dict[str, tuple[Node, float]] = {}
+        self._failing: set[str] = set()
+
+    @property
+    def last(self) -> Poll | None:
+        """The result of the last poll; None before the first has ended. Any thread may read it."""
+        return self._last
+
+    async def after(self, poll: Poll | None) -> Poll:
+        """Return the last poll; wait for the next one if that is ``poll``."""
+        while self._last is None or self._last is poll:
+            await self._next.wait()
+        return self._last
+
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
+        async with background_tasks() as tasks:
+            tasks.start_soon(self._run)
+            yield self
+
+    async def _run(self) -> None:
+        at = anyio.current_time()
+        while True:
+            await self._poll()
+            at = max(at + self._interval, anyio.current_time())
+            await anyio.sleep_until(at)
+
+    async def _poll(self) -> None:
+        survey = await self._cluster.survey(
+            include_clients=self._include_clients,
+            include_topics=self._include_topics,
+            also=[node for node, _ in self._known.values()],
+        )
+        now = anyio.current_time()
+        self._remember(survey, now)
+        self._report(survey)
+        number = 1 if self._last is None else self._last.number + 1
+        self._last = Poll(number, survey, self._meter.update(survey, now))
+        self._next.set()
+        self._next = anyio.Event()
+
+    def _remember(self, survey: Survey, now: float) -> None:
+        for each in survey.nsqds:
+            if each.node.nsqlookupds or not each.error or each.node.url not in self._known:
+                self._known.pop(each.node.url, None)
+                self._known[each.node.url] = (each.node, now)
+        oldest = list(self._known)[: max(len(self._known) - MOST_REMEMBERED, 0)]
+        late = [url for url, (_, at) in self._known.items() if now - at > self._forget_after]
+        for url in {*oldest, *late}:
+            del self._known[url]
+
+    def _report(self, survey: Survey) -> None:
+        errors = survey.errors
+        for url, error in errors.items():
+            if url not in self._failing:
+                _log.warning("%s: %s", url, error)
+        asked = {each.url for each in survey.nsqlookupds} | {each.node.url for each in survey.nsqds}
+        for url in sorted(self._failing - errors.keys()):
+            _log.info("%s: %s", url, "answers again" if url in asked else "gone, and no longer asked")
+        self._failing = set(errors)
