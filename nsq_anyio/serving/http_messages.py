@@ -29,7 +29,10 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 def phrase(status: int) -> str:
     """Return the reason phrase of a status, as Go's server sends it."""
-    return _GO_PHRASES.get(status) or HTTPStatus(status).phrase
+    try:
+        return _GO_PHRASES.get(status) or HTTPStatus(status).phrase
+    except ValueError:  # a status of somebody's own
+        return ""
 
 
 class RequestError(Exception):
@@ -106,9 +109,11 @@ class Request:
     :ivar method: the method as it was sent
     :ivar headers: the values by lower-case name
     :ivar content_length: the length of the body as announced; None for a chunked body
+    :ivar scheme: http or https
+    :ivar remote: the peer's address, ``host:port``; empty if it is not known
     """
 
-    __slots__ = ("_next_piece", "content_length", "headers", "method", "target")
+    __slots__ = ("_next_piece", "content_length", "headers", "method", "remote", "scheme", "target")
 
     def __init__(
         self,
@@ -118,12 +123,23 @@ class Request:
         *,
         content_length: int | None = 0,
         next_piece: Callable[[], Awaitable[bytes]] = _no_body,
+        scheme: str = "http",
+        remote: str = "",
     ) -> None:
         self.method: str = method
         self.target: Target = target
         self.headers: Mapping[str, str] = headers or {}
         self.content_length: int | None = content_length
+        self.scheme: str = scheme
+        self.remote: str = remote
         self._next_piece = next_piece
+
+    async def read_piece(self) -> bytes:
+        """Return the next piece of the body; empty at its end.
+
+        :raises BodyError: if it cannot be read
+        """
+        return await self._next_piece()
 
     async def read(self, limit: int) -> bytes:
         """Return the whole body.

@@ -35,11 +35,15 @@ class RequestReader:
     :param deadline: when the whole request must have arrived, on the clock of `anyio.current_time`
     :ivar is_http_1_0: whether the peer speaks HTTP/1.0
     :ivar keep_alive: whether the peer wants the connection to stay open
+    :ivar fields: the headers in order, the names in lower case
+    :ivar raw_target: the target of the request line
     """
 
     def __init__(self, stream: ByteStream, unread: bytes, deadline: float) -> None:
         self.is_http_1_0: bool = False
         self.keep_alive: bool = False
+        self.fields: tuple[tuple[bytes, bytes], ...] = ()
+        self.raw_target: bytes = b""
         self._stream = stream
         self._unread = unread
         self._deadline = deadline
@@ -66,6 +70,7 @@ class RequestReader:
         if not head.http_version.startswith(b"1."):
             raise RequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
         self.is_http_1_0 = head.http_version == b"1.0"
+        self.fields, self.raw_target = tuple(head.headers), head.target
         headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
         wishes = _tokens(headers.get("connection", ""))
         self.keep_alive = "keep-alive" in wishes if self.is_http_1_0 else "close" not in wishes

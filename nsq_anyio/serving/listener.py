@@ -75,10 +75,12 @@ class Remote:
     """The address of a peer; ``str()`` gives it as nsqd writes it.
 
     :ivar host: the IP address; empty on a unix socket
+    :ivar port: 0 on a unix socket
     """
 
     host: str
     name: str
+    port: int = 0
 
     def __str__(self) -> str:
         return self.name
@@ -196,7 +198,7 @@ def remote_address(stream: SocketStream) -> Remote | None:
     address = remote()
     if isinstance(address, str):
         return Remote("", "@")  # Go's name for the peer of a unix socket
-    return Remote(address[0], str(Address(*address[:2])))
+    return Remote(address[0], str(Address(*address[:2])), address[1])
 
 
 async def lingering_close(stream: ByteStream, transport: ByteStream | None = None) -> None:

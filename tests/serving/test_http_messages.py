@@ -2,14 +2,14 @@
 
 import pytest
 
-from nsq_anyio.embedded.http_api import (
+from nsq_anyio.serving.http_messages import BodyTooLarge, Request, RequestError, Target
+from nsq_anyio.serving.nsq_api import (
     Refusal,
     arguments,
     error_response,
     json_response,
     text_response,
 )
-from nsq_anyio.serving.http_messages import BodyTooLarge, Request, RequestError, Target
 
 pytestmark = pytest.mark.anyio
 

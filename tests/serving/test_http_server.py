@@ -11,12 +11,12 @@ import pytest
 from anyio.abc import SocketStream
 
 from nsq_anyio.connection.background import background_tasks
-from nsq_anyio.embedded.http_api import Refusal, arguments, json_response, text_response
-from nsq_anyio.embedded.router import Router
 from nsq_anyio.serving.http_messages import Request, Response
 from nsq_anyio.serving.http_reader import MAX_HEADER_SIZE
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener
+from nsq_anyio.serving.nsq_api import Refusal, arguments, json_response, text_response
+from nsq_anyio.serving.nsq_router import Router
 
 pytestmark = pytest.mark.anyio
 

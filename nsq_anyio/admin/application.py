@@ -1,0 +1,131 @@
+"""The application, as ASGI servers call it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Self
+
+import anyio
+
+from ..connection.background import user_block_tasks
+from ..serving.asgi import Receive, Scope, Send, request_of, send_response
+from ..serving.http_messages import PeerVanished, Response
+from ..serving.nsq_api import error_response
+from .access import Access
+from .actions import Actions
+from .api import Api
+from .configuration import Configuration
+from .notifications import Notifications
+from .options import AdminOptions
+from .upstream import Upstream
+
+__all__ = ["Admin", "app"]
+
+_logger = logging.getLogger(__name__)
+
+_NO_SNIFFING = ("X-Content-Type-Options", "nosniff")
+
+
+def app(
+    nsqlookupd: str | Sequence[str] = (),
+    nsqd: str | Sequence[str] = (),
+    *,
+    options: AdminOptions | None = None,
+) -> Admin:
+    """Return nsqadmin's HTTP API as an ASGI 3 application.
+
+    Give it to any ASGI server, or mount it in another application::
+
+        application = Starlette(routes=[Mount("/nsq", app=nsq_anyio.admin.app("http://127.0.0.1:4161"))])
+
+    :param nsqlookupd: URL or URLs of all nsqlookupds
+    :param nsqd: URL or URLs of nsqds, in place of ``nsqlookupd``
+    :param options: the other settings
+    :raises InvalidAddress: if a URL is not valid
+    :raises InvalidOption: if there is no server, or there are both nsqlookupds and nsqds
+    """
+    return Admin(nsqlookupd, nsqd, options=options)
+
+
+class Admin(anyio.AsyncContextManagerMixin):
+    """The application that `app` returns.
+
+    While it is open, requests share connections to the servers, and notifications are posted by a task. It is
+    open in its ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does
+    not do that, so enter it in the lifespan of the host. Without that it works as well: each request opens
+    its own connections, and posts its own notifications after its response.
+    """
+
+    def __init__(
+        self,
+        nsqlookupd: str | Sequence[str] = (),
+        nsqd: str | Sequence[str] = (),
+        *,
+        options: AdminOptions | None = None,
+    ) -> None:
+        options = options or AdminOptions()
+        nsqds = _texts(nsqd)
+        self._upstream = Upstream(_texts(nsqlookupd), nsqds, options)
+        self._notifications = Notifications(options.notification_http_endpoint, options.timeout)
+        self._is_open = False
+        access = Access(options)
+        self._api = Api(
+            options.base,
+            self._upstream,
+            access,
+            Actions(access, self._notifications),
+            Configuration(options, self._upstream, nsqds),
+        )
+
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
+        async with self._upstream.opened(), user_block_tasks() as tasks:
+            tasks.start_soon(self._notifications.run)
+            self._is_open = True
+            try:
+                yield self
+            finally:
+                self._is_open = False
+                await self._notifications.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        else:
+            raise ValueError(f"scope {scope['type']!r} is not valid: this application speaks HTTP")
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        phase = "startup"
+        try:
+            async with self:
+                await send({"type": "lifespan.startup.complete"})
+                phase = "shutdown"
+                await receive()
+        except Exception as error:
+            _logger.exception("the %s of the application failed", phase)
+            await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = request_of(scope, receive)
+        try:
+            response = await self._api(request)
+        except PeerVanished:
+            return
+        except Exception:
+            _logger.exception("%s %s failed", request.method, request.target.path)
+            response = error_response(500, "INTERNAL_ERROR")
+        headers = (*response.headers, _NO_SNIFFING)
+        await send_response(send, Response(response.status, response.body, headers))
+        if not self._is_open:
+            await self._notifications.flush()
+
+
+def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

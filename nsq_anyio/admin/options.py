@@ -1,0 +1,92 @@
+"""The settings of the application."""
+
+from __future__ import annotations
+
+import ipaddress
+import posixpath
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..checks import check_seconds
+from ..errors import InvalidOption
+from ..http.url import ServerURL
+
+__all__ = ["AdminOptions"]
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PATH = re.compile(r"[-./0-9A-Za-z_~]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminOptions:
+    """The settings of `app`; the defaults are those of nsqadmin 1.3.0.
+
+    :ivar base_path: the path below which everything is served, of letters, digits and ``-._~/``
+    :ivar admin_users: who may act; if empty, everybody may
+    :ivar acl_http_header: the header with the name of the user, which a proxy must set and must drop from the
+        requests that it gets
+    :ivar allow_config_from_cidr: the network from which ``/config`` may be used; empty for any
+    :ivar allowed_hosts: the host names, without ports, that a request may be addressed to; if empty, any.
+        ``/ping`` is answered for any host
+    :ivar notification_http_endpoint: the URL that is told about each action by a POST, or None
+    :ivar timeout: seconds for one step on one server, 0.001 or more
+    :ivar headers: sent to the servers that were given, such as ``{"Authorization": "Bearer ..."}``, and never
+        to nsqds that nsqlookupds name
+    :ivar ssl_context: for ``https``; the default trusts the system's certificate authorities
+    :ivar config: further values that ``GET /config/:opt`` returns, by name
+    :raises InvalidOption: if a value is not valid
+    """
+
+    base_path: str = "/"
+    admin_users: Sequence[str] = ()
+    acl_http_header: str = "X-Forwarded-User"
+    allow_config_from_cidr: str = "127.0.0.1/8"
+    allowed_hosts: Sequence[str] = ()
+    notification_http_endpoint: str | None = None
+    timeout: float = 10.0
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    ssl_context: ssl.SSLContext | None = None
+    config: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def __post_init__(self) -> None:
+        if not _PATH.fullmatch(self.base_path):
+            raise InvalidOption(
+                f"base_path={self.base_path!r} is not valid: use letters, digits and '-._~/', such as '/nsq'"
+            )
+        if isinstance(self.admin_users, str) or not all(user.strip() for user in self.admin_users):
+            # With an empty name, a request without the header would be an administrator's.
+            raise InvalidOption(
+                f"admin_users={self.admin_users!r} is not valid: use names that are not empty"
+            )
+        if not _HEADER.fullmatch(self.acl_http_header):
+            raise InvalidOption(
+                f"acl_http_header={self.acl_http_header!r} is not valid: use the name of a header"
+            )
+        if isinstance(self.allowed_hosts, str) or not all(self.allowed_hosts):
+            raise InvalidOption(f"allowed_hosts={self.allowed_hosts!r} is not valid: use host names")
+        if self.notification_http_endpoint is not None:
+            ServerURL.parse(self.notification_http_endpoint)
+        check_seconds("timeout", self.timeout, 0.001)
+        _ = self.config_network
+
+    @property
+    def config_network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+        """The network of ``allow_config_from_cidr``; None for any."""
+        text = self.allow_config_from_cidr
+        if not text:
+            return None
+        try:
+            if "/" not in text:
+                raise ValueError
+            return ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            raise InvalidOption(
+                f"allow_config_from_cidr={text!r} is not valid: use a network such as '10.0.0.0/8'"
+            ) from None
+
+    @property
+    def base(self) -> str:
+        """``base_path`` with a slash at its beginning, and none at its end; empty for the root."""
+        return posixpath.normpath(f"/{self.base_path.lstrip('/')}").rstrip("/")

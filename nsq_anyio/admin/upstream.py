@@ -1,0 +1,120 @@
+"""The clients of the servers, whose nsqlookupds can be replaced while requests use them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+
+from ..errors import InvalidOption
+from ..http.servers import Servers
+from .options import AdminOptions
+
+__all__ = ["Upstream"]
+
+_log = logging.getLogger(__name__)
+
+_CONCURRENCY = 64
+
+
+class Upstream:
+    """Opens the clients of the servers.
+
+    :raises InvalidAddress: if a URL is not valid
+    :raises InvalidOption: if there is no server, or there are both nsqlookupds and nsqds
+    """
+
+    def __init__(self, nsqlookupd: Sequence[str], nsqd: Sequence[str], options: AdminOptions) -> None:
+        if nsqlookupd and nsqd:
+            raise InvalidOption("nsqlookupd and nsqd were both given: use one of them, as in nsqadmin")
+        self._options = options
+        self._nsqlookupds = tuple(nsqlookupd)
+        self._nsqds = tuple(nsqd)
+        self._current: _Clients | None = None
+        self._servers(self._nsqlookupds)
+
+    @property
+    def nsqlookupds(self) -> tuple[str, ...]:
+        """The nsqlookupds, as they were given."""
+        return self._nsqlookupds
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Keep clients open for the length of the block, for all `used` blocks in it."""
+        self._current = await _Clients.open(self._servers(self._nsqlookupds))
+        try:
+            yield
+        finally:
+            clients, self._current = self._current, None
+            await clients.retire()
+
+    @asynccontextmanager
+    async def used(self) -> AsyncGenerator[Servers]:
+        """Yield clients; outside of `opened` they are closed at the end of the block."""
+        clients = self._current
+        if clients is None:
+            async with self._servers(self._nsqlookupds) as servers:
+                yield servers
+            return
+        clients.users += 1
+        try:
+            yield clients.servers
+        finally:
+            clients.users -= 1
+            await clients.close_if_unused()
+
+    async def replace_nsqlookupds(self, nsqlookupds: Sequence[str]) -> None:
+        """Ask other nsqlookupds from the next request on.
+
+        :raises InvalidOption: if a URL is not valid, or there is none
+        """
+        if not nsqlookupds:
+            raise InvalidOption("no nsqlookupd given: name at least one")
+        servers = self._servers(nsqlookupds)
+        _log.info("nsqlookupds from now on: %s", ", ".join(servers.nsqlookupds))
+        clients = None if self._current is None else await _Clients.open(servers)
+        self._nsqlookupds = tuple(nsqlookupds)
+        if clients is not None:
+            if self._current is not None:
+                clients, self._current = self._current, clients
+            await clients.retire()
+
+    def _servers(self, nsqlookupds: Sequence[str]) -> Servers:
+        return Servers(
+            nsqlookupds,
+            () if nsqlookupds else self._nsqds,
+            timeout=self._options.timeout,
+            concurrency=_CONCURRENCY,
+            headers=self._options.headers,
+            authorization=None,
+            ssl_context=self._options.ssl_context,
+            server_hostname=None,
+            transport=None,
+        )
+
+
+class _Clients:
+    """Open clients that are closed once they are retired and nobody uses them any more."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self.users = 0
+        self._is_retired = False
+
+    @classmethod
+    async def open(cls, servers: Servers) -> _Clients:
+        await servers.__aenter__()
+        return cls(servers)
+
+    async def retire(self) -> None:
+        self._is_retired = True
+        await self.close_if_unused()
+
+    async def close_if_unused(self) -> None:
+        if self._is_retired and not self.users:
+            self._is_retired = False
+            # Closing sockets only takes a moment. Cut short, it would leave some open.
+            with anyio.CancelScope(shield=True):
+                await self.servers.__aexit__(None, None, None)

@@ -1,0 +1,128 @@
+"""Picks the handler of an HTTP request, as the router of nsqd, nsqlookupd and nsqadmin does.
+
+That is httprouter 1.3.0. An unknown path is answered with 404 ``NOT_FOUND``, a known path with the wrong
+method with 405 ``METHOD_NOT_ALLOWED``. OPTIONS lists the methods, and GET does not imply HEAD. A path that is
+wrong only in its slashes, dots or case is redirected.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from http import HTTPStatus
+from urllib.parse import quote
+
+from .http_messages import Handler, Request, Response
+from .nsq_api import Refusal, error_response
+
+__all__ = ["Router"]
+
+_HTML_HEADER = ("Content-Type", "text/html; charset=utf-8")
+_SAFE_IN_PATH = "$&+,/:;=@"
+
+
+class Router:
+    """A handler that calls another one, chosen by path and method.
+
+    A segment of a path may be ``:name``, which matches any segment that is not empty, as in ``/config/:opt``;
+    `Router.parameters` returns what it matched. The other segments are in lower case.
+
+    :param base: stands before each path, as it was sent; empty, or with a slash at its beginning only
+    """
+
+    def __init__(self, routes: Mapping[tuple[str, str], Handler], *, base: str = "") -> None:
+        self._base = base
+        self._methods: dict[str, dict[str, Handler]] = {}
+        for (method, path), handler in routes.items():
+            self._methods.setdefault(method, {})[path] = handler
+
+    def parameters(self, request: Request, pattern: str) -> tuple[str, ...]:
+        """Return what the ``:name`` segments of ``pattern`` matched in the path of a request."""
+        return _match(pattern, request.target.path.removeprefix(self._base)) or ()
+
+    async def __call__(self, request: Request) -> Response:
+        path = request.target.path
+        handler = self._find(request.method, path)
+        if handler is not None:
+            try:
+                return await handler(request)
+            except Refusal as refusal:
+                return error_response(refusal.status, refusal.code)
+        other = self._similar(request.method, path)
+        if other is not None:
+            return _redirect(request, other)
+        if path == "*":
+            if request.method == "OPTIONS":
+                return Response(HTTPStatus.OK)  # as Go's server does, before its router
+            methods = set(self._methods)
+        else:
+            methods = {method for method in self._methods if self._find(method, path)}
+        if not methods:
+            return error_response(404, "NOT_FOUND")
+        allow = ("Allow", ", ".join(sorted({*methods, "OPTIONS"})))
+        if request.method == "OPTIONS":
+            return Response(HTTPStatus.OK, headers=(allow,))
+        refused = error_response(405, "METHOD_NOT_ALLOWED")
+        return Response(refused.status, refused.body, (*refused.headers, allow))
+
+    def _find(self, method: str, path: str) -> Handler | None:
+        if not path.startswith(self._base):
+            return None
+        path = path[len(self._base) :]
+        handlers = self._methods.get(method, {})
+        if path in handlers:
+            return handlers[path]
+        return next((handler for pattern, handler in handlers.items() if _match(pattern, path)), None)
+
+    def _similar(self, method: str, path: str) -> str | None:
+        """Return the path of this method that was probably meant."""
+        if path.endswith("/") and self._find(method, path[:-1]):
+            return path[:-1]
+        cleaned = _clean(path)
+        if not cleaned.lower().startswith(self._base.lower()):
+            return None
+        cleaned = cleaned[len(self._base) :]
+        for pattern in self._methods.get(method, {}):
+            found = _match(pattern, cleaned, any_case=True)
+            if found is not None:
+                names = iter(found)
+                segments = (next(names) if part.startswith(":") else part for part in pattern.split("/"))
+                return self._base + "/".join(segments)
+        return None
+
+
+def _match(pattern: str, path: str, *, any_case: bool = False) -> tuple[str, ...] | None:
+    """Return what the ``:name`` segments of ``pattern`` match in ``path``; None if it does not match."""
+    wanted, given = pattern.split("/"), path.split("/")
+    if len(wanted) != len(given):
+        return None
+    found: list[str] = []
+    for part, segment in zip(wanted, given, strict=True):
+        if part.startswith(":") and segment:
+            found.append(segment)
+        elif part != (segment.lower() if any_case else segment):
+            return None
+    return tuple(found)
+
+
+def _clean(path: str) -> str:
+    """Remove empty segments and dots."""
+    segments: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment not in ("", "."):
+            segments.append(segment)
+    return "/" + "/".join(segments)
+
+
+def _redirect(request: Request, path: str) -> Response:
+    target = request.target
+    place = target.origin + quote(path, safe=_SAFE_IN_PATH, errors="surrogateescape")
+    if target.query:
+        place += f"?{target.query}"
+    location = ("Location", place)
+    if request.method != "GET":  # 307, unlike 301, keeps the method
+        return Response(HTTPStatus.TEMPORARY_REDIRECT, headers=(location,))
+    body = f'<a href="{html.escape(place)}">Moved Permanently</a>.\n\n'.encode()
+    return Response(HTTPStatus.MOVED_PERMANENTLY, body, (_HTML_HEADER, location))
