@@ -11,8 +11,11 @@ __all__ = ["main"]
 _EXTRA = frozenset({"click", "rich"})
 
 
-def main() -> None:
-    """Run the command line of this process and exit."""
+def main(link: int | None = None) -> None:
+    """Run the command line of this process and exit.
+
+    :param link: the descriptor of the link to the supervisor in a process of ``nsq-anyio run``; else None
+    """
     end_at_signals(sys.argv[1:])
     # httpx imports its own command line, which takes longer than everything else that a command here imports.
     # If that import fails, httpx works without it.
@@ -22,7 +25,7 @@ def main() -> None:
         from .streams import prepare_streams
 
         prepare_streams()
-        cli(prog_name="nsq-anyio")
+        cli(prog_name="nsq-anyio", obj=link)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:

@@ -12,6 +12,7 @@ import click
 
 from ..errors import InvalidOption
 from ..version import VERSION
+from .backend import BACKENDS, default_backend
 from .config_file import config_option
 from .logs import LEVELS, set_up_logging
 
@@ -90,9 +91,9 @@ def backend_option(command: _Command) -> _Command:
     """Add ``--backend`` to a command."""
     return click.option(
         "--backend",
-        type=click.Choice(["asyncio", "trio"]),
-        default="asyncio",
-        show_default=True,
+        type=click.Choice(BACKENDS),
+        default=default_backend,
+        show_default="uvloop where it is installed, else asyncio",
         help="The event loop to run on.",
     )(command)
 

@@ -9,7 +9,8 @@ from typing import NoReturn
 
 import click
 
-from .signals import SIGNALLED, EndedBySignal
+from ..signals import SIGNALLED
+from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed, leave_output
 from .visible import visible
 

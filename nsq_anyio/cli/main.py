@@ -21,6 +21,14 @@ _COMMANDS = {
     "stat": Place(
         ".stat.command:stat", "Show depths, rates and counters of channels, summed over all nsqds."
     ),
+    "exporter": Place(
+        ".exporter.command:exporter",
+        "Serve the metrics of a cluster to Prometheus: nsqds, topics and channels.",
+    ),
+    "admin": Place(
+        ".nsqadmin.command:admin",
+        "Serve nsqadmin's HTTP API: topics, channels and nodes of a cluster, and actions on them.",
+    ),
     "to-file": Place(".to_file.command:to_file", "Write the messages of topics to files, one per line."),
     "to-http": Place(".to_http.command:to_http", "Send the messages of a topic to HTTP servers."),
     "to-nsq": Place(".to_nsq.command:to_nsq", "Republish the messages of topics to other nsqds."),
@@ -32,6 +40,14 @@ _COMMANDS = {
         "List, create, delete, empty, pause and unpause channels across a cluster.",
     ),
     "node": Place(".admin.command:node", "List the nsqds of a cluster, and remove a topic from one of them."),
+    "dead-letter": Place(
+        ".dead_letter.command:dead_letter",
+        "List, show, retry and drop the messages that consumers have given up or discarded.",
+    ),
+    "run": Place(
+        ".service.command:run",
+        "Run a function as a service: call it with each message of one or more topics.",
+    ),
     "pipeline": Place(
         ".pipeline.command:pipeline",
         "Run a pipeline on Spark, locally or on a cluster; needs Java 17 or later.",

@@ -7,9 +7,9 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-import anyio
 import anyio.to_thread
 
+from .shared_descriptor import wait_readable
 from .streams import OutputClosed, OutputFailed
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Output:
         """
         if not self._is_pipe or sys.platform == "win32":
             return
-        await anyio.wait_readable(self._descriptor)  # a pipe's write end becomes readable only on an error
+        await wait_readable(self._descriptor)  # a pipe's write end becomes readable only on an error
         raise OutputClosed
 
     def _write(self, data: bytes) -> None:

@@ -11,15 +11,16 @@ import click
 from anyio.abc import ByteStream
 
 from ..address import NsqdAddress, nsqd_addresses
+from ..discovery.clients import LookupOptions
 from ..errors import DialFailed, HTTPStatusError, HTTPUnavailable
 from ..http import Nsqlookupd
 from ..options import ConnectionOptions
 from ..transport.dial import dial
 from ..transport.tls_context import client_context, tls_options
-from .flags.connection import ConsumerFlags
-from .flags.source import Source
+from .flags.connection import ConsumerFlags, ProducerFlags
+from .flags.source import Destination, Source
 
-__all__ = ["check_nsqds_reachable", "check_reachable"]
+__all__ = ["check_destination_reachable", "check_reachable"]
 
 _Call: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -42,21 +43,29 @@ async def check_reachable(source: Source, consumer: ConsumerFlags) -> None:
     :raises click.ClickException: if no server is reachable, or one is not an nsqd
     :raises InvalidOption: if a file named by the TLS flags cannot be used
     """
-    calls = [*_nsqds(source.nsqd or (), consumer.connection), *_nsqlookupds(source, consumer)]
-    problems = await _problems(calls)
-    if len(problems) == len(calls):
-        raise click.ClickException("; ".join(problems))
+    await _check(source, consumer, all_of_them=False)
 
 
-async def check_nsqds_reachable(
-    nsqds: Sequence[str], connection: ConnectionOptions, *, all_of_them: bool
+async def check_destination_reachable(
+    destination: Destination, producer: ProducerFlags, *, all_of_them: bool
 ) -> None:
-    """Check that nsqds are reachable; one is enough unless ``all_of_them`` are needed.
+    """Check that the servers of a destination are reachable; one is enough unless ``all_of_them`` are needed.
 
     :raises click.ClickException: if too few are reachable, or one is not an nsqd
+    :raises InvalidOption: if a file named by the TLS flags cannot be used
     """
-    problems = await _problems(_nsqds(nsqds, connection))
-    if len(problems) >= (1 if all_of_them else len(nsqds)):
+    await _check(destination, producer, all_of_them=all_of_them)
+
+
+async def _check(
+    servers: Source | Destination, flags: ConsumerFlags | ProducerFlags, *, all_of_them: bool
+) -> None:
+    calls = [
+        *_nsqds(servers.nsqd or (), flags.connection),
+        *_nsqlookupds(servers.nsqlookupd or (), flags.options),
+    ]
+    problems = await _problems(calls)
+    if len(problems) >= (1 if all_of_them else len(calls)):
         raise click.ClickException("; ".join(problems))
 
 
@@ -101,14 +110,15 @@ async def _answer(stream: ByteStream) -> bytes:
     return b""
 
 
-def _nsqlookupds(source: Source, consumer: ConsumerFlags) -> list[_Call]:
-    tls = tls_options(consumer.options.lookupd_tls)
+def _nsqlookupds(urls: Sequence[str], options: LookupOptions) -> list[_Call]:
+    tls = tls_options(options.lookupd_tls)
     context = None if tls is None else client_context(tls)
 
     def call(url: str, context: ssl.SSLContext | None) -> _Call:
         async def ping() -> None:
-            timeout = consumer.options.lookupd_poll_timeout
-            async with Nsqlookupd(url, timeout=timeout, ssl_context=context) as nsqlookupd:
+            async with Nsqlookupd(
+                url, timeout=options.lookupd_poll_timeout, ssl_context=context
+            ) as nsqlookupd:
                 try:
                     await nsqlookupd.ping()
                 except HTTPStatusError:
@@ -116,4 +126,4 @@ def _nsqlookupds(source: Source, consumer: ConsumerFlags) -> list[_Call]:
 
         return ping
 
-    return [call(url, context) for url in source.nsqlookupd or ()]
+    return [call(url, context) for url in urls]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -12,11 +10,13 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import anyio
 import click
-from anyio.abc import TaskStatus
 
 from ..errors import InvalidOption, NSQError
+from ..service.draining import Draining, drain_at_signal, watch_signals
+from ..signals import end_now
 from ..unwrapping import leaves
-from .signals import EndedBySignal, HandlersRestored, end_now
+from .backend import require_backend
+from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..consumer.handler import Handler
 
 __all__ = [
-    "Draining",
     "Start",
     "handle_until",
     "run_draining",
@@ -36,9 +35,6 @@ Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[None]]
 """Enters the servers into the stack and prints where they listen."""
 
 Main: TypeAlias = Callable[[], Awaitable[object]]
-
-Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
-"""Runs until its work is done or the event is set, then completes what it has begun and returns."""
 
 
 def run_servers(start: Start, backend: str) -> None:
@@ -70,18 +66,19 @@ def run_to_end(main: Main, backend: str) -> None:
     _run_command(partial(_until_signal, main), backend)
 
 
-def run_draining(main: Draining, backend: str) -> None:
+def run_draining(main: Draining, backend: str, on_second: Callable[[], None] | None = None) -> None:
     """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second exits immediately.
 
     The second signal exits with 130 or 143.
 
+    :param on_second: called right before a second signal ends the process
     :raises EndedBySignal: on Windows, where Ctrl-C cancels ``main``
     :raises OutputClosed: if the reader of the output went away
     :raises OutputFailed: if the output cannot be written
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: what ``main`` raises, or any other error of this package
     """
-    _run_command(partial(_drain_at_signal, main), backend)
+    _run_command(partial(drain_at_signal, main, on_second=on_second), backend)
 
 
 async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
@@ -106,9 +103,10 @@ def _run_command(main: Callable[[], Awaitable[int | None]], backend: str) -> Non
 
 def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
     """Run ``main``; return the number of the signal that ended it, or None."""
-    if backend == "trio" and importlib.util.find_spec("trio") is None:
-        raise click.UsageError("trio is not installed: pip install 'nsq-anyio[trio]'")
+    require_backend(backend)
     try:
+        if backend == "uvloop":
+            return anyio.run(main, backend_options={"use_uvloop": True})
         return anyio.run(main, backend=backend)
     except BaseException as error:
         errors = list(leaves(error))
@@ -148,39 +146,7 @@ async def _until_signal(main: Main) -> int | None:
             first = number
             tasks.cancel_scope.cancel()
 
-        await tasks.start(_watch_signals, cancel_or_end)
+        await tasks.start(watch_signals, cancel_or_end)
         await main()
         tasks.cancel_scope.cancel()
     return first
-
-
-async def _drain_at_signal(main: Draining) -> None:
-    """Run ``main``; the first signal sets its stop event, the second exits immediately."""
-    stop = anyio.Event()
-    signalled = False
-
-    def stop_or_end(number: int) -> None:
-        nonlocal signalled
-        if signalled:
-            end_now(number)
-        signalled = True
-        stop.set()
-
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(_watch_signals, stop_or_end)
-        await main(stop)
-        tasks.cancel_scope.cancel()
-
-
-async def _watch_signals(
-    on_signal: Callable[[int], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-) -> None:
-    """Call ``on_signal`` for each SIGINT and SIGTERM; report started once no signal can be missed."""
-    if sys.platform == "win32":
-        task_status.started()
-        return  # asyncio has no signal receiver there; Ctrl-C raises KeyboardInterrupt
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    with HandlersRestored(*numbers), anyio.open_signal_receiver(*numbers) as signals:
-        task_status.started()
-        async for number in signals:
-            on_signal(number)

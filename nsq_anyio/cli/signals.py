@@ -1,31 +1,24 @@
 """Exit cleanly on a signal, from the very start of the process.
 
 Python's default is the traceback of whatever is being imported at that moment. So this module is imported
-first, and imports almost nothing. `_signal` is built into the interpreter. `signal` builds enumerations from
-it, which takes longer than everything else before the handlers are installed.
+first, and imports almost nothing.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+
+from ..signals import end_now
 
 TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Mapping, Sequence
-    from types import FrameType
-    from typing import Any, NoReturn
+    from collections.abc import Sequence
 else:
     import _signal as signal
 
-__all__ = ["SIGNALLED", "EndedBySignal", "HandlersRestored", "end_at_signals", "end_now"]
-
-SIGNALLED = 128
-"""The exit code, plus the signal's number: 130 for SIGINT, 143 for SIGTERM, as shells count it."""
-
-_SHOW_CURSOR = b"\x1b[?25h"
+__all__ = ["EndedBySignal", "end_at_signals"]
 
 
 class EndedBySignal(Exception):
@@ -52,39 +45,3 @@ def end_at_signals(arguments: Sequence[str]) -> None:
     # `to-file` rotates its files on SIGHUP; there are none before it runs.
     if arguments[:1] == ["to-file"] and sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-
-def end_now(number: int, frame: FrameType | None = None) -> NoReturn:
-    """End the process at once, with the exit code for the signal.
-
-    An exception would not do: an import, a destructor or a callback of the interpreter that happens to be
-    running swallows it or prints its traceback.
-    """
-    del frame
-    if "rich.live" in sys.modules:  # live displays hide the cursor, on either stream
-        for descriptor in (1, 2):
-            _show_cursor(descriptor)
-    os._exit(SIGNALLED + number)
-
-
-def _show_cursor(descriptor: int) -> None:
-    try:
-        if os.isatty(descriptor):
-            os.write(descriptor, _SHOW_CURSOR)
-    except OSError:
-        return  # the terminal has gone
-
-
-class HandlersRestored:
-    """Restores signal handlers after its block; event loops would leave Python's default handlers."""
-
-    def __init__(self, *numbers: int) -> None:
-        self._numbers = numbers
-        self._before: Mapping[int, Any] = {}
-
-    def __enter__(self) -> None:
-        self._before = {number: signal.getsignal(number) for number in self._numbers}
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)

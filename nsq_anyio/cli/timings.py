@@ -15,16 +15,19 @@ _log = logging.getLogger(__name__)
 class Timings:
     """Collects request times for each destination, and for all together.
 
-    :param names: the destinations' names
+    :param names: the names of the destinations that are known beforehand; others are added as they appear
     :param every: requests per log line; 0 logs none
     """
 
     def __init__(self, names: Iterable[str], every: int) -> None:
+        self._every = every
         self._all = _Times("aggregate", every)
         self._each = {name: _Times(name, every) for name in names}
 
     def add(self, name: str, seconds: float, messages: int = 1) -> None:
         """Count messages that a destination acknowledged together, ``seconds`` after they were sent."""
+        if name not in self._each:
+            self._each[name] = _Times(name, self._every)
         if len(self._each) > 1:  # with one destination, both lines would be equal
             self._each[name].add(seconds, messages)
         self._all.add(seconds, messages)

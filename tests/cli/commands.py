@@ -69,6 +69,16 @@ CASES = {
         prints=False,
     ),
     "stat": Case(lambda cluster: ["stat", *_servers(cluster), "--count", "1", "--interval", "50ms"]),
+    "exporter": Case(
+        lambda cluster: ["exporter", *_servers(cluster), "--http-address", "127.0.0.1:0"],
+        prints=False,
+        ends=False,
+    ),
+    "admin": Case(
+        lambda cluster: ["admin", *_servers(cluster), "--http-address", "127.0.0.1:0"],
+        prints=False,
+        ends=False,
+    ),
     "topic list": Case(lambda cluster: ["topic", "list", *_servers(cluster)]),
     "topic create": Case(lambda cluster: ["topic", "create", cluster.topic, *_servers(cluster)]),
     "channel pause": Case(lambda cluster: ["channel", "unpause", cluster.topic, "c", *_servers(cluster)]),
@@ -92,6 +102,11 @@ CASES = {
             *("to-nsq", *_from(cluster), "--destination-topic", "others"),
             *("--destination-nsqd-tcp-address", cluster.nsqd.tcp_address),
         ],
+        prints=False,
+        ends=False,
+    ),
+    "run": Case(
+        lambda cluster: ["run", "builtins:repr", *_from(cluster)],
         prints=False,
         ends=False,
     ),

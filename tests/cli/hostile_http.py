@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Generator
@@ -25,12 +26,14 @@ class Conversation:
     :ivar holds: whether it is left open instead, until the client closes it
     :ivar repeats: whether the last part is sent again and again until then
     :ivar reads: whether requests are read to their end before they are answered
+    :ivar resets: whether the connection is reset instead of closed
     """
 
     answers: tuple[tuple[bytes, ...], ...]
     holds: bool = False
     repeats: bool = False
     reads: bool = True
+    resets: bool = False
 
 
 BODIES_THAT_FAIL = {
@@ -48,6 +51,56 @@ BODIES_THAT_FAIL = {
     "after a good one": Conversation(((OK,), (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",))),
 }
 """Each message was answered with 200, and then something is wrong."""
+
+HEADS_THAT_FAIL = {
+    "no HTTP": ("no valid status line", Conversation(((b"220 mail.example.com ESMTP\r\n",),), holds=True)),
+    "bare line feeds": (
+        "a line that does not end with CR LF",
+        Conversation(((b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",),), holds=True),
+    ),
+    "folded": (
+        "a line that is not a header",
+        Conversation(((b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 2\r\n\r\nok",),), holds=True),
+    ),
+    "two lengths": (
+        "no valid Content-Length",
+        Conversation(
+            ((b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",),), holds=True
+        ),
+    ),
+    "length and chunks": (
+        "both Transfer-Encoding and Content-Length",
+        Conversation(
+            (
+                (
+                    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    b"0\r\n\r\n",
+                ),
+            ),
+            holds=True,
+        ),
+    ),
+    "endless headers": (
+        "the head of the answer is longer",
+        Conversation(((b"HTTP/1.1 200 OK\r\n", b"X: " + b"x" * 100_000 + b"\r\n"),), repeats=True),
+    ),
+    "interim answers for ever": (
+        "more than 100 interim answers",
+        Conversation(((b"HTTP/1.1 103 Early Hints\r\n\r\n" * 40,),), repeats=True),
+    ),
+    "half a head": (
+        "the server closed the connection without an answer",
+        Conversation(((b"HTTP/1.1 200 OK\r\nContent-",),)),
+    ),
+    "a hint and no answer": (
+        "the server closed the connection without an answer",
+        Conversation(((b"HTTP/1.1 100 Continue\r\n\r\n",),)),
+    ),
+    "closed": ("the server closed the connection without an answer", Conversation(((b"",),))),
+    "reset": ("Connection reset by peer", Conversation(((b"",),), resets=True)),
+    "reset within the head": ("Connection reset", Conversation(((b"HTTP/1.1 200",),), resets=True)),
+}
+"""No message was answered: the words that say why, and the conversation."""
 
 # A server that closes a connection after an answer loses the request that the client sends on it meanwhile.
 _OFTEN = 100
@@ -146,6 +199,8 @@ def _converse(
                     server.accepted.append(body)
                 _send(stream, answer)
                 server.answered += 1
+            if conversation.resets:
+                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             while conversation.repeats:
                 stream.sendall(conversation.answers[-1][-1])
                 time.sleep(PAUSE)

@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import nsq_anyio as nsq
+from nsq_anyio.cli.backend import BACKENDS
 from nsq_anyio.cli.lazy_group import subcommands
 from nsq_anyio.cli.main import cli
 
-BACKENDS = ["asyncio", "trio"]
 DEAD = "127.0.0.1:1"
 GROUPS = ("topic", "channel", "node")
 

@@ -36,6 +36,11 @@ UTILITIES = [
 ]
 
 GO_FLAGS = {
+    "admin": "acl-http-header admin-user allow-config-from-cidr base-path config dev-static-dir graphite-url "
+    "http-address http-client-connect-timeout http-client-request-timeout http-client-tls-cert "
+    "http-client-tls-insecure-skip-verify http-client-tls-key http-client-tls-root-ca-file log-level "
+    "log-prefix lookupd-http-address notification-http-endpoint nsqd-http-address proxy-graphite "
+    "statsd-counter-format statsd-gauge-format statsd-interval statsd-prefix verbose version",
     "tail": "channel consumer-opt lookupd-http-address max-in-flight n nsqd-tcp-address print-topic topic "
     "version",
     "to-file": "channel consumer-opt datetime-format filename-format gzip gzip-level host-identifier "
@@ -153,6 +158,20 @@ MISTAKES = [
     (("stat", "--interval=0", LOOKUPD), "more than 0"),
     (("stat", "--count=0", LOOKUPD), "--count"),
     (("stat",), "no server given"),
+    (("exporter",), "no server given"),
+    (("exporter", "--interval=0", LOOKUPD), "more than 0"),
+    (("exporter", "--interval=1ms", LOOKUPD), "interval=0.001 is not valid"),
+    (("exporter", "--max-channels=0", LOOKUPD), "--max-channels"),
+    (("exporter", "--topic-pattern=(", LOOKUPD), "--topic-pattern"),
+    (("exporter", "--http-address=nowhere", LOOKUPD), "'nowhere' is not an address"),
+    (("exporter", "--lookupd-http-address=ftp://x"), "ftp://x"),
+    (("admin",), "no server given"),
+    (("admin", LOOKUPD, f"--nsqd-http-address={DEAD}"), "not both"),
+    (("admin", LOOKUPD, "--base-path=/a b"), "base_path='/a b' is not valid"),
+    (("admin", LOOKUPD, "--admin-user="), "admin_users"),
+    (("admin", LOOKUPD, "--allow-config-from-cidr=x"), "allow_config_from_cidr='x' is not valid"),
+    (("admin", LOOKUPD, "--http-address=nowhere"), "'nowhere' is not an address"),
+    (("admin", LOOKUPD, "--notification-http-endpoint=ftp://x"), "ftp://x"),
     (("to-file", "--topic-pattern=(", LOOKUPD), "--topic-pattern"),
 ]
 

@@ -16,11 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import nsq_anyio as nsq
+from nsq_anyio.cli.backend import BACKENDS
 from nsq_anyio.cli.main import cli
 
 from .processes import read_terminal
-
-BACKENDS = ["asyncio", "trio"]
 
 
 def demo(*arguments: str) -> Result:

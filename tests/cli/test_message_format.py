@@ -17,7 +17,7 @@ SUBSCRIPTION: Any = SimpleNamespace(topic="clicks", channel="c", nsqd="127.0.0.1
 
 
 def messages(*bodies: bytes) -> list[Message]:
-    delivery = Delivery(SUBSCRIPTION, 0.0, 0.0)
+    delivery = Delivery(SUBSCRIPTION, 0.0, 0.0, 0.0)
     return [Message(delivery, 1700000000123456789, 2, b"0123456789abcdef", body) for body in bodies]
 
 

@@ -18,7 +18,7 @@ from nsq_anyio.options.declaration import declarations
 from nsq_anyio.options.kinds import Choice, Flag, Integer, Option, Ratio, Seconds, Text, Value
 
 # What no text can say: functions and objects, and what the flags of TLS say.
-BY_CODE_ALONE = {"dialer", "ssl_context", "lookupd_tls"}
+BY_CODE_ALONE = {"dialer", "map_address", "ssl_context", "lookupd_tls"}
 WITHOUT_OTHERS = {"private_key_file": "tls_cert,c.pem", "private_key_password": "tls_cert,c.pem"}
 
 

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import nsq_anyio as nsq
+from nsq_anyio.cli.backend import BACKENDS
 from nsq_anyio.cli.main import cli
 
 from .forwarders import Server, embedded_nsqds, flags, until
@@ -46,7 +47,7 @@ def topic(nsqds: list[Server]) -> str:
     return name
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return f"--backend={name}"
@@ -273,7 +274,7 @@ def test_a_file_that_cannot_be_read(nsqd: Server, topic: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--topic=t"], "Missing option '--nsqd-tcp-address'"),
+        (["--topic=t"], "use --nsqd-tcp-address or --lookupd-http-address, or both"),
         ([f"--nsqd-tcp-address={DEAD}"], "Missing option '--topic'"),
         (["--topic=a b", f"--nsqd-tcp-address={DEAD}"], "a b"),
         (["--topic=t", "--nsqd-tcp-address=nowhere"], "nowhere"),

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from nsq_anyio.cli.backend import BACKENDS
+
 LIMIT = 20.0
 FULL = Path("/dev/full")
 PROGRAM = """
@@ -27,7 +29,7 @@ def command():
 exit_after(command)
 """
 
-pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def _program(body: str, backend: str, kind: str = "draining") -> list[str]:

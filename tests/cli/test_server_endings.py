@@ -9,6 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from nsq_anyio.cli.backend import BACKENDS
+
 from .servers import ANY_PORTS, listening, running
 
 PEERS = 1000
@@ -25,7 +27,7 @@ def _many_files() -> Generator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("command", "beginnings"),
     [

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from nsq_anyio.cli.backend import BACKENDS
 from nsq_anyio.cli.main import cli
 from tests.tls_files import TLSFiles, tls_files
 
@@ -84,6 +85,12 @@ def test_version() -> None:
         (("nsqd", "--tls-cert=c.pem"), "tls_cert='c.pem' with tls_key=None is not valid"),
         (("nsqd", "--tls-cert=/no/c", "--tls-key=/no/k"), "tls_cert='/no/c', tls_key='/no/k' cannot be used"),
         (("nsqd", "--max-deflate-level=10"), "max_deflate_level=10 is not valid"),
+        (
+            ("nsqd", "--e2e-processing-latency-percentile=0.5,1.1"),
+            "'0.5,1.1' is not valid: use numbers above 0, at most 1",
+        ),
+        (("nsqd", "--e2e-processing-latency-percentile="), "'' is not valid: use numbers"),
+        (("nsqd", "--statsd-address=here"), "statsd_address='here' is not valid: use host:port"),
         (("nsqd", "--https-address=/run/nsqd.sock"), "is not an address: use host:port"),
         (("nsqlookupd", "--tcp-address=/run/nsqd.sock"), "is not an address: use host:port"),
         (("nsqlookupd", "--tombstone-lifetime=-1s"), "'-1s' is not a duration"),
@@ -115,7 +122,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str, command: str) -
     assert done.stderr == f"nsq-anyio: {missing} is not installed: pip install 'nsq-anyio[cli]'\n"
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("server", ["nsqd", "nsqlookupd"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_server_runs_until_a_signal(server: str, backend: str, number: signal.Signals) -> None:
@@ -138,12 +145,12 @@ def test_nsqd_takes_the_flags_of_the_real_one() -> None:
             "--broadcast-address=localhost",
             "--msg-timeout=1m30s",
             "--max-rdy-count=7",
-            "--data-path=/nowhere",
+            "--log-level=warn",
         )
         with running("nsqd", *flags) as nsqd:
             assert nsqd.stderr is not None
             assert nsqd.stderr.readline() == (
-                "note: --data-path has no effect: this server keeps messages in memory only\n"
+                "note: --log-level has no effect: this server logs warnings only\n"
             )
             found = listening(nsqd)
             (node,) = nodes(lookupd["HTTP"], 1)
@@ -210,7 +217,7 @@ def test_nsqd_on_unix_sockets() -> None:
         assert list(path.iterdir()) == []
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_port_in_use_is_one_line(backend: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -224,7 +231,7 @@ def test_a_port_in_use_is_one_line(backend: str) -> None:
     )
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_up_runs_a_cluster(backend: str) -> None:
     with running("up", "--nsqd", "3", "--backend", backend) as process:
         assert process.stdout is not None

@@ -12,11 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
+from nsq_anyio.cli.backend import BACKENDS
+
 from .forwarders import Server, embedded_nsqds
 from .processes import COMMAND, LIMIT, end, read_terminal, run, running
 
 DEAD = "127.0.0.1:1"
-BACKENDS = ["asyncio", "trio"]
 HEADER = [
     "------rate------+----------------depth----------------+--------------metadata---------------",
     "ingress  egress |   total     mem    disk inflt   def |     req     t-o         msgs clients",

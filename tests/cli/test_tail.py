@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import nsq_anyio as nsq
+from nsq_anyio.cli.backend import BACKENDS
 from nsq_anyio.cli.main import cli
 
 from .forwarders import Server, embedded_nsqds, flags, until
@@ -45,7 +46,7 @@ def topic(nsqd: Server) -> str:
     return new_topic(nsqd)
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return f"--backend={name}"
@@ -195,7 +196,7 @@ def test_what_nobody_reads_is_not_finished(nsqd: Server, topic: str, backend: st
         assert process.stdout.read(1) == b"x"  # it is in the middle of a write that the pipe cannot hold
         process.stdout.close()
         assert process.wait(LIMIT) == 141
-    assert run(*tail(nsqd, topic, "-n", "1")).stdout == body + b"\n"
+    assert run(*tail(nsqd, topic, "-n", "1", backend)).stdout == body + b"\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -245,7 +246,10 @@ def test_nobody_is_there(source: str, backend: str) -> None:
         (["--topic=a b", f"--nsqd-tcp-address={DEAD}"], "a b"),
         (["--topic=t", "--channel=a b", f"--nsqd-tcp-address={DEAD}"], "a b"),
         (["--topic=t", "-n", "-1", f"--nsqd-tcp-address={DEAD}"], "-1"),
-        (["--topic=t", "-n", "x", f"--nsqd-tcp-address={DEAD}"], "'x' is not a whole number: use one that"),
+        (
+            ["--topic=t", "-n", "x", f"--nsqd-tcp-address={DEAD}"],
+            "'x' is not a whole number: use one that is 0 or more",
+        ),
         (["--topic=t", "--lookupd-http-address=xn--a:4161"], "URL 'xn--a:4161' is not valid"),
         (["--topic=t", "--delimiter=", f"--nsqd-tcp-address={DEAD}"], "the delimiter is empty"),
         (["--topic=t", "--nsqd-tcp-address=nowhere"], "nowhere"),

@@ -10,6 +10,8 @@ from itertools import count
 
 import pytest
 
+from nsq_anyio.cli.backend import BACKENDS
+
 from .forwarders import Server, embedded_nsqds, flags, until
 from .processes import COMMAND, LIMIT, read_terminal, run
 
@@ -27,7 +29,7 @@ def nsqd(cluster: tuple[str, Server]) -> Server:
     return cluster[1]
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return f"--backend={name}"

@@ -6,16 +6,18 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Generator, Sequence
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
 from click.testing import CliRunner
 
+from nsq_anyio.cli.backend import BACKENDS
 from nsq_anyio.cli.main import cli
 
 from .forwarders import Answer, Request, Server, embedded_nsqds, end, flags, forwarding, http_sink, until
+from .hostile_http import HEADS_THAT_FAIL, hostile_server
 
-BACKENDS = ["asyncio", "trio"]
 CHANNEL = "nsq_to_http"
 
 _numbers = count(1)
@@ -210,6 +212,39 @@ def test_a_redirect_is_not_followed_and_cannot_control_the_terminal(nsqd: Server
     assert "redirects are not followed: name the final address, /elsewhere\\x9b2J)" in log
     assert "\x9b" not in log
     assert {request.path for request in sink.requests} == {"/"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_is_lost_on_hostile_servers(nsqd: Server, topic: str, backend: str) -> None:
+    """The log says what each does wrong, and the message waits in nsqd until a server takes it."""
+    nsqd.publish(topic, b"m")
+    with ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(hostile_server(conversation))
+            for name, (_, conversation) in HEADS_THAT_FAIL.items()
+        }
+        arguments = flags(
+            topic=topic,
+            nsqd_tcp_address=nsqd.tcp_address,
+            post=[server.url for server in servers.values()],
+            http_client_request_timeout="60s",
+            consumer_opt="requeue_delay,5s",
+            backend=backend,
+        )
+        with forwarding("to-http", *arguments) as process:
+            until(lambda: nsqd.channel(topic, CHANNEL).get("requeue_count"))
+            log = end(process)
+        for name, server in servers.items():
+            (line,) = [line for line in log.splitlines() if f" {server.url}: " in line]
+            assert HEADS_THAT_FAIL[name][0] in line
+            assert server.bodies == [b"m"]
+        left = nsqd.channel(topic, CHANNEL)
+        assert left["deferred_count"] + left["depth"] == 1
+        with http_sink() as sink:
+            arguments = flags(topic=topic, nsqd_tcp_address=nsqd.tcp_address, post=sink.url, backend=backend)
+            with forwarding("to-http", *arguments) as process:
+                until(lambda: sink.bodies == [b"m"], lambda: nsqd.channel(topic, CHANNEL))
+                end(process)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -19,6 +19,7 @@ from nsq_anyio.cli.to_http.sender import Answer, Sender, open_sender
 from ..tls_files import TLSFiles, make_tls_files
 from .hostile_http import (
     BODIES_THAT_FAIL,
+    HEADS_THAT_FAIL,
     MORE_THAN_ASKED_FOR,
     OK,
     OTHER_ANSWERS,
@@ -55,17 +56,46 @@ async def sender(
         yield found
 
 
+def server_context(files: TLSFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate_file, files.private_key_file)
+    return context
+
+
+both_schemes = pytest.mark.parametrize("is_encrypted", [False, True], ids=["http", "https"])
+
+
+@both_schemes
 @pytest.mark.parametrize("name", [*BODIES_THAT_FAIL, *OTHER_ANSWERS])
-async def test_the_status_decides(name: str) -> None:
+async def test_the_status_decides(name: str, is_encrypted: bool, files: TLSFiles) -> None:
     """Whatever becomes of the answer's body, and each message is sent once."""
     bodies = [b"0"] if name in ENDS_WITH_THE_TIMEOUT else [b"0", b"1", b"2"]
-    with hostile_server((BODIES_THAT_FAIL | OTHER_ANSWERS)[name]) as server:
+    context = server_context(files) if is_encrypted else None
+    timeout = TIMEOUT if name in ENDS_WITH_THE_TIMEOUT else 20.0
+    with hostile_server((BODIES_THAT_FAIL | OTHER_ANSWERS)[name], context) as server:
         endpoint = post_endpoint(server.url)
-        async with sender(endpoint) as to:
+        async with sender(endpoint, TLSOptions(ca_file=files.ca_file), timeout=timeout) as to:
             for body in bodies:
                 answer = await to.send(endpoint, body)
                 assert answer.status in {200, 204}, answer
     assert server.bodies == bodies
+
+
+@both_schemes
+@pytest.mark.parametrize("name", HEADS_THAT_FAIL)
+async def test_a_bad_head_is_no_answer(name: str, is_encrypted: bool, files: TLSFiles) -> None:
+    """It is refused for what is wrong with it, as soon as that is known, and its connection is closed."""
+    reason, conversation = HEADS_THAT_FAIL[name]
+    context = server_context(files) if is_encrypted else None
+    with hostile_server(conversation, context) as server:
+        endpoint = post_endpoint(server.url)
+        async with sender(endpoint, TLSOptions(ca_file=files.ca_file), timeout=60.0) as to:
+            with anyio.fail_after(30):
+                for body in (b"0", b"1"):
+                    answer = await to.send(endpoint, body)
+                    assert answer.is_from_broken_endpoint
+                    assert (answer.status, reason in answer.reason) == (None, True), answer
+    assert server.bodies == [b"0", b"1"]
 
 
 async def test_the_status_decides_with_http2(files: TLSFiles) -> None:
@@ -88,13 +118,10 @@ async def test_an_early_answer_to_a_large_message_counts() -> None:
     assert len(server.bodies) == 2
 
 
-@pytest.mark.parametrize("is_encrypted", [False, True], ids=["http", "https"])
+@both_schemes
 @pytest.mark.parametrize("name", MORE_THAN_ASKED_FOR)
 async def test_what_nobody_asked_for_answers_nothing(name: str, is_encrypted: bool, files: TLSFiles) -> None:
-    context: ssl.SSLContext | None = None
-    if is_encrypted:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(files.certificate_file, files.private_key_file)
+    context = server_context(files) if is_encrypted else None
     with hostile_server(MORE_THAN_ASKED_FOR[name], context) as server:
         endpoint = post_endpoint(server.url)
         async with sender(endpoint, TLSOptions(ca_file=files.ca_file), timeout=10.0) as to:
@@ -109,8 +136,7 @@ async def test_what_nobody_asked_for_answers_nothing(name: str, is_encrypted: bo
 
 async def test_what_follows_in_a_record_of_its_own_answers_nothing(files: TLSFiles) -> None:
     """TLS takes all records that have arrived together from the socket, where nothing is left to see."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.certificate_file, files.private_key_file)
+    context = server_context(files)
     long = b"HTTP/1.1 200 OK\r\nContent-Length: 65500\r\n\r\n" + bytes(65500)
     with hostile_server(Conversation(((long + OK,), (UNAVAILABLE,)), holds=True), context) as server:
         endpoint = post_endpoint(server.url)

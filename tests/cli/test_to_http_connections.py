@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -18,8 +19,9 @@ from nsq_anyio.cli.timings import Timings
 from nsq_anyio.cli.to_http.endpoint import Endpoint, get_endpoint, post_endpoint
 from nsq_anyio.cli.to_http.sender import Answer, Sender, open_sender
 
+from ..fake_nsqd import until
 from ..tls_files import TLSFiles, make_tls_files
-from .forwarders import http_sink
+from .forwarders import Request, http_sink
 from .http2_server import http2_server
 
 pytestmark = pytest.mark.anyio
@@ -136,12 +138,16 @@ async def test_connections_are_kept_as_many_as_were_needed() -> None:
 
 
 class Fickle:
-    """Answers the first request on each connection, and at the second one closes without a word."""
+    """Answers the first request on each connection, and at the second one closes without a word.
 
-    def __init__(self, listener: socket.socket) -> None:
+    :param answers: how many connections it answers on; on the others it closes at once
+    """
+
+    def __init__(self, listener: socket.socket, answers: int) -> None:
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.connections = 0
         self._listener = listener
+        self._answers = answers
 
     def serve(self) -> None:
         while True:
@@ -151,15 +157,15 @@ class Fickle:
                 return
             self.connections += 1
             with stream:
-                if stream.recv(65536):
+                if stream.recv(65536) and self.connections <= self._answers:
                     stream.sendall(ANSWER)
                     stream.recv(65536)
 
 
 @contextmanager
-def fickle_server() -> Generator[Fickle]:
+def fickle_server(answers: int = 1000) -> Generator[Fickle]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Fickle(listener)
+        server = Fickle(listener, answers)
         thread = threading.Thread(target=server.serve)
         thread.start()
         try:
@@ -176,6 +182,67 @@ async def test_a_kept_connection_that_breaks_is_replaced() -> None:
             for _ in range(5):
                 assert await to.send(endpoint, b"m") == Answer(200, "200 OK")
         assert server.connections == 5
+
+
+async def test_a_request_is_sent_again_once() -> None:
+    with fickle_server(answers=1) as server:
+        endpoint = post_endpoint(server.url)
+        async with sender(endpoint) as to:
+            assert await to.send(endpoint, b"m") == Answer(200, "200 OK")
+            answer = await to.send(endpoint, b"m")
+        assert answer == Answer(None, "the server closed the connection without an answer")
+        assert server.connections == 2
+
+
+async def test_a_cancelled_request_never_answers_another(anyio_backend_name: str) -> None:
+    """Its connection is closed, however often it is cancelled, and the next request gets its own answer."""
+    released = threading.Event()
+
+    def answer(request: Request) -> tuple[int, dict[str, str]]:
+        if request.body == b"slow":
+            released.wait(20)
+            return 201, {}
+        return 200, {}
+
+    with http_sink(answer) as sink:
+        endpoint = post_endpoint(sink.url)
+        async with sender(endpoint) as to:
+            assert (await to.send(endpoint, b"first")).status == 200
+            if anyio_backend_name == "asyncio":
+                task = asyncio.create_task(to.send(endpoint, b"slow"))
+                await until(lambda: len(sink.requests) == 2)
+                task.cancel()
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            else:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(to.send, endpoint, b"slow")
+                    await until(lambda: len(sink.requests) == 2)
+                    tasks.cancel_scope.cancel()
+            assert endpoint.outstanding == 0
+            released.set()
+            for _ in range(3):
+                assert (await to.send(endpoint, b"next")).status == 200
+    assert len(sink.clients) == 2
+
+
+async def test_a_cancelled_connection_attempt_leaves_nothing() -> None:
+    """Nobody accepts, and the system answers no further connections: the attempt hangs."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as others:
+        for _ in range(4):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(listener.getsockname())
+        endpoint = post_endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        async with sender(endpoint) as to:
+            with anyio.move_on_after(0.2) as scope:
+                await to.send(endpoint, b"m")
+            assert scope.cancelled_caught
+        async with sender(endpoint, connect_timeout=0.1) as to:
+            assert await to.send(endpoint, b"m") == Answer(None, "no connection within 0.1 s")
+        assert endpoint.outstanding == 0
 
 
 async def test_a_request_that_is_given_up_leaves_no_connection_behind() -> None:

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import nsq_anyio as nsq
+from nsq_anyio.cli.backend import BACKENDS
 from nsq_anyio.cli.main import cli
 
 from .forwarders import Server, embedded_nsqds, end, flags, forwarding, until
 
-BACKENDS = ["asyncio", "trio"]
 CHANNEL = "nsq_to_nsq"
 DEAD = "127.0.0.1:1"
 
@@ -177,7 +177,10 @@ def test_a_loop_is_refused(destination_topic: str | None) -> None:
     ("changes", "message"),
     [
         ({"nsqd_tcp_address": ()}, "use --nsqd-tcp-address or --lookupd-http-address"),
-        ({"destination_nsqd_tcp_address": ()}, "Missing option '--destination-nsqd-tcp-address'"),
+        (
+            {"destination_nsqd_tcp_address": ()},
+            "use --destination-nsqd-tcp-address or --destination-lookupd-http-address",
+        ),
         ({"topic": ()}, "Missing option '--topic'"),
         ({"topic": "a b"}, "topic 'a b' is not valid"),
         ({"destination_topic": "a b"}, "topic 'a b' is not valid"),

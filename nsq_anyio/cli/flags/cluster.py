@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from .http import http_tls_flags, parse_header
-from .kinds import duration, in_order
+from .kinds import duration, in_order, positive_duration
 
 if TYPE_CHECKING:
     from ...http import Cluster
     from ...options import TLSOptions
 
-__all__ = ["ClusterFlags", "cluster_flags"]
+__all__ = ["ClusterFlags", "cluster_flags", "connect_timeout_flag"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -64,6 +64,20 @@ class ClusterFlags:
         from ...http import Nsqd
 
         return tuple(Nsqd(url).url for url in self.nsqds)
+
+
+def connect_timeout_flag(command: _Command) -> _Command:
+    """Add the parameter ``connect_timeout`` in seconds, for the commands whose model has this flag."""
+    add = click.option(
+        "--http-client-connect-timeout",
+        "connect_timeout",
+        type=positive_duration,
+        default="2s",
+        show_default=True,
+        metavar="DURATION",
+        help="The timeout to connect, in addition to that of the request.",
+    )
+    return add(command)
 
 
 def cluster_flags(command: _Command) -> _Command:

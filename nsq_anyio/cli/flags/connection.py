@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeA
 import click
 
 from .kinds import FILE, Integer, in_order
+from .map_address import map_address_option
+from .max_in_flight import DEFAULT_MAX_IN_FLIGHT, max_in_flight_option
 from .options import OptionValues, option_values, pairs_in_effect, tls_version
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ __all__ = ["ConsumerFlags", "ProducerFlags", "connection_flags"]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Options = TypeVar("_Options", bound="ConsumerOptions | ProducerOptions")
 _Flag: TypeAlias = Callable[[Any], Any]
-
-_DEFAULT_MAX_IN_FLIGHT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,10 @@ class _Flags(Generic[_Options]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerFlags(_Flags["ConsumerOptions"]):
-    """How to consume."""
+    """How to consume.
+
+    :ivar given: includes ``max_in_flight`` if the user has set it
+    """
 
     max_in_flight: int
 
@@ -64,11 +67,14 @@ class ProducerFlags(_Flags["ProducerOptions"]):
     """How to publish."""
 
 
-def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Command], _Command]:
+def connection_flags(
+    *sides: Literal["consumer", "producer"], max_in_flight: str = str(DEFAULT_MAX_IN_FLIGHT)
+) -> Callable[[_Command], _Command]:
     """Add the flags of connections, and those of consumers, producers or both.
 
     :param sides: ``consumer`` passes `ConsumerFlags` to the command as ``consumer``, and ``producer`` passes
         `ProducerFlags` as ``producer``
+    :param max_in_flight: the default of ``--max-in-flight``, as the help shows it
     """
 
     def add(command: _Command) -> _Command:
@@ -87,6 +93,7 @@ def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Comm
             deflate_level: int,
             auth_secret: str | None,
             auth_secret_file: Path | None,
+            map_address: Mapping[str, str] | None,
             **kwargs: Any,
         ) -> Any:
             if auth_secret is not None and auth_secret_file is not None:
@@ -100,6 +107,7 @@ def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Comm
                     "deflate": deflate,
                     "deflate_level": deflate_level,
                     "auth_secret": auth_secret if auth_secret_file is None else _reader(auth_secret_file),
+                    "map_address": map_address,
                 },
                 {
                     "tls": tls,
@@ -116,6 +124,8 @@ def connection_flags(*sides: Literal["consumer", "producer"]) -> Callable[[_Comm
             return command(*args, **kwargs)
 
         of_sides = [flag for side in sides for flag in _SIDES[side].flags]
+        if "consumer" in sides:
+            of_sides = [max_in_flight_option(max_in_flight), *of_sides]
         return cast("_Command", in_order(*_CONNECTION_OPTIONS, *of_sides)(with_connection))
 
     return add
@@ -151,15 +161,14 @@ def _consumer(
     pairs = pairs_in_effect("consumer_opt", consumer_opt, "consumer")
     values = option_values("--consumer-opt", pairs, "consumer")
     own = {name: value for name, value in values.own.items() if name != "max_in_flight"}
-    in_flight = values.own.get("max_in_flight", _DEFAULT_MAX_IN_FLIGHT)
+    in_flight = values.own.get("max_in_flight", DEFAULT_MAX_IN_FLIGHT)
     connection = flags.options(values)
-    # The authorities that the user trusts for nsqd are trusted for an https nsqlookupd too.
-    own["lookupd_tls"] = _without_server_hostname(connection.tls)
+    own["lookupd_tls"] = _trusted_nsqlookupds(connection.tls)
     consumer = ConsumerFlags(
         options=ConsumerOptions(**own),
         connection=connection,
         max_in_flight=max_in_flight or in_flight,
-        given=frozenset(values.own),
+        given=frozenset(values.own if max_in_flight is None else {*values.own, "max_in_flight"}),
     )
     return {**others, "consumer": consumer}
 
@@ -169,10 +178,11 @@ def _producer(flags: _ConnectionFlags, *, producer_opt: Sequence[str], **others:
 
     pairs = pairs_in_effect("producer_opt", producer_opt, "producer")
     values = option_values("--producer-opt", pairs, "producer")
-    options = ProducerOptions(**values.own)
+    connection = flags.options(values)
+    options = ProducerOptions(**values.own, lookupd_tls=_trusted_nsqlookupds(connection.tls))
     if "mode" in values.own and "mode" in others and _is_default("mode"):
         others["mode"] = options.mode.replace("_", "-")  # it means the same as --mode, which takes precedence
-    producer = ProducerFlags(options=options, connection=flags.options(values), given=frozenset(values.own))
+    producer = ProducerFlags(options=options, connection=connection, given=frozenset(values.own))
     return {**others, "producer": producer}
 
 
@@ -220,6 +230,7 @@ _CONNECTION_OPTIONS = (
         metavar="FILE",
         help="A file with the auth secret, read again for each connection.",
     ),
+    map_address_option,
 )
 
 
@@ -236,11 +247,6 @@ class _Side(NamedTuple):
 _SIDES = {
     "consumer": _Side(
         (
-            click.option(
-                "--max-in-flight",
-                type=Integer(min=1),
-                help=f"The most messages in flight, over all nsqds.  [default: {_DEFAULT_MAX_IN_FLIGHT}]",
-            ),
             click.option(
                 "--consumer-opt",
                 multiple=True,
@@ -265,15 +271,15 @@ _SIDES = {
 
 
 def _is_default(parameter: str) -> bool:
-    source = click.get_current_context().get_parameter_source(parameter)
-    return source is click.core.ParameterSource.DEFAULT
+    return click.get_current_context().get_parameter_source(parameter) is click.core.ParameterSource.DEFAULT
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
     return lambda: path.read_bytes().strip()
 
 
-def _without_server_hostname(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
+def _trusted_nsqlookupds(tls: bool | ssl.SSLContext | TLSOptions) -> bool | ssl.SSLContext | TLSOptions:
+    """Return the TLS options for https nsqlookupds: they trust what the user trusts for nsqd."""
     from ...options import TLSOptions
 
     return replace(tls, server_hostname=None) if isinstance(tls, TLSOptions) else tls

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+
+if TYPE_CHECKING:
+    from ...pattern import Pattern
 
 __all__ = [
     "FILE",
@@ -19,6 +22,8 @@ __all__ = [
     "duration",
     "in_order",
     "parse_delimiter",
+    "pattern",
+    "positive_duration",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -97,6 +102,31 @@ def duration(text: str) -> float:
     if seconds >= _MAX_DURATION:
         raise click.BadParameter(f"{text[:40]!r} is too long: use a duration below 2562047h, 292 years")
     return seconds
+
+
+def positive_duration(text: str) -> float:
+    """Return the seconds of a Go duration that is more than 0.
+
+    :raises click.BadParameter: if the text is not one
+    """
+    seconds = duration(text)
+    if not seconds:
+        raise click.BadParameter(f"{text!r} is not valid: use more than 0, such as 2s")
+    return seconds
+
+
+def pattern(text: str) -> Pattern:
+    """Return a regular expression in Go's syntax.
+
+    :raises click.BadParameter: if the text is not one
+    """
+    from ...errors import InvalidOption
+    from ...pattern import Pattern
+
+    try:
+        return Pattern(text)
+    except InvalidOption as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def boolean_option(

@@ -1,4 +1,4 @@
-"""The flags that name the servers to consume from."""
+"""The flags that name the servers to consume from, and those to publish to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from .kinds import in_order
 
-__all__ = ["Source", "source_flags"]
+__all__ = ["Destination", "Source", "destination_flags", "source_flags"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -22,6 +22,57 @@ class Source:
 
     nsqd: tuple[str, ...] | None
     nsqlookupd: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The servers to publish to, as `nsq_anyio.produce` takes them: nsqds, nsqlookupds, or both."""
+
+    nsqd: tuple[str, ...] | None
+    nsqlookupd: tuple[str, ...] | None
+
+
+def destination_flags(prefix: str = "") -> Callable[[_Command], _Command]:
+    """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command receives a ``destination``.
+
+    :param prefix: the prefix of the flags, if the flags without it name the source
+    """
+    nsqd_flag, lookupd_flag = f"--{prefix}nsqd-tcp-address", f"--{prefix}lookupd-http-address"
+
+    def add(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def with_destination(
+            *args: Any,
+            destination_nsqds: Sequence[str],
+            destination_lookupds: Sequence[str],
+            **kwargs: Any,
+        ) -> Any:
+            if not destination_nsqds and not destination_lookupds:
+                raise click.UsageError(f"use {nsqd_flag} or {lookupd_flag}, or both")
+            nsqds = _checked_nsqds(destination_nsqds) if destination_nsqds else None
+            _check_urls(destination_lookupds)
+            nsqlookupds = tuple(dict.fromkeys(destination_lookupds)) or None
+            return command(*args, destination=Destination(nsqds, nsqlookupds), **kwargs)
+
+        options = (
+            click.option(
+                nsqd_flag,
+                "destination_nsqds",
+                multiple=True,
+                metavar="HOST:PORT|PATH",
+                help="An nsqd to publish to; repeatable.",
+            ),
+            click.option(
+                lookupd_flag,
+                "destination_lookupds",
+                multiple=True,
+                metavar="HOST:PORT|URL",
+                help="An nsqlookupd that lists the nsqds to publish to; repeatable.",
+            ),
+        )
+        return cast("_Command", in_order(*options)(with_destination))
+
+    return add
 
 
 def source_flags(command: _Command) -> _Command:

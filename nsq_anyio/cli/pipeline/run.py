@@ -16,8 +16,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from ...errors import InvalidOption, NSQError
+from ...signals import HandlersRestored, end_now
 from ..output import progress_display
-from ..signals import EndedBySignal, HandlersRestored, end_now
+from ..signals import EndedBySignal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,6 +13,8 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
+from ..shared_descriptor import wait_readable
+
 __all__ = ["Input", "MessageReader", "Splitter", "opened"]
 
 _log = logging.getLogger(__name__)
@@ -41,7 +43,7 @@ class Input:
         :raises OSError: if the input cannot be read
         """
         if self._is_waited_for:
-            await anyio.wait_readable(self._descriptor)
+            await wait_readable(self._descriptor)
             return os.read(self._descriptor, size)
         return await anyio.to_thread.run_sync(os.read, self._descriptor, size)
 

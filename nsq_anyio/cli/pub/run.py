@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
@@ -13,14 +13,16 @@ import click
 from anyio.streams.memory import MemoryObjectReceiveStream
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 
+from ...envelope import encode_headers
 from ...errors import NSQError
 from ...producer import produce
 from ...producer.in_parts import InParts, MpubLimit, batches
 from ...unwrapping import first_error
 from ..ending import PARTIAL
 from ..flags.connection import ProducerFlags
+from ..flags.source import Destination
 from ..output import progress_display
-from ..reach import check_nsqds_reachable
+from ..reach import check_destination_reachable
 from .reader import Input, MessageReader
 
 __all__ = ["Pace", "Pub", "Published", "shown_progress"]
@@ -46,25 +48,28 @@ class Pub:
     """Publishes messages from inputs, in their order.
 
     :param mode: one of the producer's modes; None to publish each message to every nsqd
+    :param headers: the headers of each message; without any, messages are published unchanged
     :param rate: messages per second; 0 for no limit
     """
 
     def __init__(
         self,
         topic: str,
-        nsqds: Sequence[str],
+        destination: Destination,
         flags: ProducerFlags,
         *,
         mode: str | None,
         delimiter: bytes,
+        headers: Mapping[str, str],
         rate: int,
         published: Published,
     ) -> None:
         self._topic = topic
-        self._nsqds = nsqds
+        self._destination = destination
         self._flags = flags
         self._mode = mode
         self._delimiter = delimiter
+        self._head = encode_headers(headers) if headers else b""
         self._pace = Pace(rate)
         self._published = published
         self._messages = 0
@@ -74,14 +79,14 @@ class Pub:
 
         :raises click.ClickException: if an input cannot be read, or a message cannot be published
         """
-        await check_nsqds_reachable(self._nsqds, self._flags.connection, all_of_them=self._mode is None)
+        await check_destination_reachable(self._destination, self._flags, all_of_them=self._mode is None)
         # With a rate, read almost nothing ahead: at a signal, everything read is published at once.
         ahead = _CHUNKS_AHEAD if self._pace.max_batch is None else 0
         send, receive = anyio.create_memory_object_stream[list[bytes]](ahead)
         reader = MessageReader(
             inputs,
             self._delimiter,
-            max_size=self._flags.options.max_msg_size,
+            max_size=self._flags.options.max_msg_size - len(self._head),
             read_size=self._pace.read_size,
         )
         async with self._senders() as senders, receive, anyio.create_task_group() as tasks:
@@ -98,13 +103,15 @@ class Pub:
         """Yield one sender for all nsqds, or one per nsqd if every nsqd gets every message."""
         options, connection = self._flags.options, self._flags.connection
         async with AsyncExitStack() as stack:
+            groups = [self._destination]
             if self._mode is None:
-                groups = [[nsqd] for nsqd in self._nsqds]
+                groups = [Destination((nsqd,), None) for nsqd in self._destination.nsqd or ()]
             else:
                 options = replace(options, mode=cast("Any", self._mode.replace("-", "_")))
-                groups = [list(self._nsqds)]
             producers = [
-                await stack.enter_async_context(produce(group, options=options, connection=connection))
+                await stack.enter_async_context(
+                    produce(group.nsqd, nsqlookupd=group.nsqlookupd, options=options, connection=connection)
+                )
                 for group in groups
             ]
             max_bytes = min(_MAX_BATCH_BYTES, options.max_body_size)
@@ -113,6 +120,8 @@ class Pub:
     async def _publish(
         self, senders: Sequence[InParts], messages: Sequence[bytes], stop: anyio.Event
     ) -> None:
+        if self._head:
+            messages = [self._head + message for message in messages]
         for batch in batches(messages, _MAX_BATCH_BYTES, self._pace.max_batch):
             await self._pace.wait(len(batch), stop)
             try:
@@ -123,7 +132,7 @@ class Pub:
             except* NSQError as errors:
                 raise self._not_published(first_error(errors), senders) from errors
             self._messages += len(batch)
-            self._published(len(batch), sum(map(len, batch)))
+            self._published(len(batch), sum(map(len, batch)) - len(batch) * len(self._head))
 
     def _not_published(self, error: BaseException, senders: Sequence[InParts]) -> click.ClickException:
         done = min(sender.done for sender in senders)

@@ -6,4 +6,5 @@
     flags         types of flag values that only these commands have
     config_file   their --config, read as the real programs read it
     up            a cluster on free ports
+    ports         its ports, which a data path keeps
 """

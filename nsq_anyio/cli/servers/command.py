@@ -17,20 +17,19 @@ from ..run import run_servers
 from .flags import (
     Listen,
     ListenAddress,
-    listen_address,
+    address_flags,
     listen_address_or_path,
     log_level,
     peer_address,
     program_flags,
     tls_flags,
 )
+from .stats_flags import STATS_OPTIONS, stats_flags
 
 __all__ = ["nsqd", "nsqlookupd"]
 
 _Flags: TypeAlias = dict[str, tuple[Callable[[str], float], str]]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_NANOSECONDS = 1_000_000_000
 
 _KINDS: dict[type[Number], Callable[[str], float]] = {Seconds: duration, Integer: int}
 
@@ -56,11 +55,11 @@ _NSQLOOKUPD_FLAGS = _declared_flags(embedded.NsqlookupdOptions)
 # Options whose flags have the same names and values.
 _NSQD_OPTIONS = (
     *_NSQD_FLAGS,
-    *("tls_client_auth_policy", "tls_required", "tls_min_version", "snappy", "deflate"),
+    *("tls_client_auth_policy", "tls_required", "tls_min_version", "snappy", "deflate", "keep_deferred"),
+    *STATS_OPTIONS,
 )
 _TLS_FILES = ("tls_cert", "tls_key", "tls_root_ca_file")  # an empty path means no file
 
-_IN_MEMORY = "this server keeps messages in memory only"
 _NO_SUCH_LOG = "this server logs warnings only"
 _NO_SCAN = "this server has a timer for each timeout"
 
@@ -71,10 +70,6 @@ _LOG_WITHOUT_EFFECT: _WithoutEffect = {
     "log_prefix": (str, _NO_SUCH_LOG),
 }
 _NSQD_WITHOUT_EFFECT: _WithoutEffect = {
-    "data_path": (str, _IN_MEMORY),
-    "max_bytes_per_file": (int, _IN_MEMORY),
-    "sync_every": (int, _IN_MEMORY),
-    "sync_timeout": (duration, _IN_MEMORY),
     "queue_scan_selection_count": (int, _NO_SCAN),
     "queue_scan_worker_pool_max": (int, _NO_SCAN),
     **_LOG_WITHOUT_EFFECT,
@@ -112,32 +107,11 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _addresses(
-    ports: dict[str, int], broadcast_help: str, kind: Callable[[str], Listen] = listen_address
-) -> Callable[[_Command], _Command]:
-    """Add flags for the addresses to listen on, each with its default port."""
-
-    def add(command: _Command) -> _Command:
-        for name, port in reversed(ports.items()):
-            takes_path = kind is listen_address_or_path and name != "https_address"
-            command = click.option(
-                _flag(name),
-                type=kind if takes_path else listen_address,
-                metavar="HOST:PORT|PATH" if takes_path else "HOST:PORT",
-                default=f"127.0.0.1:{port}",
-                show_default=True,
-                help="The address to listen on; port 0 takes a free port.",
-            )(command)
-        return click.option("--broadcast-address", metavar="HOST", help=broadcast_help)(command)
-
-    return add
-
-
 @click.command(
     cls=GoCommand,
     epilog="\b\nExample:\n  nsq-anyio nsqd --lookupd-tcp-address=127.0.0.1:4160 --msg-timeout=5s",
 )
-@_addresses(
+@address_flags(
     {"tcp_address": 4150, "http_address": 4151, "https_address": 4152},
     "The host under which nsqlookupd lists this nsqd. [default: the host it listens on]",
     listen_address_or_path,
@@ -163,6 +137,13 @@ def _addresses(
     multiple=True,
     help="An nsqlookupd to register with; repeatable.",
 )
+@click.option(
+    "--data-path",
+    type=click.Path(),
+    metavar="DIR",
+    help="An existing directory for messages, in nsqd's format. [default: all is kept in memory]",
+)
+@boolean_option("--keep-deferred", "Whether the delays of messages go on after a restart; nsqd's end.")
 @tls_flags
 @click.option(
     "--auth-http-address",
@@ -172,6 +153,7 @@ def _addresses(
 )
 @boolean_option("--snappy", "Whether clients may negotiate snappy.", default="true")
 @boolean_option("--deflate", "Whether clients may negotiate deflate.", default="true")
+@stats_flags
 @_flags(_NSQD_FLAGS, embedded.NsqdOptions(), _NSQD_WITHOUT_EFFECT)
 @click.option(
     "--node-id",
@@ -189,6 +171,7 @@ def nsqd(
     broadcast_address: str | None,
     broadcast_tcp_port: int,
     broadcast_http_port: int,
+    data_path: str | None,
     node_id: int | None,
     lookupd_tcp_address: tuple[str, ...],
     auth_http_address: tuple[str, ...],
@@ -197,7 +180,7 @@ def nsqd(
 ) -> None:
     """Run an nsqd for development and tests, with the flags of the real nsqd.
 
-    All messages are kept in memory, and lost when the command exits.
+    Without --data-path, messages are kept in memory, and lost when the command exits.
     """
     _note_without_effect(flags, _NSQD_WITHOUT_EFFECT)
     options: dict[str, Any] = {name: flags[name] for name in _NSQD_OPTIONS}
@@ -220,6 +203,7 @@ def nsqd(
                 broadcast_tcp_port=broadcast_tcp_port,
                 broadcast_http_port=broadcast_http_port,
                 lookupd_tcp_addresses=lookupd_tcp_address,
+                data_path=data_path or None,
                 options=embedded.NsqdOptions(
                     auth_http_addresses=auth_http_address,
                     node_id=node_id,
@@ -237,7 +221,7 @@ def nsqd(
     cls=GoCommand,
     epilog="\b\nExample:\n  nsq-anyio nsqlookupd --tcp-address=127.0.0.1:0 --http-address=127.0.0.1:0",
 )
-@_addresses(
+@address_flags(
     {"tcp_address": 4160, "http_address": 4161},
     "The host under which this nsqlookupd tells nsqds to reach it. [default: the host it listens on]",
 )
@@ -272,10 +256,7 @@ def nsqlookupd(
 
 def _reported(flags: dict[str, Any]) -> dict[str, object]:
     """Return the values that ``/config`` reports for flags without effect."""
-    given = {name: flags[name] for name in _NSQD_WITHOUT_EFFECT if flags[name] is not None}
-    if "sync_timeout" in given:
-        given["sync_timeout"] = round(given["sync_timeout"] * _NANOSECONDS)
-    return given
+    return {name: flags[name] for name in _NSQD_WITHOUT_EFFECT if flags[name] is not None}
 
 
 def _note_without_effect(flags: dict[str, Any], table: _WithoutEffect) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from ..flags.kinds import boolean, duration
+from .stats_flags import percentiles
 
 __all__ = ["nsq_config_option"]
 
@@ -23,7 +24,6 @@ _NAMES = {
     "nsqlookupd_tcp_addresses": "lookupd_tcp_address",
     "auth_http_addresses": "auth_http_address",
 }
-_WITHOUT_EFFECT = ("statsd_", "e2e_processing_latency_")
 
 
 def nsq_config_option(command: _Command) -> _Command:
@@ -57,8 +57,6 @@ def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
         option = options.get(flag)
         if isinstance(option, click.Option) and option.expose_value:
             values[flag] = _value(context, option, path, key, content[key])
-        elif key.startswith(_WITHOUT_EFFECT):
-            click.echo(f"note: {key} in {path} has no effect: this server has no such statistics", err=True)
         else:
             click.echo(f"note: {key} in {path} has no effect: there is no such option", err=True)
     context.default_map = {**(context.default_map or {}), **values}
@@ -75,9 +73,9 @@ def _value(context: click.Context, option: click.Option, path: str, key: str, va
 
 
 def _texts(option: click.Option, value: object) -> str | list[str]:
-    if option.multiple:
-        return _list(value)
     kind = cast("Mapping[str, Any]", vars(option.type)).get("func", option.type)
+    if option.multiple:
+        return _list(value, float if kind is percentiles else str)
     if isinstance(value, str):
         return value
     if kind is boolean and isinstance(value, int):
@@ -90,12 +88,12 @@ def _texts(option: click.Option, value: object) -> str | list[str]:
     raise ValueError("the value has the wrong type")
 
 
-def _list(value: object) -> list[str]:
+def _list(value: object, kind: type[object]) -> list[str]:
     if isinstance(value, str):
         return [text for text in value.split(",") if text]
     if not isinstance(value, list):
         return []
-    texts = cast("list[object]", value)
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("use a list of strings")
-    return cast("list[str]", texts)
+    elements = cast("list[object]", value)
+    if not all(isinstance(element, kind) for element in elements):
+        raise ValueError("use a list of strings" if kind is str else "use a list of numbers with fractions")
+    return list(map(str, elements))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import click
 
-from ...address import Address
+from ...address import Address, ListenAddress
 from ...errors import InvalidAddress
 from ..flags.kinds import FILE, boolean, boolean_option
 from .config_file import nsq_config_option
@@ -15,6 +15,7 @@ from .config_file import nsq_config_option
 __all__ = [
     "Listen",
     "ListenAddress",
+    "address_flags",
     "listen_address",
     "listen_address_or_path",
     "log_level",
@@ -29,17 +30,8 @@ __all__ = [
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class ListenAddress(NamedTuple):
-    """An address to listen on; port 0 takes a free port."""
-
-    host: str
-    port: int
-
-
 Listen: TypeAlias = ListenAddress | str
 """A str is the path of a unix socket."""
-
-_MAX_PORT = 65535
 
 _VERSIONS = ("tls1.0", "tls1.1", "tls1.2", "tls1.3")
 _LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
@@ -95,14 +87,10 @@ def listen_address(text: str) -> ListenAddress:
 
     :raises click.BadParameter: if the text is not an address
     """
-    host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
-        raise click.BadParameter(f"{text!r} is not an address: use host:port, such as 127.0.0.1:4150")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise click.BadParameter(f"{text!r} is ambiguous: put an IPv6 literal in brackets, as in [::1]:4150")
-    return ListenAddress(host or "0.0.0.0", int(port))  # noqa: S104 - asked for
+    try:
+        return ListenAddress.parse(text)
+    except InvalidAddress as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def peer_address(text: str) -> str:
@@ -122,6 +110,27 @@ def listen_address_or_path(text: str) -> Listen:
     :raises click.BadParameter: if the text is neither
     """
     return text if "/" in text else listen_address(text)
+
+
+def address_flags(
+    ports: dict[str, int], broadcast_help: str, kind: Callable[[str], Listen] = listen_address
+) -> Callable[[_Command], _Command]:
+    """Add flags for the addresses to listen on, each with its default port."""
+
+    def add(command: _Command) -> _Command:
+        for name, port in reversed(ports.items()):
+            takes_path = kind is listen_address_or_path and name != "https_address"
+            command = click.option(
+                f"--{name.replace('_', '-')}",
+                type=kind if takes_path else listen_address,
+                metavar="HOST:PORT|PATH" if takes_path else "HOST:PORT",
+                default=f"127.0.0.1:{port}",
+                show_default=True,
+                help="The address to listen on; port 0 takes a free port.",
+            )(command)
+        return click.option("--broadcast-address", metavar="HOST", help=broadcast_help)(command)
+
+    return add
 
 
 def program_flags(program: str) -> Callable[[_Command], _Command]:

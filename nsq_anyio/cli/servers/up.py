@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.kinds import Integer
+from .ports import Ports, load_ports, save_ports
 
 if TYPE_CHECKING:
     from ... import embedded
@@ -28,26 +30,46 @@ _MAX_NSQDS = 64
     help="The number of nsqds to run.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The interface to listen on.")
+@click.option(
+    "--data-path",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A directory that keeps messages and ports between runs; it is made if it is missing.",
+)
 @quiet_command_flags
-def up(count: int, host: str, backend: str) -> None:
+def up(count: int, host: str, data_path: Path | None, backend: str) -> None:
     """Run several nsqds and one nsqlookupd on free ports, for development and tests.
 
-    All messages are kept in memory, and lost when the command exits.
+    Without --data-path, messages are kept in memory, and lost when the command exits.
     """
     from ... import embedded
     from ..run import run_servers
 
+    names = ["nsqlookupd", *(f"nsqd-{number}" for number in range(1, count + 1))]
+    ports = load_ports(data_path, names) if data_path is not None else dict.fromkeys(names, Ports())
+
     async def start(servers: AsyncExitStack) -> None:
-        nsqlookupd = await servers.enter_async_context(embedded.nsqlookupd(host=host))
+        nsqlookupd = await servers.enter_async_context(
+            embedded.nsqlookupd(
+                host=host, tcp_port=ports["nsqlookupd"].tcp, http_port=ports["nsqlookupd"].http
+            )
+        )
         nsqds = [
             await servers.enter_async_context(
                 embedded.nsqd(
                     host=host,
+                    tcp_port=ports[name].tcp,
+                    http_port=ports[name].http,
                     lookupd_tcp_addresses=[nsqlookupd.tcp_address],
+                    data_path=data_path / name if data_path is not None else None,
                 )
             )
-            for _ in range(count)
+            for name in names[1:]
         ]
+        if data_path is not None:
+            used = [Ports.of(each.tcp_address, each.http_url) for each in nsqds]
+            used.insert(0, Ports.of(nsqlookupd.tcp_address, nsqlookupd.http_url))
+            save_ports(data_path, dict(zip(names, used, strict=True)))
         _show(nsqlookupd, nsqds)
 
     run_servers(start, backend)

@@ -111,7 +111,7 @@ def put_back(
     from ..run import run_to_end
 
     with errors_explained():
-        from ...spark.options import write_options
+        from ...spark.given_options import write_options
 
         access = write_options({"nsqd": ",".join(nsqd), **options})
         chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)

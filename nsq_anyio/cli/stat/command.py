@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.cluster import ClusterFlags, cluster_flags
-from ..flags.kinds import Integer, duration
+from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.kinds import Integer, positive_duration
 
 if TYPE_CHECKING:
     from .views import View
 
 __all__ = ["stat"]
-
-
-def _positive(text: str) -> float:
-    seconds = duration(text)
-    if not seconds:
-        raise click.BadParameter(f"{text!r} is not valid: use more than 0, such as 2s")
-    return seconds
 
 
 @click.command(
@@ -36,7 +29,7 @@ Example:
 @click.option("--channel", help="Show only this channel of --topic.")
 @click.option(
     "--interval",
-    type=_positive,
+    type=positive_duration,
     default="2s",
     show_default=True,
     metavar="DURATION",
@@ -44,15 +37,7 @@ Example:
 )
 @click.option("--count", type=Integer(min=1), help="Exit after this many reports with rates.")
 @click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON per poll.")
-@click.option(
-    "--http-client-connect-timeout",
-    "connect_timeout",
-    type=_positive,
-    default="2s",
-    show_default=True,
-    metavar="DURATION",
-    help="The timeout to connect, in addition to that of the request.",
-)
+@connect_timeout_flag
 @cluster_flags
 @quiet_command_flags
 def stat(

@@ -18,7 +18,7 @@ from ..visible import visible
 
 if TYPE_CHECKING:
     from ..output import Output
-    from .run import Format
+    from .run import Content, Format
 
 __all__ = ["tail"]
 
@@ -59,6 +59,12 @@ Example:
 )
 @boolean_option("--print-topic", "Print 'topic | ' before each message.")
 @click.option(
+    "--headers",
+    "with_headers",
+    is_flag=True,
+    help="Print the headers of each message, an empty line, and its payload; with --json, add the headers.",
+)
+@click.option(
     "--json", "json_lines", is_flag=True, help="Print each message as a line of JSON, with metadata."
 )
 @delimiter_option(r"Bytes to print after each message; \0 and \xNN are understood.")
@@ -73,6 +79,7 @@ def tail(
     source: Source,
     count: int,
     print_topic: bool,
+    with_headers: bool,
     json_lines: bool,
     delimiter: bytes,
     raw: bool,
@@ -91,7 +98,7 @@ def tail(
     from ...names import check_channel, check_topic, is_ephemeral
     from ..output import Output
     from ..run import run_draining
-    from .run import Tail, as_json
+    from .run import BODY, Tail, as_json, headers_and_payload
 
     topics = tuple(dict.fromkeys(map(check_topic, topics)))
     channel = channel or f"tail{random.randrange(1_000_000):06d}#ephemeral"
@@ -99,7 +106,11 @@ def tail(
     if not drain and is_ephemeral(channel):
         _confirm_drain(source, consumer, nsqd_http_address, topics, backend)
     output = Output()
-    format = as_json if json_lines else _text(output, delimiter, print_topic=print_topic, raw=raw)
+    if json_lines:
+        format: Format = partial(as_json, with_headers=with_headers)
+    else:
+        content = headers_and_payload if with_headers else BODY
+        format = _text(output, delimiter, content, print_topic=print_topic, raw=raw)
     # No limit on attempts: giving up would finish messages that were never printed.
     work = Tail(source, consumer.never_giving_up(), output, format, count=count)
     run_draining(partial(work.run, topics, channel), backend)
@@ -129,10 +140,10 @@ def _confirm_drain(
     click.confirm("Go on?", abort=True, err=True)
 
 
-def _text(output: Output, delimiter: bytes, *, print_topic: bool, raw: bool) -> Format:
+def _text(output: Output, delimiter: bytes, content: Content, *, print_topic: bool, raw: bool) -> Format:
     from ..output import has_colours
     from .run import plain, safe
 
     if raw or not output.is_terminal:
-        return plain(delimiter, with_topic=print_topic)
-    return safe(delimiter, with_topic=print_topic, with_colour=has_colours())
+        return plain(delimiter, with_topic=print_topic, content=content)
+    return safe(delimiter, with_topic=print_topic, with_colour=has_colours(), content=content)

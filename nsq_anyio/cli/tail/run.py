@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from operator import attrgetter
+from typing import Final, TypeAlias
 
 import anyio
 import click
@@ -15,15 +16,31 @@ import click
 from ...address import Address
 from ...consumer import Consumer, Message, consume
 from ...consumer.message import finish_all
-from ...errors import InvalidAddress, NSQError
+from ...errors import InvalidAddress, InvalidEnvelope, NSQError
 from ...http import Cluster, Nsqd, TopicStats
 from ...transport.tls_context import client_context, tls_options
 from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
 from ..output import Output
 from ..reach import check_reachable
+from ..visible import one_line
 
-__all__ = ["DrainCheck", "Format", "Tail", "as_json", "plain", "safe"]
+__all__ = [
+    "BODY",
+    "Content",
+    "DrainCheck",
+    "Format",
+    "Tail",
+    "as_json",
+    "headers_and_payload",
+    "plain",
+    "safe",
+]
+
+Content: TypeAlias = Callable[[Message], bytes]
+"""Returns what is printed of one message."""
+
+BODY: Final[Content] = attrgetter("body")
 
 _MAX_WAIT = 0.005
 """Seconds that a message waits to be printed with others: too short to notice, but it makes writes large."""
@@ -117,33 +134,47 @@ class Tail:
             consumer.max_in_flight = left
 
 
-def plain(delimiter: bytes, *, with_topic: bool) -> Format:
-    """Return a format of unchanged bodies, each followed by the delimiter, optionally after ``topic | ``."""
+def plain(delimiter: bytes, *, with_topic: bool, content: Content = BODY) -> Format:
+    """Return a format of unchanged content, each followed by the delimiter, optionally after ``topic | ``."""
 
     def bodies(messages: Sequence[Message]) -> bytes:
-        return delimiter.join([*[message.body for message in messages], b""])
+        return delimiter.join([*map(content, messages), b""])
 
     def bodies_with_topic(messages: Sequence[Message]) -> bytes:
         start = f"{messages[0].topic} | ".encode()
-        return b"".join([part for message in messages for part in (start, message.body, delimiter)])
+        return b"".join([part for message in messages for part in (start, content(message), delimiter)])
 
     return bodies_with_topic if with_topic else bodies
 
 
-def safe(delimiter: bytes, *, with_topic: bool, with_colour: bool) -> Format:
+def safe(delimiter: bytes, *, with_topic: bool, with_colour: bool, content: Content = BODY) -> Format:
     """Return a format like `plain`, with control characters and invalid UTF-8 shown as ``\\xNN``."""
 
     def bodies(messages: Sequence[Message]) -> bytes:
         topic = messages[0].topic
         start = f"{click.style(topic, fg='cyan') if with_colour else topic} | " if with_topic else ""
-        return b"".join([f"{start}{_visible(message.body)}".encode() + delimiter for message in messages])
+        return b"".join([f"{start}{_visible(content(message))}".encode() + delimiter for message in messages])
 
     return bodies
 
 
-def as_json(messages: Sequence[Message]) -> bytes:
+def as_json(messages: Sequence[Message], *, with_headers: bool = False) -> bytes:
     """Format each message as a line of JSON, with all its metadata."""
-    return b"".join([json.dumps(_record(message)).encode() + b"\n" for message in messages])
+    return b"".join([json.dumps(_record(message, with_headers)).encode() + b"\n" for message in messages])
+
+
+def headers_and_payload(message: Message) -> bytes:
+    """Return a line for each header, an empty line, and the payload."""
+    headers, payload = _opened(message)
+    lines = [f"{name}: {one_line(value)}\n" for name, value in headers.items()]
+    return "".join([*lines, "\n"]).encode() + payload
+
+
+def _opened(message: Message) -> tuple[Mapping[str, str], bytes]:
+    try:
+        return message.headers, message.payload
+    except InvalidEnvelope:
+        return {}, message.body
 
 
 def _visible(body: bytes) -> str:
@@ -154,7 +185,7 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\x{byte:02x}" for byte in match[0].encode("utf-8", "surrogateescape"))
 
 
-def _record(message: Message) -> dict[str, object]:
+def _record(message: Message, with_headers: bool) -> dict[str, object]:
     record: dict[str, object] = {
         "topic": message.topic,
         "channel": message.channel,
@@ -163,10 +194,14 @@ def _record(message: Message) -> dict[str, object]:
         "timestamp": message.timestamp,
         "attempts": message.attempts,
     }
+    body = message.body
+    if with_headers:
+        headers, body = _opened(message)
+        record["headers"] = dict(headers)
     try:
-        return {**record, "body": message.body.decode()}
+        return {**record, "body": body.decode()}
     except UnicodeDecodeError:
-        return {**record, "body_base64": b64encode(message.body).decode("ascii")}
+        return {**record, "body_base64": b64encode(body).decode("ascii")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import click
 
 from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, connection_flags
-from ..flags.kinds import Integer, boolean_option, duration
+from ..flags.kinds import Integer, boolean_option, duration, pattern
 from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["to_file"]
 
 
-def _pattern(text: str) -> Pattern:
-    from ...errors import InvalidOption
-    from ...pattern import Pattern
-
-    try:
-        return Pattern(text)
-    except InvalidOption as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command(
     "to-file",
     cls=UtilityCommand,
@@ -50,7 +40,7 @@ Example:
 @click.option("--topic", "topics", multiple=True, help="A topic to archive; repeatable.")
 @click.option(
     "--topic-pattern",
-    type=_pattern,
+    type=pattern,
     metavar="REGEX",
     help="Archive only topics whose names match, anywhere in the name: of the given topics, or else of all "
     "that the nsqlookupds list.",

@@ -3,9 +3,9 @@
 ::
 
     command         the flags
-    run             consume                                                  endpoint
+    run             consume                                                  endpoint, touching
     forward         which endpoints get a message, and what becomes of it    status_policy
     sender          one request, and its answer
     connections     from a pool, over TLS if need be                         exchange
-    http1  http2    either version of HTTP
+    http1  http2    either version of HTTP                                   http1_answer
 """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -48,16 +46,16 @@ class Connections:
         self._idle: list[_Connection] = []
         self._shared: HTTP2Connection | None = None
 
-    async def carry(self, exchange: Exchange, deadline: float) -> None:
+    async def carry(self, exchange: Exchange, timeout: float) -> None:
         """Send the request and record the answer's status, then read and discard the answer's body.
 
         A server may close an idle connection. If it closes one without sending a single byte of an answer,
         the request is sent once more.
 
-        :param deadline: on AnyIO's clock; if it passes while the body is read, the status still counts
+        :param timeout: seconds for all of it; if they pass while the body is read, the status still counts
         :raises NoAnswer: if the server could not be reached, or sent no status
         """
-        with anyio.CancelScope(deadline=deadline):
+        with anyio.move_on_after(timeout):
             kept = await self._kept()
             if kept is not None:
                 try:
@@ -95,14 +93,9 @@ class Connections:
         return None
 
     async def _carry_on(self, connection: _Connection, exchange: Exchange) -> None:
-        async with self._keeping(connection):
-            await connection.carry(exchange)
-
-    @asynccontextmanager
-    async def _keeping(self, connection: _Connection) -> AsyncGenerator[None]:
         """Use a connection, then keep it or close it."""
         try:
-            yield
+            await connection.carry(exchange)
         finally:
             if isinstance(connection, HTTP1Connection):
                 if connection.is_idle:

@@ -25,7 +25,7 @@ class Endpoint:
     :ivar path: the path with the query; for GET with ``%s`` in place of the message
     :ivar shown: the URL for logs: without user, password and query, which may hold secrets
     :ivar authorization: the header made of the URL's user and password
-    :ivar free_at: the time, on AnyIO's clock, before which the endpoint has asked for no requests
+    :ivar free_at: the time, on `time.monotonic`'s clock, before which the endpoint has asked for no requests
     """
 
     method: str

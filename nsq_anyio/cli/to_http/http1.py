@@ -6,18 +6,19 @@ import select
 import socket
 import ssl
 import sys
+from time import monotonic
 
 import anyio
-import h11
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute
 
 from .exchange import KEEP_ALIVE, Exchange, NoAnswer
+from .http1_answer import AnswerParser, BadAnswer
 
 __all__ = ["HTTP1Connection"]
 
-_MAX_HEAD = 1024 * 1024
-"""The most bytes of an answer's head, or of a line that frames its body."""
+_RECEIVED_AT_ONCE = 16 * 1024
+"""The most bytes to receive at once; few answers are longer."""
 
 _TAKEN_AT_ONCE = 16 * 1024
 """The most bytes that fit the socket's buffer before the server has read any."""
@@ -26,13 +27,14 @@ _TAKEN_AT_ONCE = 16 * 1024
 class HTTP1Connection:
     """Carries one exchange after the other.
 
-    It uses h11 directly, because h11's clients do not reveal unexpected bytes after an answer. A connection
-    with such bytes cannot be reused: they would be taken for the answer to the next request.
+    A connection is kept only after a whole answer with nothing behind it. Further bytes would be taken for
+    the answer to the next request.
     """
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
-        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD)
+        self._socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - AnyIO's
+        self._tls: ssl.SSLObject | None = stream.extra(TLSAttribute.ssl_object, None)  # noqa: S610
         self._is_sent = False
         self._has_received = False
         self._is_kept = False
@@ -47,9 +49,9 @@ class HTTP1Connection:
         """Return whether the connection is idle, open, and free of unexpected bytes from the server."""
         return (
             self._is_kept
-            and anyio.current_time() < self._kept_until
-            and not _is_readable(self._stream.extra(SocketAttribute.raw_socket))  # noqa: S610 - AnyIO's
-            and not _has_decrypted(self._stream.extra(TLSAttribute.ssl_object, None))  # noqa: S610
+            and monotonic() < self._kept_until
+            and not _is_readable(self._socket)
+            and not _has_decrypted(self._tls)
         )
 
     async def carry(self, exchange: Exchange) -> None:
@@ -60,7 +62,7 @@ class HTTP1Connection:
         :raises NoAnswer: if no status arrived
         """
         self._is_kept = self._is_sent = self._has_received = False
-        data = self._request(exchange)
+        data = exchange.as_http1()
         if len(data) <= _TAKEN_AT_ONCE:
             await self._send(data)
             await self._receive_answer(exchange)
@@ -70,11 +72,6 @@ class HTTP1Connection:
     async def aclose(self) -> None:
         """Close the connection at once, without waiting for the server."""
         await anyio.aclose_forcefully(self._stream)
-
-    def _request(self, exchange: Exchange) -> bytes:
-        head = h11.Request(method=exchange.method, target=exchange.target, headers=list(exchange.headers))
-        events: list[h11.Event] = [head, h11.Data(data=exchange.body), h11.EndOfMessage()]
-        return b"".join(self._h11.send(event) or b"" for event in events)
 
     async def _send(self, data: bytes) -> None:
         try:
@@ -97,43 +94,31 @@ class HTTP1Connection:
             raise failure
 
     async def _receive_answer(self, exchange: Exchange) -> None:
-        event = await self._next_event()
-        while isinstance(event, h11.InformationalResponse):
-            event = await self._next_event()
-        if not isinstance(event, h11.Response):
-            raise self._no_answer("the server closed the connection without an answer")
-        exchange.answer_headers = event.headers.raw_items()
-        exchange.status = event.status_code
+        answer = AnswerParser()
         try:
-            while not isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
-                event = await self._next_event()
-        except NoAnswer:
-            return
-        self._keep_if_clean()
-
-    def _keep_if_clean(self) -> None:
-        state = self._h11
-        is_done = state.our_state is h11.DONE and state.their_state is h11.DONE
-        if self._is_sent and is_done and state.trailing_data == (b"", False):
-            state.start_next_cycle()
-            self._is_kept = True
-            self._kept_until = anyio.current_time() + KEEP_ALIVE
-
-    async def _next_event(self) -> h11.Event:
-        while True:
-            try:
-                event = self._h11.next_event()
-            except h11.RemoteProtocolError as error:
+            while not answer.is_complete:
+                data = await self._receive()
+                try:
+                    if data:
+                        answer.feed(data)
+                    else:
+                        answer.feed_end()
+                finally:  # the same bytes may hold the status, and an error in the body
+                    exchange.status, exchange.answer_headers = answer.status, answer.headers
+        except BadAnswer as error:
+            if answer.status is None:
                 raise self._no_answer(str(error)) from error
-            if not isinstance(event, type):
-                return event
-            # h11.PAUSED comes only after an answer, where no event is requested.
-            self._h11.receive_data(await self._receive())
+        except NoAnswer:
+            if answer.status is None:
+                raise
+        else:
+            self._is_kept = self._is_sent and answer.leaves_reusable
+            self._kept_until = monotonic() + KEEP_ALIVE
 
     async def _receive(self) -> bytes:
         """Receive the next bytes; return none at the end."""
         try:
-            data = await self._stream.receive()
+            data = await self._stream.receive(_RECEIVED_AT_ONCE)
         except anyio.EndOfStream:
             return b""
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:

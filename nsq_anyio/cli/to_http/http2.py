@@ -48,7 +48,7 @@ class HTTP2Connection:
             response = await self._http.handle_async_request(self._request(exchange))
         except _BROKEN as error:
             raise NoAnswer(str(error) or type(error).__name__, unheard=True) from error
-        exchange.answer_headers = response.headers
+        exchange.answer_headers = dict(response.headers)
         exchange.status = response.status
         is_whole = False
         try:
@@ -69,8 +69,12 @@ class HTTP2Connection:
     def _request(self, exchange: Exchange) -> httpcore.Request:
         origin = self._origin
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=exchange.target)
-        # httpcore tells by a missing Content-Length that a request has no body.
-        return httpcore.Request(exchange.method, url, headers=exchange.headers, content=_Body(exchange.body))
+        headers, body = exchange.headers.pairs, exchange.body
+        if body is None:
+            # httpcore tells by a missing Content-Length that a request has no body.
+            return httpcore.Request(exchange.method, url, headers=headers, content=_Body(b""))
+        headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+        return httpcore.Request(exchange.method, url, headers=headers, content=_Body(body))
 
 
 class _Body:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import anyio
 import httpx
 
+from ...connection.background import background_tasks
 from ...consumer import Message, consume
 from ...options import TLSOptions
 from ..flags.connection import ConsumerFlags
@@ -19,6 +20,7 @@ from .endpoint import Endpoint
 from .forward import handler, is_in_sample
 from .sender import open_sender
 from .status_policy import StatusPolicy
+from .touching import Touching
 
 __all__ = ["ToHttp"]
 
@@ -70,11 +72,17 @@ class ToHttp:
         async with sending as sender:
             deliver = handler(self.mode, self.endpoints, sender.send, self.policy).handle
 
+            touching = Touching()
+
             async def handle(message: Message) -> None:
-                if is_in_sample(message, self.sample):
-                    # Trying several endpoints in turn can take longer than nsqd's message timeout.
-                    async with message.keep_alive():
-                        await deliver(message)
+                if not is_in_sample(message, self.sample):
+                    return
+                # Trying several endpoints in turn can take longer than nsqd's message timeout.
+                touching.begin(message)
+                try:
+                    await deliver(message)
+                finally:
+                    touching.end(message)
 
             consuming = consume(
                 self.topic,
@@ -85,5 +93,6 @@ class ToHttp:
                 options=self.consumer.options,
                 connection=self.consumer.connection,
             )
-            async with consuming as consumer:
+            async with background_tasks() as tasks, consuming as consumer:
+                tasks.start_soon(touching.run)
                 await handle_until(stop, consumer, handle, self.concurrency)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import ssl
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from time import monotonic
 
 import anyio
 import anyio.to_thread
@@ -67,26 +69,23 @@ class Sender:
 
     async def send(self, endpoint: Endpoint, body: bytes) -> Answer:
         """Send a message."""
-        started_at = anyio.current_time()
+        started_at = monotonic()
         endpoint.outstanding += 1
         endpoint.outstanding_bytes += len(body)
         try:
-            answer = await self._carry(endpoint, body, started_at + self._request_timeout)
+            answer = await self._carry(endpoint, body)
         finally:
             endpoint.outstanding -= 1
             endpoint.outstanding_bytes -= len(body)
-        if answer.status is not None and httpx.codes.is_success(answer.status):
-            self._timings.add(endpoint.shown, anyio.current_time() - started_at)
+        if answer.status is not None and 200 <= answer.status < 300:
+            self._timings.add(endpoint.shown, monotonic() - started_at)
         return answer
 
-    async def _carry(self, endpoint: Endpoint, body: bytes, deadline: float) -> Answer:
-        headers = self._headers[endpoint]
-        is_post = endpoint.method == "POST"
-        if is_post:
-            headers = [*headers, (b"Content-Length", b"%d" % len(body))]
-        exchange = Exchange(endpoint.method, endpoint.target(body), headers, body if is_post else b"")
+    async def _carry(self, endpoint: Endpoint, body: bytes) -> Answer:
+        content = body if endpoint.method == "POST" else None
+        exchange = Exchange(endpoint.method, endpoint.target(body), self._headers[endpoint], content)
         try:
-            await self._connections[endpoint].carry(exchange, deadline)
+            await self._connections[endpoint].carry(exchange, self._request_timeout)
         except NoAnswer as error:
             return Answer(None, str(error))
         if exchange.status is None:
@@ -94,23 +93,32 @@ class Sender:
         return _answer(exchange.status, exchange.answer_headers)
 
 
-def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> list[tuple[bytes, bytes]]:
+def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> Headers:
     """Return the headers of each request to ``endpoint``; those of the command line take precedence."""
     headers = httpx.Headers({"Host": endpoint.host})
     if endpoint.authorization is not None:
         headers["Authorization"] = endpoint.authorization
     headers.update(given)
-    return headers.raw
+    return Headers(headers.raw)
 
 
-def _answer(status: int, raw_headers: Headers) -> Answer:
-    # Not the server's reason phrase: HTTP/2 has none.
-    reason = f"{status} {httpx.codes.get_reason_phrase(status)}".rstrip()
-    headers = httpx.Headers(raw_headers)
-    if httpx.codes.is_redirect(status) and "Location" in headers:
+def _answer(status: int, raw_headers: Mapping[bytes, bytes]) -> Answer:
+    answer = _plain_answer(status)
+    if raw_headers.keys().isdisjoint((b"location", b"retry-after")):
+        return answer
+    headers = httpx.Headers(list(raw_headers.items()))
+    if "Location" in headers and httpx.codes.is_redirect(status):
         # Not followed: 301, 302 and 303 make a GET of a POST, which would lose the message.
-        reason += f" (redirects are not followed: name the final address, {one_line(headers['Location'])})"
-    return Answer(status, reason, retry_after(headers.get("Retry-After"), datetime.now(UTC)))
+        advice = f"redirects are not followed: name the final address, {one_line(headers['Location'])}"
+        answer = replace(answer, reason=f"{answer.reason} ({advice})")
+    return replace(answer, retry_after=retry_after(headers.get("Retry-After"), datetime.now(UTC)))
+
+
+@functools.cache
+def _plain_answer(status: int) -> Answer:
+    """Return the answer of a status alone; nearly all have nothing more."""
+    # Not the server's reason phrase: HTTP/2 has none.
+    return Answer(status, f"{status} {httpx.codes.get_reason_phrase(status)}".rstrip())
 
 
 @asynccontextmanager

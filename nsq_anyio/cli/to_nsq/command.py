@@ -11,7 +11,7 @@ import click
 from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
 from ..flags.kinds import Integer
-from ..flags.source import Source, source_flags
+from ..flags.source import Destination, Source, destination_flags, source_flags
 
 if TYPE_CHECKING:
     from .run import ToNsq
@@ -35,13 +35,7 @@ _MODES: dict[str, _Mode] = {
 )
 @click.option("--topic", required=True, multiple=True, help="A topic to consume; repeatable.")
 @click.option("--channel", default="nsq_to_nsq", show_default=True, help="The channel to consume from.")
-@click.option(
-    "--destination-nsqd-tcp-address",
-    required=True,
-    multiple=True,
-    metavar="HOST:PORT",
-    help="An nsqd to publish to; repeatable.",
-)
+@destination_flags("destination-")
 @click.option("--destination-topic", help="The topic to publish to. [default: the one consumed]")
 @click.option(
     "--mode",
@@ -86,7 +80,7 @@ def to_nsq(
     backend: str,
     topic: Sequence[str],
     channel: str,
-    destination_nsqd_tcp_address: Sequence[str],
+    destination: Destination,
     destination_topic: str | None,
     mode: str,
     require_json_field: str,
@@ -100,13 +94,11 @@ def to_nsq(
     retried for as long as it takes; --consumer-opt=max_attempts,5 gives up after 5 attempts. A message that
     the JSON conditions exclude is finished. One that is not a JSON object is also logged.
     """
-    from ...address import nsqd_addresses
     from ...names import check_channel, check_topic
     from ..run import run_draining
     from .json_filter import JSONFilter
     from .run import ToNsq
 
-    names = [str(address) for address in nsqd_addresses(destination_nsqd_tcp_address)]
     # Messages that were sent when a connection was lost are published again rather than requeued: either way
     # they may be stored twice.
     producer = producer.preferring(coalesce=True, resend_unknown=True)
@@ -115,7 +107,7 @@ def to_nsq(
         source=source,
         topics=[*map(check_topic, topic)],
         channel=check_channel(channel),
-        destinations=names,
+        destination=destination,
         destination_topic=None if destination_topic is None else check_topic(destination_topic),
         json_filter=JSONFilter(require_json_field, require_json_value, whitelist_json_field),
         status_every=status_every,
@@ -128,7 +120,7 @@ def to_nsq(
 
 def _refuse_loop(job: ToNsq) -> None:
     """Refuse a destination that is also the source: messages would circulate forever."""
-    shared = set(job.source.nsqd or ()) & set(job.destinations)
+    shared = set(job.source.nsqd or ()) & set(job.destination.nsqd or ())
     looping = [topic for topic in job.topics if job.destination_topic in (None, topic)]
     if shared and looping:
         raise click.UsageError(

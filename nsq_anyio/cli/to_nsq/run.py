@@ -13,7 +13,7 @@ from ...errors import Discard, InvalidBody, PublishError, PublishRejected, Reque
 from ...events import Event, PublishedMessages
 from ...producer import Producer, produce
 from ..flags.connection import ConsumerFlags, ProducerFlags
-from ..flags.source import Source
+from ..flags.source import Destination, Source
 from ..reach import check_reachable
 from ..run import handle_until
 from ..timings import Timings
@@ -35,7 +35,7 @@ class ToNsq:
     source: Source
     topics: Sequence[str]
     channel: str
-    destinations: Sequence[str]
+    destination: Destination
     destination_topic: str | None
     json_filter: JSONFilter
     status_every: int
@@ -49,14 +49,15 @@ class ToNsq:
         :raises NSQError: as `consume` and `produce` do
         """
         await check_reachable(self.source, self.consumer)
-        timings = Timings(self.destinations, self.status_every)
+        timings = Timings(self.destination.nsqd or (), self.status_every)
 
         def note(event: Event) -> None:
             if isinstance(event, PublishedMessages):
                 timings.add(event.nsqd, event.seconds, event.messages)
 
         producing = produce(
-            self.destinations,
+            self.destination.nsqd,
+            nsqlookupd=self.destination.nsqlookupd,
             on_event=note,
             options=self.producer.options,
             connection=self.producer.connection,

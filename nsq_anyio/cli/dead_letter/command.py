@@ -1,0 +1,267 @@
+"""``nsq-anyio dead-letter``: list, show, retry and drop."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..command import UtilityCommand, quiet_command_flags
+from ..ending import PARTIAL
+from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
+from ..flags.kinds import Integer
+from ..flags.source import Source
+from ..visible import visible
+from .flags import HELD_BY_ONE, filter_flags, ids_argument, limit_flag, place_flags
+
+if TYPE_CHECKING:
+    from .letters import Filter
+    from .run import Work
+    from .walk import Walk
+
+__all__ = ["dead_letter", "drop", "list_letters", "retry", "show"]
+
+_AT = "--nsqd-tcp-address 127.0.0.1:4150"
+
+
+def _example(line: str) -> str:
+    return f"\b\nExample:\n  nsq-anyio dead-letter {line}"
+
+
+class _SomeStay(click.ClickException):
+    exit_code = PARTIAL
+
+
+_consumer_flags = connection_flags("consumer", max_in_flight=str(HELD_BY_ONE))
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
+
+
+@click.group("dead-letter")
+def dead_letter() -> None:
+    """List, show, retry and drop the messages that consumers have given up or discarded.
+
+    The commands take letters through a channel of the topic. They hold letters that they do not finish until
+    they end, and then put them back. They do not see letters that another consumer holds.
+    """
+
+
+@dead_letter.command(
+    "list", cls=UtilityCommand, epilog=_example(f"list --topic clicks.dead --error TimeoutError {_AT}")
+)
+@place_flags
+@filter_flags
+@click.option(
+    "--limit",
+    type=Integer(min=0),
+    default=100,
+    show_default=True,
+    help="How many letters to show; the others are only counted. 0: all.",
+)
+@_json_option
+@_consumer_flags
+@quiet_command_flags
+def list_letters(
+    topic: str,
+    channel: str,
+    source: Source,
+    wait: float,
+    meant: Filter,
+    limit: int,
+    as_json: bool,
+    consumer: ConsumerFlags,
+    backend: str,
+) -> None:
+    """Show the letters of a topic, and leave all of them there.
+
+    With --json, print a line of JSON for each letter.
+    """
+    from ..run import run_draining
+    from .run import Look
+    from .show import json_line, table
+
+    look = Look(_walk(topic, channel, source, wait, consumer), meant, limit, enough=False)
+    run_draining(look.run, backend)
+    if as_json:
+        for letter in look.letters:
+            click.echo(json_line(letter))
+        return
+    if look.letters:
+        from rich.console import Console
+
+        Console().print(table(look.letters))
+    more = f", of which {len(look.letters):,} are shown" if look.count > len(look.letters) else ""
+    click.echo(f"{_letters(look.count)}{more}")
+
+
+@dead_letter.command(
+    "show", cls=UtilityCommand, epilog=_example(f"show 0d9c3a6f1e2b4a58 --topic clicks.dead {_AT}")
+)
+@click.argument("id")
+@place_flags
+@_json_option
+@_consumer_flags
+@quiet_command_flags
+def show(
+    id: str,
+    topic: str,
+    channel: str,
+    source: Source,
+    wait: float,
+    as_json: bool,
+    consumer: ConsumerFlags,
+    backend: str,
+) -> None:
+    """Show one letter: its headers, the traceback, and the first 4096 bytes of the body.
+
+    ID is the id of the letter, or of the message that it was made from. With --json, the body is complete.
+    """
+    from ..run import run_draining
+    from .letters import Filter
+    from .run import Look
+    from .show import json_line, text
+
+    look = Look(_walk(topic, channel, source, wait, consumer), Filter(ids=[id]), 1, enough=True)
+    run_draining(look.run, backend)
+    if not look.letters:
+        raise click.ClickException(
+            f"topic {topic} has no letter with the id {id}: see `nsq-anyio dead-letter list`"
+        )
+    click.echo(json_line(look.letters[0]) if as_json else text(look.letters[0]))
+
+
+@dead_letter.command(
+    "retry", cls=UtilityCommand, epilog=_example(f"retry --topic clicks.dead --older-than 1h {_AT}")
+)
+@ids_argument
+@place_flags
+@filter_flags
+@limit_flag
+@_json_option
+@connection_flags("consumer", "producer", max_in_flight=str(HELD_BY_ONE))
+@quiet_command_flags
+def retry(
+    topic: str,
+    channel: str,
+    source: Source,
+    wait: float,
+    meant: Filter,
+    limit: int,
+    as_json: bool,
+    consumer: ConsumerFlags,
+    producer: ProducerFlags,
+    backend: str,
+) -> None:
+    """Publish the original bodies to the topics that they came from, and then finish the letters.
+
+    All channels of those topics get the messages. Letters that arrive after the command began are left alone.
+    """
+    _work(
+        "retried",
+        _walk(topic, channel, source, wait, consumer, only_earlier=True),
+        meant,
+        limit,
+        lambda work: partial(work.retry, producer),
+        as_json=as_json,
+        backend=backend,
+    )
+
+
+@dead_letter.command(
+    "drop", cls=UtilityCommand, epilog=_example(f"drop --topic clicks.dead --older-than 720h --yes {_AT}")
+)
+@ids_argument
+@place_flags
+@filter_flags
+@limit_flag
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@_json_option
+@_consumer_flags
+@quiet_command_flags
+def drop(
+    topic: str,
+    channel: str,
+    source: Source,
+    wait: float,
+    meant: Filter,
+    limit: int,
+    yes: bool,
+    as_json: bool,
+    consumer: ConsumerFlags,
+    backend: str,
+) -> None:
+    """Finish letters, so that their messages are lost."""
+    if not yes:
+        question = f"Drop the selected letters of topic {visible(topic)} for good?"
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise click.ClickException(f"{question} Use --yes to confirm")
+        click.confirm(question, abort=True, err=True)
+    _work(
+        "dropped",
+        _walk(topic, channel, source, wait, consumer),
+        meant,
+        limit,
+        lambda work: work.drop,
+        as_json=as_json,
+        backend=backend,
+    )
+
+
+def _walk(
+    topic: str,
+    channel: str,
+    source: Source,
+    wait: float,
+    consumer: ConsumerFlags,
+    *,
+    only_earlier: bool = False,
+) -> Walk:
+    from ...names import check_channel, check_topic
+    from .walk import Walk
+
+    return Walk(
+        source, consumer, check_topic(topic), check_channel(channel), wait=wait, only_earlier=only_earlier
+    )
+
+
+def _work(
+    done: str,
+    walk: Walk,
+    meant: Filter,
+    limit: int,
+    main: Callable[[Work], Any],
+    *,
+    as_json: bool,
+    backend: str,
+) -> None:
+    """Process letters, and report how many."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from ..output import progress_display
+    from ..run import run_draining
+    from .run import Work
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
+    with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        work = Work(walk, meant, limit, partial(progress.advance, task))
+        try:
+            run_draining(main(work), backend)
+        finally:
+            if as_json:
+                click.echo(
+                    json.dumps({done: work.done, "left": work.left, "problem": work.first_problem or None})
+                )
+            else:
+                click.echo(f"{done} {_letters(work.done)}")
+    if work.left:
+        stay = "1 letter stays" if work.left == 1 else f"{work.left:,} letters stay"
+        kind = _SomeStay if work.done else click.ClickException
+        raise kind(f"{stay}; the first: {work.first_problem}")
+
+
+def _letters(count: int) -> str:
+    return "1 letter" if count == 1 else f"{count:,} letters"

@@ -1,0 +1,92 @@
+"""The flags that say where dead letters are, and which of them to select."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import click
+
+from ..flags.kinds import Integer, duration, in_order
+from ..flags.source import source_flags
+
+__all__ = ["HELD_BY_ONE", "filter_flags", "ids_argument", "limit_flag", "place_flags"]
+
+HELD_BY_ONE = 2500
+"""How many messages a connection holds by nsqd's default; the default of ``--max-in-flight``."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+place_flags: Callable[[Any], Any] = in_order(
+    click.option("--topic", required=True, help="The topic of the dead letters, such as clicks.dead."),
+    click.option(
+        "--channel",
+        default="dead-letter",
+        show_default=True,
+        help="The channel through which to take letters.",
+    ),
+    source_flags,
+    click.option(
+        "--wait",
+        type=duration,
+        default="1s",
+        show_default=True,
+        metavar="DURATION",
+        help="End when no letter has come for this long.",
+    ),
+)
+
+
+def filter_flags(command: _Command) -> _Command:
+    """Add the flags that select letters; the command gets the `Filter` as ``meant``."""
+
+    @functools.wraps(command)
+    def with_filter(
+        *args: Any,
+        error: str | None,
+        older_than: float | None,
+        newer_than: float | None,
+        from_topic: str | None,
+        from_channel: str | None,
+        ids: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> Any:
+        from .letters import Filter
+
+        now = time.time()
+        meant = Filter(
+            error,
+            None if older_than is None else now - older_than,
+            None if newer_than is None else now - newer_than,
+            from_topic,
+            from_channel,
+            ids,
+        )
+        return command(*args, meant=meant, **kwargs)
+
+    return cast("_Command", _FILTERS(with_filter))
+
+
+_FILTERS = in_order(
+    click.option("--error", metavar="TEXT", help="Only letters whose error's class and text contain this."),
+    click.option(
+        "--older-than",
+        type=duration,
+        metavar="DURATION",
+        help="Only letters whose message was given up or discarded at least this long ago.",
+    ),
+    click.option(
+        "--newer-than",
+        type=duration,
+        metavar="DURATION",
+        help="Only letters whose message was given up or discarded within this time.",
+    ),
+    click.option("--from-topic", metavar="TOPIC", help="Only letters from this topic."),
+    click.option("--from-channel", metavar="CHANNEL", help="Only letters from this channel."),
+)
+ids_argument: Callable[[Any], Any] = click.argument("ids", metavar="[ID]...", nargs=-1)
+limit_flag: Callable[[Any], Any] = click.option(
+    "--limit", type=Integer(min=0), default=0, show_default=True, help="The most letters to process; 0: all."
+)

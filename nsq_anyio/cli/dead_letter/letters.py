@@ -1,0 +1,88 @@
+"""Dead letters, and the filter that selects those that a command is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ...consumer import Message
+from ...consumer.dead_letter_headers import DeadLetterHeaders, original_body
+from ...errors import InvalidEnvelope
+
+__all__ = ["Filter", "Letter"]
+
+_NANO = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message of the topic of dead letters.
+
+    :ivar body: the original body; None if this is not a dead letter
+    :ivar problem: why this is not a dead letter; empty if it is one
+    :ivar died: when its message was given up or discarded, in seconds since the epoch; if that is not known,
+        when the letter was published
+    """
+
+    message: Message
+    headers: dict[str, str]
+    body: bytes | None
+    problem: str
+    died: float
+
+    @classmethod
+    def of(cls, message: Message) -> Letter:
+        """Read a message. If it is not a dead letter, `problem` says why."""
+        published = message.timestamp / _NANO
+        try:
+            headers = dict(message.headers)
+            body = original_body(message.payload, headers)
+        except InvalidEnvelope as error:
+            return cls(message, {}, None, str(error), published)
+        time = headers.get(DeadLetterHeaders.TIME, "")
+        died = int(time) / _NANO if time.isascii() and time.isdigit() and len(time) < 20 else published
+        return cls(message, headers, body, "", died)
+
+    def get(self, name: str) -> str:
+        """Return the value of a header; empty if there is none."""
+        return self.headers.get(name, "")
+
+    @property
+    def error(self) -> str:
+        """The class and the text of the error."""
+        kind, text = self.get(DeadLetterHeaders.ERROR_TYPE), self.get(DeadLetterHeaders.ERROR)
+        return f"{kind}: {text}" if kind else text
+
+    @property
+    def ids(self) -> set[str]:
+        """Its own id, and that of the message that it was made from."""
+        return {self.message.id, self.get(DeadLetterHeaders.ID)}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Selects letters; a field that is None or empty selects all.
+
+    :ivar error: contained in the error's class and text
+    :ivar died_before: seconds since the epoch
+    :ivar died_after: seconds since the epoch
+    :ivar ids: ids of the letters, or of the messages that they were made from
+    """
+
+    error: str | None = None
+    died_before: float | None = None
+    died_after: float | None = None
+    topic: str | None = None
+    channel: str | None = None
+    ids: Collection[str] = ()
+
+    def takes(self, letter: Letter) -> bool:
+        """Return whether this letter is selected."""
+        return (
+            (self.error is None or self.error in letter.error)
+            and (self.died_before is None or letter.died <= self.died_before)
+            and (self.died_after is None or letter.died >= self.died_after)
+            and (self.topic is None or letter.get(DeadLetterHeaders.TOPIC) == self.topic)
+            and (self.channel is None or letter.get(DeadLetterHeaders.CHANNEL) == self.channel)
+            and (not self.ids or not letter.ids.isdisjoint(self.ids))
+        )

@@ -1,0 +1,80 @@
+"""How ``nsq-anyio dead-letter`` shows letters: tables, text and JSON."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ...consumer.dead_letter_headers import PREFIX, DeadLetterHeaders
+from ..visible import one_line, visible
+from .letters import Letter
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["json_line", "table", "text"]
+
+_MAX_BODY = 4096
+_MAX_ERROR = 100
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def table(letters: Sequence[Letter]) -> Table:
+    """Return a table with a row for each letter."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table("id", "died (UTC)", "reason", "source", "attempts", "error")
+    for letter in letters:
+        source = f"{letter.get(DeadLetterHeaders.TOPIC)}/{letter.get(DeadLetterHeaders.CHANNEL)}"
+        error = letter.problem or letter.error
+        cells = (
+            letter.message.id,
+            _time(letter.died),
+            letter.get(DeadLetterHeaders.REASON),
+            source if letter.headers else "",
+            letter.get(DeadLetterHeaders.ATTEMPTS),
+            error if len(error) <= _MAX_ERROR else f"{error[:_MAX_ERROR]}...",
+        )
+        shown.add_row(*(Text(one_line(cell)) for cell in cells))  # as text: an error may look like markup
+    return shown
+
+
+def text(letter: Letter) -> str:
+    """Return a letter as text, with control characters escaped and a long body cut."""
+    lines = [f"id: {letter.message.id}", f"nsqd: {letter.message.nsqd}"]
+    if letter.problem:
+        lines.append(f"problem: {one_line(letter.problem)}")
+    traceback = letter.get(DeadLetterHeaders.TRACEBACK)
+    for name, value in letter.headers.items():
+        if name != DeadLetterHeaders.TRACEBACK:
+            lines.append(f"{name.removeprefix(PREFIX)}: {one_line(value)}")
+    if traceback:
+        lines += ["", visible(traceback.rstrip("\n"))]
+    body = letter.message.body if letter.body is None else letter.body
+    cut = "" if len(body) <= _MAX_BODY else f", of which these are the first {_MAX_BODY}"
+    lines += ["", f"{len(body)} bytes{cut}:", visible(body[:_MAX_BODY].decode("utf-8", "backslashreplace"))]
+    return "\n".join(lines)
+
+
+def json_line(letter: Letter) -> str:
+    """Return a letter as a line of JSON, with its complete body."""
+    record: dict[str, Any] = {
+        "id": letter.message.id,
+        "nsqd": letter.message.nsqd,
+        "died": letter.died,
+        "problem": letter.problem or None,
+        "headers": letter.headers,
+    }
+    body = letter.message.body if letter.body is None else letter.body
+    try:
+        record["body"] = body.decode()
+    except UnicodeDecodeError:
+        record["body_base64"] = b64encode(body).decode("ascii")
+    return json.dumps(record)

@@ -1,0 +1,7 @@
+"""``nsq-anyio admin``: nsqadmin's HTTP API.
+
+::
+
+    command   the flags
+    run       serve the application
+"""

@@ -1,0 +1,154 @@
+"""``nsq-anyio admin``: nsqadmin's HTTP API."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+import click
+
+from ..command import UtilityCommand, command_flags
+from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.kinds import boolean_option, duration, in_order
+
+__all__ = ["admin"]
+
+_log = logging.getLogger(__name__)
+
+_NANOSECONDS = 1_000_000_000
+
+_REPLACED = "Ignored: `nsq-anyio exporter` and Prometheus replace statsd and graphite."
+_NO_EFFECT = "Without effect; nsqadmin has it."
+
+_ignored_flags = in_order(
+    *[
+        click.option(f"--{flag}", default=value, metavar="TEXT", help=_REPLACED)
+        for flag, value in (
+            ("graphite-url", ""),
+            ("statsd-counter-format", "stats.counters.%s.count"),
+            ("statsd-gauge-format", "stats.gauges.%s"),
+            ("statsd-prefix", "nsq.%s"),
+        )
+    ],
+    click.option("--statsd-interval", type=duration, default="60s", metavar="DURATION", help=_REPLACED),
+    boolean_option("--proxy-graphite", _REPLACED),
+    click.option("--dev-static-dir", default="", hidden=True, help=_NO_EFFECT),
+    click.option("--log-prefix", default="[nsqadmin] ", hidden=True, help=_NO_EFFECT),
+    boolean_option("--verbose", _NO_EFFECT, hidden=True, expose_value=False),
+)
+
+
+@click.command(
+    cls=UtilityCommand,
+    epilog="""\b
+Example:
+  nsq-anyio admin --lookupd-http-address 127.0.0.1:4161
+  nsq-anyio admin --http-address :4171 --admin-user ann --nsqd-http-address 127.0.0.1:4151""",
+)
+@click.option(
+    "--http-address",
+    default="127.0.0.1:4171",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Serve on this address; :PORT means all interfaces, port 0 any free port.",
+)
+@click.option(
+    "--base-path", default="/", show_default=True, metavar="PATH", help="Serve everything below this path."
+)
+@click.option(
+    "--acl-http-header",
+    default="X-Forwarded-User",
+    show_default=True,
+    metavar="NAME",
+    help="The header with the name of the user, which a proxy in front of this command must set.",
+)
+@click.option(
+    "--admin-user",
+    multiple=True,
+    metavar="NAME",
+    help="A user who may act; repeatable. Without this flag, everybody may.",
+)
+@click.option(
+    "--allowed-host",
+    multiple=True,
+    metavar="HOST",
+    help="A host name that requests may be addressed to; repeatable. Without this flag, any.",
+)
+@click.option(
+    "--allow-config-from-cidr",
+    default="127.0.0.1/8",
+    show_default=True,
+    metavar="CIDR",
+    help="The network from which /config may be used; empty for any.",
+)
+@click.option(
+    "--notification-http-endpoint", metavar="URL", help="Tell this URL about each action, by a POST."
+)
+@connect_timeout_flag
+@_ignored_flags
+@cluster_flags
+@command_flags
+def admin(
+    http_address: str,
+    base_path: str,
+    acl_http_header: str,
+    admin_user: Sequence[str],
+    allowed_host: Sequence[str],
+    allow_config_from_cidr: str,
+    notification_http_endpoint: str | None,
+    connect_timeout: float,
+    cluster: ClusterFlags,
+    backend: str,
+    **ignored: object,
+) -> None:
+    """Serve nsqadmin's HTTP API: topics, channels and nodes of a cluster, and actions on them.
+
+    Name the nsqlookupds, or else the nsqds.
+    """
+    from ...address import ListenAddress
+    from ...admin import AdminOptions, app
+    from ...options import TLSOptions
+    from ...transport.tls_context import client_context
+    from ..run import run_servers
+    from .run import start
+
+    if cluster.nsqlookupds and cluster.nsqds:
+        raise click.UsageError("use --lookupd-http-address or --nsqd-http-address, not both")
+    address = ListenAddress.parse(http_address)
+    tls = cluster.tls
+    options = AdminOptions(
+        base_path=base_path,
+        admin_users=admin_user,
+        acl_http_header=acl_http_header,
+        allow_config_from_cidr=allow_config_from_cidr,
+        allowed_hosts=allowed_host,
+        notification_http_endpoint=notification_http_endpoint or None,
+        timeout=cluster.timeout + connect_timeout,
+        headers=cluster.headers,
+        ssl_context=None if tls == TLSOptions() else client_context(tls),
+        config={
+            **_in_nanoseconds(ignored),
+            **_in_nanoseconds({"http_client_connect_timeout": connect_timeout}),
+            **_in_nanoseconds({"http_client_request_timeout": cluster.timeout}),
+            "http_address": http_address,
+            "http_client_tls_insecure_skip_verify": not tls.verify,
+            "http_client_tls_root_ca_file": str(tls.ca_file or ""),
+            "http_client_tls_cert": str(tls.certificate_file or ""),
+            "http_client_tls_key": str(tls.private_key_file or ""),
+        },
+    )
+    application = app(cluster.nsqlookupds, cluster.nsqds, options=options)
+    if ignored["graphite_url"] or ignored["proxy_graphite"]:
+        _log.warning("graphite and statsd are not used: nsq-anyio exporter and Prometheus replace them")
+    if not admin_user:
+        _log.warning("everybody who reaches %s may delete topics: see --admin-user", http_address)
+    run_servers(partial(start, address, application), backend)
+
+
+def _in_nanoseconds(values: dict[str, object]) -> dict[str, object]:
+    """Return the values of options, the durations among them as nsqadmin reports them."""
+    return {
+        name: round(value * _NANOSECONDS) if isinstance(value, float) else value
+        for name, value in values.items()
+    }

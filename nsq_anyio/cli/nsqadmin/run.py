@@ -1,0 +1,32 @@
+"""The work of ``nsq-anyio admin``."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+
+from ...address import Address, ListenAddress
+from ...admin import Admin
+from ...connection.background import background_tasks
+from ...serving.asgi_server import serve_asgi
+from ...serving.listener import local_port, open_listener
+
+__all__ = ["start"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_BODY_SIZE = 2 * 1024 * 1024
+"""More than any endpoint takes, so that each refuses in its own way."""
+
+
+async def start(address: ListenAddress, application: Admin, servers: AsyncExitStack) -> None:
+    """Serve the application until the stack is closed.
+
+    :raises InvalidOption: for a value out of range
+    :raises ListenFailed: if the address cannot be listened on
+    """
+    listener = await servers.enter_async_context(await open_listener(*address))
+    await servers.enter_async_context(application)
+    tasks = await servers.enter_async_context(background_tasks())
+    tasks.start_soon(lambda: serve_asgi(listener, application, max_body_size=_MAX_BODY_SIZE))
+    _log.info("HTTP: listening on %s", Address(address.host, local_port(listener)))

@@ -1,0 +1,12 @@
+"""``python -m nsq_anyio.cli.service.child DESCRIPTOR run ...``: a child process of the supervisor."""
+
+from __future__ import annotations
+
+import sys
+
+from .. import main
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    main(link=int(sys.argv.pop(1)))

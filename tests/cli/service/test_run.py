@@ -1,0 +1,156 @@
+"""``nsq-anyio run`` with one process."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from nsq_anyio.cli.backend import BACKENDS
+
+from ..forwarders import Server
+from .services import LIMIT, service
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends the process there"),
+    pytest.mark.timeout(120),
+]
+
+HTTP = ("--http-address", "127.0.0.1:0")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("handler", ["handle", "plain"])
+def test_it_handles_messages_and_drains(
+    nsqd: Server, topic: str, source: list[str], directory: Path, handler: str, backend: str
+) -> None:
+    with service(directory, f"tasks:{handler}", *source, *HTTP, "--backend", backend) as running:
+        running.until_ready()
+        nsqd.publish(topic, b"a", b"b:1.5")
+        running.until(lambda: len(running.notes("begin")) == 2)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(LIMIT) == 0, running.log
+        assert [note.body for note in running.notes("end")] == ["a", "b:1.5"]
+        assert "Traceback" not in running.log
+    assert nsqd.is_done_with(topic, "c", 2)
+
+
+def test_the_second_signal_ends_it_at_once(
+    nsqd: Server, topic: str, source: list[str], directory: Path
+) -> None:
+    with service(directory, "tasks:handle", *source, *HTTP) as running:
+        nsqd.publish(topic, b"a:1000")
+        running.until(lambda: running.notes("begin"))
+        running.process.send_signal(signal.SIGTERM)
+        running.until(lambda: running.get("/readyz") == (503, "draining\n"))
+        assert running.end(signal.SIGINT) == 130
+
+
+def test_a_plain_handler_that_never_ends_does_not_keep_the_process(
+    nsqd: Server, topic: str, source: list[str], directory: Path
+) -> None:
+    flags = ("--consumer-opt", "drain_timeout,100ms")
+    with service(directory, "tasks:plain", *source, *flags) as running:
+        nsqd.publish(topic, b"a:1000")
+        running.until(lambda: running.notes("begin"))
+        assert running.end() == 0, running.log
+        assert "in a thread, which cannot be cancelled" in running.log
+    assert nsqd.channel(topic, "c")["depth"] == 1
+
+
+def test_as_many_messages_are_in_flight_as_handlers(
+    nsqd: Server, topic: str, source: list[str], directory: Path
+) -> None:
+    with service(directory, "tasks:handle", *source, "--concurrency", "2") as running:
+        nsqd.publish(topic, *[b"a:30"] * 5)
+        running.until(lambda: len(running.notes("begin")) == 2)
+        assert nsqd.channel(topic, "c")["in_flight_count"] == 2
+
+
+def test_dead_letters(nsqd: Server, topic: str, source: list[str], directory: Path) -> None:
+    flags = (
+        *("--dead-letter", "{topic}.dead", "--consumer-opt", "max_attempts,1"),
+        *("--consumer-opt", "default_requeue_delay,0", "--consumer-opt", "max_backoff_duration,0"),
+    )
+    with service(directory, "tasks:fail", *source, *flags) as running:
+        nsqd.publish(topic, b"a")
+        running.until(lambda: nsqd.topic(f"{topic}.dead").get("message_count") == 1)
+        assert running.end() == 0
+
+
+def test_a_rate(nsqd: Server, topic: str, source: list[str], directory: Path) -> None:
+    with service(directory, "tasks:handle", *source, "--max-per-second", "0.01") as running:
+        nsqd.publish(topic, b"a", b"b")
+        running.until(lambda: running.notes("end"))
+        assert running.end() == 0
+        assert len(running.notes("begin")) == 1
+
+
+def test_it_waits_for_its_nsqd(directory: Path) -> None:
+    source = ("--topic", "t", "--channel", "c", "--nsqd-tcp-address", "127.0.0.1:1")
+    with service(directory, "tasks:handle", *source, *HTTP, "--log-format", "json") as running:
+        running.until(lambda: '"nsq_anyio.consumer"' in running.log)
+        assert running.process.poll() is None
+        assert running.end() == 0
+
+
+MODULES = {
+    "empty": "",
+    "broken": "def f():\n    1 / 0\n\nf()\n",
+    "imports": "import no_such_module\n",
+    "unfinished": "x = (\n",
+}
+MISTAKES = [
+    ("nothing:handle", 2, "there is no module 'nothing' in "),
+    ("package.nothing:handle", 2, "there is no module 'package'"),
+    ("empty:handle", 2, "empty.py) has no 'handle'"),
+    ("tasks", 2, "'tasks' is not MODULE:HANDLER"),
+    ("tasks.py:handle", 2, "there is no module 'tasks.py'"),
+    ("tasks:os", 2, "tasks:os is not a handler: "),
+    ("broken:handle", 1, 'broken.py", line 2, in f'),
+    ("imports:handle", 1, "No module named 'no_such_module'"),
+    ("unfinished:handle", 1, "'(' was never closed"),
+]
+
+
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")], ids=["here", "in-processes"])
+@pytest.mark.parametrize(("handler", "code", "error"), MISTAKES, ids=[each[0] for each in MISTAKES])
+def test_a_handler_that_cannot_be_loaded(
+    directory: Path, source: list[str], handler: str, code: int, error: str, flags: tuple[str, ...]
+) -> None:
+    for name, text in MODULES.items():
+        (directory / f"{name}.py").write_text(text)
+    with service(directory, handler, *source, *flags) as running:
+        assert running.process.wait(LIMIT) == code, running.log
+        assert running.log.count(error) == 1
+        assert "nsq_anyio/" not in running.log
+        assert "importlib" not in running.log
+
+
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")], ids=["here", "in-processes"])
+def test_a_taken_port_is_one_line(
+    nsqd: Server, source: list[str], directory: Path, flags: tuple[str, ...]
+) -> None:
+    address = nsqd.tcp_address
+    with service(directory, "tasks:handle", *source, "--http-address", address, *flags) as running:
+        assert running.process.wait(LIMIT) == 1
+        assert running.log.startswith(f"Error: cannot listen on {address}: ")
+        assert running.log.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--http-address", "8080"), "'8080' is not an address"),
+        (("--topic", "a b"), "'a b'"),
+        (("--max-per-second", "0"), "--max-per-second"),
+        (("--dead-letter", "a b"), "'a b'"),
+    ],
+)
+def test_wrong_flags(directory: Path, source: list[str], flags: tuple[str, ...], error: str) -> None:
+    with service(directory, "tasks:handle", *source, *flags) as running:
+        assert running.process.wait(LIMIT) in (1, 2)
+        assert error in running.log
+        assert "Traceback" not in running.log
