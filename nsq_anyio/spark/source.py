@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import InvalidOption
-from .options import batch_read_options, read_options, write_options
+from .given_options import batch_read_options, read_options, write_options
 from .schema import SCHEMA
 from .writer import NsqStreamWriter, NsqWriter, check_columns
 

@@ -20,6 +20,9 @@ _LOG_TAIL = 16 * 1024
 # Linux ends the program with the tests, also when those are killed and can clean up nothing.
 _ENDS_WITH_TESTS = ("setpriv", "--pdeathsig", "KILL", "--")
 
+# Tests that ended before Linux was told have left the program to another parent: it does not begin.
+_BEGINS_WITH_TESTS = ("sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"')
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
@@ -72,7 +75,7 @@ def running(
     """
     with log_path.open("wb") as log:
         process = subprocess.Popen(
-            [*_ENDS_WITH_TESTS, *command],
+            [*_ENDS_WITH_TESTS, *_BEGINS_WITH_TESTS, str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

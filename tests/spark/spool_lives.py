@@ -23,7 +23,8 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from nsq_anyio.spark import chunks, fill, spooled_partition
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.depth import DepthClient
-from nsq_anyio.spark.options import ReadOptions, read_options
+from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.plan import Depth
 from nsq_anyio.spark.spool_files import put
 from nsq_anyio.spark.stored_rows import stored_rows

@@ -11,14 +11,19 @@ from nsq_anyio.errors import InvalidOption
 from nsq_anyio.options import ConnectionOptions, ProducerOptions, TLSOptions
 from nsq_anyio.options.declaration import declared
 from nsq_anyio.options.kinds import SAME
-from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS, read_options, write_options
+from nsq_anyio.spark.given_options import read_options, write_options
+from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS
 
 READ = {"topic": "clicks", "channel": "spark", "nsqd": "127.0.0.1:4150"}
 WRITE = {"nsqd": "127.0.0.1:4150"}
 NAMES = {option.name for option in (*READ_OPTIONS, *WRITE_OPTIONS)}
 
 # Functions and objects; what is sampled would not be what waits; rows travel together in any case.
-NOT_IN_SPARK = {"dialer", "ssl_context", "sample_rate", "coalesce", "linger"}
+NOT_IN_SPARK = {
+    *("dialer", "map_address", "ssl_context", "sample_rate", "coalesce", "linger"),
+    # Spark looks for nsqds itself, once a task, with options of its own.
+    *(name for name in declared(ProducerOptions) if name.startswith("lookupd_")),
+}
 
 
 @pytest.mark.parametrize("options", [ConnectionOptions, ProducerOptions, TLSOptions])

@@ -13,7 +13,7 @@ from anyio.from_thread import start_blocking_portal
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from nsq_anyio.errors import ConnectionFailed
-from nsq_anyio.spark.options import read_options
+from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ..real_servers import real_nsqlookupd

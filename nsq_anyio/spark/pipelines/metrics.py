@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...checks import check_seconds
 from ...errors import InvalidOption
-from ..options import write_options
+from ..given_options import write_options
 from .progress import SKIPPED, OnProgress, Summary
 from .query import Option, Source, Trigger, comma_separated, run
 

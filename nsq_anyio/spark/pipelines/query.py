@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ...checks import check_seconds
 from ...errors import InvalidOption, NSQError
 from ..depth import channel_depths
-from ..options import read_options
+from ..given_options import read_options
 from ..source import NsqDataSource
 from .failure import spark_errors_explained
 from .progress import OnProgress, Summary, follow

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from ...checks import check_integer
 from ...errors import InvalidOption
-from ..options import write_options
+from ..given_options import write_options
 from ..source import NsqDataSource
 from .archive import Format, check_format, read_archive
 from .failure import PipelineFailed, spark_errors_explained

@@ -18,25 +18,32 @@ MESSAGES = 2_000
 
 
 @pytest.mark.parametrize(
-    ("point", "reruns", "duplicates"),
+    ("point", "partitions", "reruns", "duplicates"),
     [
-        # A chunk is written, and not part of the spool: nsqd delivers its messages again.
-        pytest.param("link", 0, False, id="mid-read"),
+        # A chunk is written, and not part of the spool: nsqd delivers its messages again. A second partition
+        # could be between its spool and its FIN.
+        pytest.param("link", 1, 0, False, id="mid-read"),
         # The spool has a chunk that is not finished: nsqd delivers it again, and the rerun replays it.
-        pytest.param("linked", 0, True, id="after-the-spool-and-before-FIN"),
-        pytest.param("filled", 0, False, id="after-FIN-and-before-the-sink"),
-        pytest.param("sink", 0, False, id="before-the-sink"),
-        pytest.param("sunk", 1, False, id="after-the-sink-and-before-the-commit"),
-        pytest.param("commit", 0, False, id="before-the-spool-is-deleted"),
-        pytest.param("deleting", 0, False, id="while-the-spool-is-deleted"),
-        pytest.param("committed", 0, False, id="after-the-spool-is-deleted"),
+        pytest.param("linked", 2, 0, True, id="after-the-spool-and-before-FIN"),
+        pytest.param("filled", 1, 0, False, id="after-FIN-and-before-the-sink"),
+        pytest.param("sink", 2, 0, False, id="before-the-sink"),
+        pytest.param("sunk", 2, 1, False, id="after-the-sink-and-before-the-commit"),
+        pytest.param("commit", 2, 0, False, id="before-the-spool-is-deleted"),
+        pytest.param("deleting", 2, 0, False, id="while-the-spool-is-deleted"),
+        pytest.param("committed", 2, 0, False, id="after-the-spool-is-deleted"),
     ],
 )
 def test_nothing_is_lost_when_the_driver_is_killed(
-    point: Point, reruns: int, duplicates: bool, spark: SparkSession, real_topic: Topic, tmp_path: Path
+    point: Point,
+    partitions: int,
+    reruns: int,
+    duplicates: bool,
+    spark: SparkSession,
+    real_topic: Topic,
+    tmp_path: Path,
 ) -> None:
     real_topic.publish_numbers(MESSAGES)
-    query = Query.of(real_topic, tmp_path)
+    query = Query.of(real_topic, tmp_path, minPartitions=partitions)
     faults = query.faults(Fault(point, "driver", time=2 if point in {"link", "linked"} else 1))
     with running_driver(query.task("local[2]", faults), tmp_path / "log") as driver:
         assert driver.wait() == -9, driver.tail

@@ -6,6 +6,7 @@ NSQ_ANYIO_SPARK_MESSAGES sets how many messages each side is timed with; more of
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from pyspark.sql import SparkSession, functions
 
 from nsq_anyio.spark import NsqDataSource
 
-from ...benchmarks.contenders import GO, OURS
+from ...benchmarks.contenders import GO, OURS, Contender
+from ...benchmarks.interpreter import MeasuredPython
 from ...benchmarks.measure import measure
 from ...benchmarks.nsqds import Nsqds, running_nsqds
+from ...benchmarks.surroundings import SHARED
 from ...benchmarks.workloads import Workload
 
 MESSAGES = int(os.environ.get("NSQ_ANYIO_SPARK_MESSAGES", "500000"))
@@ -38,7 +41,7 @@ def test_streaming_read_keeps_up_with_go_nsq(
 ) -> None:
     work = Workload(name="read", title="go-nsq", timed=MESSAGES - WARM_UP, warm_up=WARM_UP, size=SIZE)
     with running_nsqds() as nsqds:
-        go = measure(work, GO, GO.prepare(), nsqds, "go")["rate"]
+        go = _rate(work, GO, nsqds, "go")
         nsqds.create("read", "spark")
         rate = 0.0
         for _ in range(JOBS):
@@ -63,7 +66,7 @@ def test_write_keeps_up_with_publish_many(spark: SparkSession, capsys: pytest.Ca
     )
     ours = OURS[0]
     with running_nsqds() as nsqds:
-        alone = measure(work, ours, ours.prepare(), nsqds, "alone")["rate"]
+        alone = _rate(work, ours, nsqds, "alone")
         rate = 0.0
         for _ in range(JOBS):
             nsqds.create("written", "")
@@ -73,6 +76,12 @@ def test_write_keeps_up_with_publish_many(spark: SparkSession, capsys: pytest.Ca
     with capsys.disabled():
         print(f"\nwrite {rate:,.0f} rows/s, publish_many {alone:,.0f} msg/s: {rate / alone:.2f}")  # noqa: T201 - for the log of CI
     assert rate >= LEAST_WRITE * alone
+
+
+def _rate(work: Workload, contender: Contender, nsqds: Nsqds, topic: str) -> float:
+    """Return the messages per second of a client without Spark."""
+    command = contender.prepare(MeasuredPython.ask(sys.executable))
+    return measure(work, contender, command, nsqds, SHARED, topic)["rate"]
 
 
 def _read(spark: SparkSession, nsqds: Nsqds, directory: Path, rows: int) -> float:
