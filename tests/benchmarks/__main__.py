@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import fnmatch
 import sys
 from collections.abc import Sequence
@@ -12,55 +13,110 @@ from rich.console import Console
 
 from ..real_servers import RealServerError
 from .contenders import CONTENDERS
-from .driver import run_all
-from .markdown import write_markdown
+from .document import PLOT, publish
+from .driver import Plan, new_session, run_all
+from .interpreter import MeasuredPython, Unusable
 from .plot import draw
 from .report import print_run
 from .results import Run
+from .surroundings import PINNINGS, SHARED, possible_pinnings
 from .targets import check
 from .workloads import WORKLOADS
+
+ROUNDS = 5
 
 
 def main() -> None:
     arguments = _parser().parse_args()
     console = Console()
     if not console.is_terminal:
-        console = Console(width=120)
+        console = Console(width=160)
     if arguments.list:
         for workload in WORKLOADS:
-            console.print(f"{workload.name:<18} {workload.title}")
+            console.print(f"{workload.name:<18} {'main' if workload.main else '    '} {workload.title}")
         for contender in CONTENDERS:
             console.print(contender.name)
         return
     run = Run.merged(map(Run.load, arguments.show)) if arguments.show else _measure(arguments, console)
-    verdicts = check(run)
-    # First what took long to measure is saved.
-    if arguments.json:
-        run.save(arguments.json, [verdict.as_json() for verdict in verdicts])
+    if arguments.publish:
+        publish(run)
+        draw(run, PLOT)
     if arguments.svg:
         draw(run, arguments.svg)
-    if arguments.markdown:
-        write_markdown(run, verdicts, arguments.markdown)
-    print_run(console, run, verdicts)
+    print_run(console, run, check(run))
     if any(failure.contender.startswith("nsq-anyio") for failure in run.failures):
         sys.exit("nsq-anyio failed at a workload")
 
 
 def _measure(arguments: argparse.Namespace, console: Console) -> Run:
-    workloads = [workload for workload in WORKLOADS if _named(workload.name, arguments.only)]
-    contenders = [contender for contender in CONTENDERS if _named(contender.name, arguments.client)]
-    if not workloads or not contenders:
-        sys.exit("nothing matches: --list shows the names of workloads and clients")
     try:
-        return run_all(
-            [workload.quick() for workload in workloads] if arguments.quick else workloads,
-            contenders,
-            rounds=arguments.rounds or (1 if arguments.quick else 5),
-            cores=arguments.cores,
-            console=console,
-        )
+        python = MeasuredPython.ask(arguments.python)
+    except Unusable as error:
+        sys.exit(str(error))
+    console.print(f"measuring on {python.interpreter.description}", highlight=False)
+    if python.interpreter.warning:
+        console.print(f"[yellow]{python.interpreter.warning}")
+    plan = _plan(arguments, python)
+    run = _run_to_go_on_with(arguments, plan)
+
+    def save() -> None:
+        if arguments.json:
+            run.save(arguments.json, [verdict.as_json() for verdict in check(run)])
+
+    try:
+        run_all(plan, run, console, save)
     except RealServerError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        if arguments.json:
+            console.print(f"interrupted: --json {arguments.json} --resume goes on after the last whole round")
+        sys.exit(130)
+    save()
+    return run
+
+
+def _plan(arguments: argparse.Namespace, python: MeasuredPython) -> Plan:
+    date = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    chosen = [
+        workload
+        for workload in WORKLOADS
+        if _named(workload.name, arguments.only) and (arguments.only or arguments.all or workload.main)
+    ]
+    contenders = [contender for contender in CONTENDERS if _named(contender.name, arguments.client)]
+    wanted = [
+        pinning
+        for pinning in PINNINGS
+        if (pinning.name in arguments.pinning if arguments.pinning else pinning != SHARED)
+    ]
+    pinnings = possible_pinnings(wanted)
+    if not chosen or not contenders:
+        sys.exit("nothing matches: --list shows the names of workloads and clients")
+    if not pinnings:
+        sys.exit(f"too few cores for any of: {', '.join(pinning.name for pinning in wanted)}")
+    return Plan(
+        session=arguments.session or f"CPython {python.interpreter.label}, {date}",
+        python=python,
+        workloads=[workload.quick() for workload in chosen] if arguments.quick else chosen,
+        contenders=contenders,
+        pinnings=pinnings,
+        rounds=arguments.rounds or (1 if arguments.quick else ROUNDS),
+    )
+
+
+def _run_to_go_on_with(arguments: argparse.Namespace, plan: Plan) -> Run:
+    """Return what `--resume` has found in the file, with the plan's session; else that session, empty."""
+    date = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    session = new_session(plan.python, plan.rounds, date)
+    path = arguments.json
+    if path is None or not path.exists():
+        return Run(sessions={plan.session: session})
+    if not arguments.resume:
+        sys.exit(f"{path} exists: --resume goes on with it")
+    run = Run.load(path)
+    known = run.sessions.setdefault(plan.session, session)
+    if known.interpreter != session.interpreter:
+        sys.exit(f"{plan.session!r} in {path} was measured on {known.interpreter.description}")
+    return run
 
 
 def _named(name: str, patterns: Sequence[str]) -> bool:
@@ -73,16 +129,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="workloads with this in their name"
     )
+    parser.add_argument("--all", action="store_true", help="also the workloads that are not main")
     parser.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="clients with this in their name"
     )
-    parser.add_argument("--rounds", type=int, default=0, help="default: 5, and 1 with --quick")
+    parser.add_argument("--rounds", type=int, default=0, help=f"default: {ROUNDS}, and 1 with --quick")
     parser.add_argument(
-        "--cores", type=int, default=2, help="that all share; 0 for all (default: %(default)s)"
+        "--pinning",
+        action="append",
+        default=[],
+        choices=[pinning.name for pinning in PINNINGS],
+        help="which cores client and nsqd have; default: one core, and a core each",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    parser.add_argument(
+        "--python", default=sys.executable, metavar="PATH", help="what is measured; default: this Python"
+    )
+    parser.add_argument(
+        "--session", metavar="NAME", help="of these samples; default: the Python and the date"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there, round by round")
+    parser.add_argument("--resume", action="store_true", help="go on with what --json has written")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the medians there")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables of the docs there")
+    parser.add_argument(
+        "--publish", action="store_true", help="write docs/performance.* and the README's sentence"
+    )
     parser.add_argument(
         "--show",
         type=Path,

@@ -2,120 +2,195 @@
 
 from __future__ import annotations
 
-import os
 import platform
-from collections.abc import Iterable, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
+from . import go_program
 from .contenders import Contender
 from .environments import Unavailable
+from .interpreter import MeasuredPython
 from .measure import Failed, measure
 from .nsqds import Miscounted, running_nsqds
-from .report import number
-from .results import Failure, Run, Sample
-from .workloads import Workload
+from .results import Failure, Run, Sample, Session, number
+from .surroundings import Pinning
+from .workloads import CPU, RATE, Workload
 
-__all__ = ["run_all"]
+__all__ = ["Plan", "new_session", "rounds_left", "run_all"]
 
 Ready = list[tuple[Contender, list[str]]]
 
 
-def run_all(
-    workloads: Sequence[Workload],
-    contenders: Sequence[Contender],
-    *,
-    rounds: int,
-    cores: int,
-    console: Console,
-) -> Run:
-    """Prepare the contenders, and let each do each workload `rounds` times.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be measured.
 
-    :param cores: how many cores everything shares, nsqd included; 0 for all there are
+    :ivar session: the name of the session that the samples belong to
     """
-    run = Run(about=_about(rounds, cores))
-    ready = _prepare(contenders, run, console)
-    _keep_to(cores)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+
+    session: str
+    python: MeasuredPython
+    workloads: Sequence[Workload]
+    contenders: Sequence[Contender]
+    pinnings: Sequence[Pinning]
+    rounds: int
+
+    def pinnings_of(self, workload: Workload) -> Sequence[Pinning]:
+        """Return how a workload is pinned: those that are not main in the last way alone."""
+        return self.pinnings if workload.main else self.pinnings[-1:]
+
+
+def new_session(python: MeasuredPython, rounds: int, date: str) -> Session:
+    """Return a session that has measured nothing yet."""
+    about = {
+        "date": date,
+        **python.packages,
+        "nsqd": "1.3.0",
+        "go-nsq": "1.1.0",
+        "system": f"{platform.system()} {platform.machine()}",
+        "rounds": str(rounds),
+    }
+    return Session(python.interpreter, about)
+
+
+def run_all(plan: Plan, run: Run, console: Console, save: Callable[[], None]) -> None:
+    """Add to `run` what the plan asks for and it lacks.
+
+    :param run: has the plan's session
+    :param save: called after each complete round
+    """
+    ready = _prepare(plan, run.sessions[plan.session], console)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    steps = [(workload, pinning) for workload in plan.workloads for pinning in plan.pinnings_of(workload)]
+    total = plan.rounds * sum(len(_taking_part(ready, workload)) for workload, _ in steps)
     with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("", total=rounds * sum(len(_taking_part(ready, work)) for work in workloads))
-        for workload in workloads:
-            progress.update(bar, description=workload.name)
-            for outcome in _measure_workload(workload, _taking_part(ready, workload), rounds, run):
+        bar = progress.add_task("", total=total)
+        for workload, pinning in steps:
+            progress.update(bar, description=f"{workload.name}, {pinning.name}")
+            taking_part = _taking_part(ready, workload)
+            left = rounds_left(run, plan, workload, pinning, [contender for contender, _ in taking_part])
+            progress.update(bar, advance=(plan.rounds - len(left)) * len(taking_part))
+            for outcome in _measure(plan, workload, pinning, taking_part, left, run, save):
                 progress.update(bar, advance=1)
                 if outcome is not None:
-                    progress.console.print(
-                        _line(workload, outcome), markup=False, highlight=False, soft_wrap=True
-                    )
-    return run
+                    line = _line(workload, outcome)
+                    progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _measure_workload(
-    workload: Workload, ready: Ready, rounds: int, run: Run
-) -> Iterable[Sample | Failure | None]:
+def rounds_left(
+    run: Run, plan: Plan, workload: Workload, pinning: Pinning, contenders: Sequence[Contender]
+) -> list[int]:
+    """Return the rounds that are not complete, and forget what they have: ratios are taken within a round."""
+    here = (plan.session, pinning.name, workload.name)
+    failed = {
+        failure.contender
+        for failure in run.failures
+        if (failure.session, failure.pinning, failure.workload) == here
+    }
+    expected = {contender.name for contender in contenders} - failed
+    found: dict[int, set[str]] = {number: set() for number in range(plan.rounds)}
+    for sample in run.samples:
+        if (sample.session, sample.pinning, sample.workload) == here:
+            found.setdefault(sample.round, set()).add(sample.contender)
+    left = [number for number in range(plan.rounds) if not expected <= found[number]]
+    run.samples = [
+        sample
+        for sample in run.samples
+        if (sample.session, sample.pinning, sample.workload) != here or sample.round not in left
+    ]
+    return left
+
+
+def _measure(
+    plan: Plan,
+    workload: Workload,
+    pinning: Pinning,
+    ready: Ready,
+    rounds: Sequence[int],
+    run: Run,
+    save: Callable[[], None],
+) -> Iterator[Sample | Failure | None]:
     """Add to `run` what each contender does in each round, and yield it; None for one that failed before."""
-    failed: set[str] = set()
-    with running_nsqds(workload.nsqds, tls=workload.tls) as nsqds:
-        for number in range(rounds):
+    if not rounds:
+        return
+    failed = {
+        failure.contender
+        for failure in run.failures
+        if (failure.session, failure.pinning, failure.workload) == (plan.session, pinning.name, workload.name)
+    }
+    cores = pinning.cores(pinning.servers)
+    with running_nsqds(workload.nsqds, tls=workload.tls, cores=cores) as nsqds:
+        for number_ in rounds:
             # Another one is the first in each round, and each follows another.
-            first = number % max(len(ready), 1)
+            first = number_ % max(len(ready), 1)
             for place, (contender, command) in enumerate([*ready[first:], *ready[:first]]):
                 if contender.name in failed:
                     yield None
                     continue
+                where = {
+                    "session": plan.session,
+                    "pinning": pinning.name,
+                    "workload": workload.name,
+                    "contender": contender.name,
+                }
+                topic = f"bench_{number_}_{place}"
                 try:
-                    values = measure(workload, contender, command, nsqds, f"bench_{number}_{place}")
+                    values = measure(workload, contender, command, nsqds, pinning, topic)
                 except (Failed, Miscounted) as error:
                     failed.add(contender.name)
-                    run.failures.append(Failure(workload.name, contender.name, str(error)))
+                    run.failures.append(Failure(**where, reason=str(error)))
                     yield run.failures[-1]
                 else:
-                    run.samples.append(Sample(workload.name, contender.name, number, values))
+                    run.samples.append(Sample(**where, round=number_, values=values))
                     yield run.samples[-1]
+            save()
 
 
 def _line(workload: Workload, outcome: Sample | Failure) -> str:
-    what = f"{workload.name:<18} {outcome.contender:<18}"
+    what = f"{workload.name:<18} {outcome.pinning:<16} {outcome.contender:<34}"
     if isinstance(outcome, Failure):
         return f"{what} FAILED: {outcome.reason}"
+    shown = [*workload.metrics, *([CPU] if RATE in workload.metrics else [])]
     figures = (
         f"{number(outcome.values[metric.key])} {metric.unit}"
-        for metric in workload.metrics
+        for metric in shown
         if metric.key in outcome.values
     )
     return f"{what} {', '.join(figures)}"
 
 
-def _prepare(contenders: Iterable[Contender], run: Run, console: Console) -> Ready:
+def _prepare(plan: Plan, session: Session, console: Console) -> Ready:
     ready: Ready = []
-    for contender in contenders:
+    needed = [each for each in plan.contenders if any(map(each.takes_part, plan.workloads))]
+    for contender in needed:
         with console.status(f"preparing {contender.name}"):
             try:
-                ready.append((contender, contender.prepare()))
+                command = contender.prepare(plan.python)
+                if "to-http" in contender.can:
+                    go_program.build()  # the sink
             except Unavailable as error:
-                run.unavailable[contender.name] = str(error)
+                session.unavailable[contender.name] = str(error)
+            else:
+                session.unavailable.pop(contender.name, None)
+                ready.append((contender, command))
     return ready
 
 
 def _taking_part(ready: Ready, workload: Workload) -> Ready:
     return [(contender, command) for contender, command in ready if contender.takes_part(workload)]
-
-
-def _keep_to(cores: int) -> None:
-    # nsqd and the clients inherit it. Other systems than Linux have no such call.
-    if cores and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-
-
-def _about(rounds: int, cores: int) -> dict[str, str]:
-    return {
-        "nsq-anyio": version("nsq-anyio"),
-        "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "anyio": version("anyio"),
-        "nsqd": "1.3.0",
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": str(cores or os.cpu_count()),
-        "rounds": str(rounds),
-    }

@@ -5,35 +5,38 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+from .interpreter import MeasuredPython
+from .surroundings import ROOT
 
 __all__ = ["DIRECTORY", "Unavailable", "prepare"]
 
-DIRECTORY = Path(__file__).resolve().parents[2] / ".nox" / "bench-clients"
+DIRECTORY = ROOT / ".nox" / "bench-clients"
 
 
 class Unavailable(Exception):
     """A contender cannot be measured on this machine; the text says why. The others are."""
 
 
-def prepare(name: str, requirements: list[str], *, any_python: bool = False) -> Path:
+def prepare(name: str, requirements: list[str], python: MeasuredPython, *, any_python: bool = False) -> Path:
     """Return the Python of the environment, which is made unless it is up to date.
 
+    :param python: what the environment is made with
     :param any_python: install even if a requirement says that it is for other releases of Python
     :raises Unavailable: the requirements cannot be installed
     """
     environment = DIRECTORY / name
-    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    program = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp_file = environment / "requirements"
-    stamp = "\n".join([sys.version, *requirements])
+    stamp = "\n".join([python.path, python.interpreter.description, *requirements])
     if stamp_file.is_file() and stamp_file.read_text(encoding="utf-8") == stamp:
-        return python
-    _run(name, [sys.executable, "-m", "venv", "--clear", str(environment)])
+        return program
+    _run(name, [python.path, "-m", "venv", "--clear", str(environment)])
     options = ["--ignore-requires-python"] if any_python else []
-    _run(name, [str(python), "-m", "pip", "install", "--quiet", *options, *requirements])
+    _run(name, [str(program), "-m", "pip", "install", "--quiet", *options, *requirements])
     stamp_file.write_text(stamp, encoding="utf-8")
-    return python
+    return program
 
 
 def _run(name: str, command: list[str]) -> None:

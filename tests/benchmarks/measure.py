@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from . import go_program
 from .clients.task import Task
 from .contenders import Contender
 from .nsqds import Nsqds
+from .surroundings import ROOT, Pinning, pinned_to, plain_environment
 from .workloads import Workload
 
 __all__ = ["Failed", "measure", "prepare_topic", "start_command", "task_for"]
 
-ROOT = Path(__file__).resolve().parents[2]
 _LEAST_RATE = 2000.0
-"""Messages a second, below which a contender counts as stuck; it gets a minute more."""
+"""Messages a second, below which a contender counts as stuck; it gets `_PATIENCE` more."""
+_PATIENCE = 60.0
 _MIB = 1024 * 1024
 
 
@@ -28,7 +28,9 @@ class Failed(Exception):
     """A contender did not do its task; the text says how it ended."""
 
 
-def task_for(workload: Workload, contender: Contender, nsqds: Nsqds, topic: str) -> Task:
+def task_for(
+    workload: Workload, contender: Contender, nsqds: Nsqds, topic: str, server_cores: Sequence[int] = ()
+) -> Task:
     """Return what the contender is told to do. The slow ones get a share of the messages."""
     timed = workload.timed
     if workload.kind in {"consume", "publish"}:
@@ -54,11 +56,26 @@ def task_for(workload: Workload, contender: Contender, nsqds: Nsqds, topic: str)
         ca_file=nsqds.ca_file,
         compression=workload.compression,
         output_buffer_size=workload.output_buffer_size,
+        sink=str(go_program.SINK) if workload.kind == "to-http" else "",
+        server_cores=list(server_cores),
+        limit=_limit(workload, timed),
     )
 
 
+def _limit(workload: Workload, timed: int) -> float:
+    """Return the seconds after which a contender counts as stuck."""
+    if workload.kind == "idle":
+        return _PATIENCE + timed / 1000
+    return _PATIENCE + (workload.warm_up + timed + workload.surplus) / (workload.rate or _LEAST_RATE)
+
+
 def measure(
-    workload: Workload, contender: Contender, command: Sequence[str], nsqds: Nsqds, topic: str
+    workload: Workload,
+    contender: Contender,
+    command: Sequence[str],
+    nsqds: Nsqds,
+    pinning: Pinning,
+    topic: str,
 ) -> dict[str, float]:
     """Let the contender do its task on a topic of its own, and check that no message was lost or came twice.
 
@@ -68,12 +85,13 @@ def measure(
     :raises Failed: it did not end well
     :raises Miscounted: messages did not go or come exactly once
     """
-    task = task_for(workload, contender, nsqds, topic)
+    task = task_for(workload, contender, nsqds, topic, pinning.cores(pinning.servers))
     try:
         prepare_topic(task, nsqds)
-        result = _run(command, task)
+        with pinned_to(pinning.cores(pinning.client)):
+            result = _run(command, task, contender.environment)
         match task.kind:
-            case "consume" | "latency":
+            case "consume" | "latency" | "to-http":
                 nsqds.check_consumed(
                     topic, task.channel, result["messages"], task.messages, answered=contender.answers_all
                 )
@@ -89,7 +107,7 @@ def measure(
 def prepare_topic(task: Task, nsqds: Nsqds) -> None:
     """Create what the task needs, and publish what it consumes."""
     nsqds.create(task.topic, "" if task.kind == "publish" else task.channel)
-    if task.kind == "consume":
+    if task.kind in {"consume", "to-http"}:
         nsqds.fill(task.topic, task.channel, task.messages, task.size)
 
 
@@ -98,22 +116,20 @@ def start_command(command: Sequence[str], task: Task) -> list[str]:
     return [*command, json.dumps(asdict(task) | {"started": time.time_ns()})]
 
 
-def _run(command: Sequence[str], task: Task) -> dict[str, Any]:
-    limit = 60 + (task.timed / 1000 if task.kind == "idle" else task.messages / (task.rate or _LEAST_RATE))
+def _run(command: Sequence[str], task: Task, environment: dict[str, str]) -> dict[str, Any]:
     try:
         done = subprocess.run(
             start_command(command, task),
             cwd=ROOT,
-            # A proxy set for the machine, and settings of the interpreter, are no part of a measurement.
-            env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+            env=plain_environment(**environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=limit,
+            timeout=task.limit,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"did not end within {limit:.0f} s; it wrote {_tail(error.stderr)}") from error
+        raise Failed(f"did not end within {task.limit:.0f} s; it wrote {_tail(error.stderr)}") from error
     if done.returncode != 0 or not done.stdout:
         raise Failed(f"ended with {done.returncode} and wrote {_tail(done.stderr)}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -133,10 +149,11 @@ def _figures(result: dict[str, Any]) -> dict[str, float]:
         "cpu_us": result["cpu_seconds"] / timed * 1e6,
         "cpu_percent": result["cpu_seconds"] / seconds * 100,
         "peak_rss": result["peak_rss"] / _MIB,
-        "rss_growth": values["rss_growth"] / _MIB,
-        "first_message": values["first_message_seconds"] * 1e3,
     }
-    for name, key in (("loading", "loading_seconds"), *((name, name) for name in ("p50", "p99", "p99.9"))):
-        if values.get(key):
-            figures[name] = values[key] * 1e3
+    if "rss_growth" in values:
+        figures["rss_growth"] = values["rss_growth"] / _MIB
+    in_milliseconds = {"first_message": "first_message_seconds", "loading": "loading_seconds"}
+    for name in ("p50", "p99", "p99.9", *in_milliseconds):
+        if seconds_taken := values.get(in_milliseconds.get(name, name)):
+            figures[name] = seconds_taken * 1e3
     return figures

@@ -17,6 +17,7 @@ from anyio.from_thread import start_blocking_portal
 
 from ..real_servers import RealServer, real_nsqd
 from .payloads import mpub_body
+from .surroundings import pinned_to
 
 __all__ = ["Miscounted", "Nsqds", "running_nsqds"]
 
@@ -108,8 +109,8 @@ class Nsqds:
 
 
 @contextmanager
-def running_nsqds(count: int = 1, *, tls: bool = False) -> Generator[Nsqds]:
-    """Run `count` real nsqds for the length of the block."""
+def running_nsqds(count: int = 1, *, tls: bool = False, cores: Sequence[int] = ()) -> Generator[Nsqds]:
+    """Run `count` real nsqds for the length of the block, on some cores; none: on any."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         flags = [f"--mem-queue-size={MEMORY_QUEUE}"]
@@ -122,7 +123,9 @@ def running_nsqds(count: int = 1, *, tls: bool = False) -> Generator[Nsqds]:
             ca_file = str(directory / "ca.pem")
             authority.cert_pem.write_to_path(ca_file)
             flags += [f"--tls-cert={directory / 'cert.pem'}", f"--tls-key={directory / 'key.pem'}"]
-        portal = stack.enter_context(start_blocking_portal())
+        # What the portal's thread starts runs on the same cores as it does.
+        with pinned_to(cores):
+            portal = stack.enter_context(start_blocking_portal())
         servers = [
             stack.enter_context(portal.wrap_async_context_manager(real_nsqd(flags=flags)))
             for _ in range(count)

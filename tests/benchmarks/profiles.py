@@ -17,8 +17,10 @@ from pathlib import Path
 
 from .contenders import CONTENDERS, OURS, Contender
 from .environments import Unavailable
-from .measure import ROOT, prepare_topic, start_command, task_for
+from .interpreter import MeasuredPython
+from .measure import prepare_topic, start_command, task_for
 from .nsqds import running_nsqds
+from .surroundings import ROOT, plain_environment
 from .workloads import WORKLOADS, Workload
 
 
@@ -29,7 +31,7 @@ def main() -> None:
     if not contender.takes_part(workload):
         sys.exit(f"{contender.name} takes no part in {workload.name}")
     try:
-        command = contender.prepare()
+        command = contender.prepare(MeasuredPython.ask(sys.executable))
     except Unavailable as error:
         sys.exit(str(error))
     if "-m" not in command:
@@ -62,6 +64,7 @@ def _run(workload: Workload, contender: Contender, command: list[str]) -> None:
         done = subprocess.run(
             start_command(command, task),
             cwd=ROOT,
+            env=plain_environment(**contender.environment),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             check=False,

@@ -1,31 +1,62 @@
-"""What a run has measured: samples, their medians and spread, and the JSON they are kept in."""
+"""What runs have measured: samples, their medians and spread, and the JSON they are kept in."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Failure", "Run", "Sample", "Spread", "spread_of"]
+from .interpreter import Interpreter
+from .workloads import Metric
+
+__all__ = ["Failure", "Run", "Sample", "Session", "Setting", "Spread", "number", "spread_of"]
+
+
+class Setting(NamedTuple):
+    """What a column or a group of rows is about.
+
+    :ivar python: an interpreter's label
+    :ivar pinning: the name of a `Pinning`
+    """
+
+    python: str
+    pinning: str
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """One run, on one machine, on one day, with one interpreter.
+
+    :ivar about: the versions, the system, and how often each was measured
+    :ivar unavailable: why contenders could not take part, by their names
+    """
+
+    interpreter: Interpreter
+    about: dict[str, str] = field(default_factory=dict[str, str])
+    unavailable: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """The figures of one measurement; those with the same `round` were taken one after the other."""
 
+    session: str
+    pinning: str
     workload: str
     contender: str
     round: int
     values: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A contender that did not do a workload, or did it wrong."""
 
+    session: str
+    pinning: str
     workload: str
     contender: str
     reason: str
@@ -51,67 +82,150 @@ def spread_of(figures: Iterable[float]) -> Spread | None:
 
 @dataclass(slots=True)
 class Run:
-    """All that one run has found.
+    """All that one session has found, or several.
 
-    :ivar about: the machine, the versions and the settings
-    :ivar unavailable: why contenders could not take part, by their names
+    Where several sessions have the same interpreter, a figure is of the session in which it is the worst.
+
+    :ivar sessions: by their names
     """
 
-    about: dict[str, str] = field(default_factory=dict[str, str])
+    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
     samples: list[Sample] = field(default_factory=list[Sample])
     failures: list[Failure] = field(default_factory=list[Failure])
-    unavailable: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def merged(cls, runs: Iterable[Run]) -> Run:
-        """Put runs of different workloads together; of a workload that several have, the last run counts."""
+        """Put runs together; of what one session has measured twice, the last run counts."""
         whole = cls()
         for run in runs:
-            new = set(run.workloads()) | {failure.workload for failure in run.failures}
-            whole.samples = [each for each in whole.samples if each.workload not in new] + run.samples
-            whole.failures = [each for each in whole.failures if each.workload not in new] + run.failures
-            whole.about.update(run.about)
-            whole.unavailable.update(run.unavailable)
+            new = {*map(_measured, run.samples), *map(_measured, run.failures)}
+            whole.samples = [each for each in whole.samples if _measured(each) not in new] + run.samples
+            whole.failures = [each for each in whole.failures if _measured(each) not in new] + run.failures
+            whole.sessions |= run.sessions
         return whole
 
     def workloads(self) -> list[str]:
         """Return the names of the workloads that anybody did, in their order."""
         return list(dict.fromkeys(sample.workload for sample in self.samples))
 
-    def contenders(self, workload: str) -> list[str]:
-        """Return who did a workload."""
-        return list(dict.fromkeys(sample.contender for sample in self.samples if sample.workload == workload))
+    def pythons(self) -> list[str]:
+        """Return the labels of the interpreters, the one to be judged by first: optimised, and the newest."""
+        ranks = {each.interpreter.label: each.interpreter.rank for each in self.sessions.values()}
+        return sorted(ranks, key=lambda label: ranks[label], reverse=True)
 
-    def spread(self, workload: str, contender: str, metric: str) -> Spread | None:
-        """Return the spread over the rounds, or None if it was not measured."""
-        return spread_of(
-            sample.values[metric]
+    def settings(self, workload: str | None = None) -> list[Setting]:
+        """Return the settings that a workload, or any, was measured in, in the order of the tables."""
+        labels = {name: session.interpreter.label for name, session in self.sessions.items()}
+        found = dict.fromkeys(
+            Setting(labels[sample.session], sample.pinning)
             for sample in self.samples
-            if (sample.workload, sample.contender) == (workload, contender) and metric in sample.values
+            if workload in {None, sample.workload}
         )
+        order = self.pythons()
+        return sorted(found, key=lambda setting: order.index(setting.python))
 
-    def ratios(self, workload: str, metric: str, ours: str, beside: str) -> Spread | None:
+    def pinnings(self, workload: str | None = None) -> list[str]:
+        """Return the names of the pinnings that a workload, or any, was measured with."""
+        return list(dict.fromkeys(setting.pinning for setting in self.settings(workload)))
+
+    def contenders(self, workload: str, setting: Setting | None = None) -> list[str]:
+        """Return who did a workload."""
+        chosen = self.samples if setting is None else self._of(workload, setting)
+        return list(dict.fromkeys(sample.contender for sample in chosen if sample.workload == workload))
+
+    def could_not(self, workload: str, setting: Setting) -> set[str]:
+        """Return who was to do a workload, and failed or was unavailable."""
+        sessions = {name for name in self.sessions if self._label(name) == setting.python}
+        failed = {
+            failure.contender
+            for failure in self.failures
+            if (failure.workload, failure.pinning) == (workload, setting.pinning)
+            and failure.session in sessions
+        }
+        return failed.union(*(self.sessions[name].unavailable for name in sessions))
+
+    def spread(self, workload: str, setting: Setting, contender: str, metric: Metric) -> Spread | None:
+        """Return the spread over the rounds, or None if it was not measured."""
+        by_session: dict[str, list[float]] = {}
+        for sample in self._of(workload, setting):
+            if sample.contender == contender and metric.key in sample.values:
+                by_session.setdefault(sample.session, []).append(sample.values[metric.key])
+        return _worst(by_session.values(), metric)
+
+    def ratios(
+        self, workload: str, setting: Setting, metric: Metric, ours: str, beside: str
+    ) -> Spread | None:
         """Return the ratios of two contenders, each within one round: what slows the machine slows both."""
-        by_round: dict[int, dict[str, float]] = {}
-        for sample in self.samples:
-            if sample.workload == workload and metric in sample.values:
-                by_round.setdefault(sample.round, {})[sample.contender] = sample.values[metric]
-        return spread_of(
-            found[ours] / found[beside] for found in by_round.values() if ours in found and found.get(beside)
-        )
+        rounds: dict[tuple[str, int], dict[str, float]] = {}
+        for sample in self._of(workload, setting):
+            if metric.key in sample.values:
+                round_ = rounds.setdefault((sample.session, sample.round), {})
+                round_[sample.contender] = sample.values[metric.key]
+        by_session: dict[str, list[float]] = {}
+        for (session, _), found in rounds.items():
+            if ours in found and found.get(beside):
+                by_session.setdefault(session, []).append(found[ours] / found[beside])
+        return _worst(by_session.values(), metric)
 
     def save(self, path: Path, targets: list[dict[str, Any]]) -> None:
-        """Write everything as JSON."""
+        """Write everything as JSON, a sample a line."""
+        parts = {
+            "sessions": _lines("{}", (f'"{name}": {_json(asdict(s))}' for name, s in self.sessions.items())),
+            "samples": _lines("[]", (_json(asdict(sample)) for sample in self.samples)),
+            "failures": _lines("[]", (_json(asdict(failure)) for failure in self.failures)),
+            "targets": _lines("[]", map(_json, targets)),
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self) | {"targets": targets}, indent=1) + "\n", encoding="utf-8")
+        text = "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}\n"
+        # A measurement that is interrupted while it writes keeps what it had.
+        aside = path.with_name(path.name + ".new")
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Run:
         """Read what `save` wrote."""
         found = json.loads(path.read_text(encoding="utf-8"))
+        sessions = {
+            name: Session(Interpreter(**fields.pop("interpreter")), **fields)
+            for name, fields in found["sessions"].items()
+        }
         return cls(
-            about=found["about"],
+            sessions=sessions,
             samples=[Sample(**sample) for sample in found["samples"]],
             failures=[Failure(**failure) for failure in found["failures"]],
-            unavailable=found["unavailable"],
         )
+
+    def _of(self, workload: str, setting: Setting) -> Iterator[Sample]:
+        for sample in self.samples:
+            if (sample.workload, sample.pinning) == (workload, setting.pinning) and self._label(
+                sample.session
+            ) == setting.python:
+                yield sample
+
+    def _label(self, session: str) -> str:
+        return self.sessions[session].interpreter.label
+
+
+def number(value: float) -> str:
+    """Return a figure with what digits tell something."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _measured(what: Sample | Failure) -> tuple[str, str, str]:
+    return what.session, what.pinning, what.workload
+
+
+def _worst(sessions: Iterable[list[float]], metric: Metric) -> Spread | None:
+    worst = min if metric.better == "higher" else max
+    spreads = [spread for figures in sessions if (spread := spread_of(figures)) is not None]
+    return worst(spreads, key=lambda spread: spread.median, default=None)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _lines(brackets: str, items: Iterable[str]) -> str:
+    inner = ",\n".join(f" {item}" for item in items)
+    return f"{brackets[0]}\n{inner}\n{brackets[1]}" if inner else brackets

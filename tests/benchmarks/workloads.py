@@ -8,10 +8,20 @@ from typing import Literal
 
 from .clients.task import Kind, Style
 
-__all__ = ["WORKLOADS", "Metric", "Workload"]
+__all__ = [
+    "CPU",
+    "FIRST",
+    "GROWTH",
+    "IDLE_CPU",
+    "P99",
+    "RATE",
+    "WORKLOADS",
+    "Metric",
+    "Workload",
+]
 
-SURPLUS = 5_000
-"""More than nsqd may have sent ahead (RDY 2500 and its buffer): it never waits while the clock runs."""
+_BUFFERED = 200
+"""More messages of 100 bytes than nsqd's output buffer of 16 KiB holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +38,26 @@ class Metric:
     better: Literal["higher", "lower"]
 
 
-RATE = Metric("rate", "rate", "msg/s", "higher")
-P50 = Metric("p50", "p50 of the latency", "ms", "lower")
-P99 = Metric("p99", "p99 of the latency", "ms", "lower")
-P999 = Metric("p99.9", "p99.9 of the latency", "ms", "lower")
-IDLE_CPU = Metric("cpu_percent", "CPU while idle", "% of a core", "lower")
-GROWTH = Metric("rss_growth", "growth of the peak RSS", "MiB", "lower")
-LOADING = Metric("loading", "time to import", "ms", "lower")
-FIRST = Metric("first_message", "time from the start of the process", "ms", "lower")
+CPU = Metric("cpu_us", "CPU", "µs", "lower")
+"""Of the client, a message."""
+RATE = Metric("rate", "", "msg/s", "higher")
+P50 = Metric("p50", "p50", "ms", "lower")
+P99 = Metric("p99", "p99", "ms", "lower")
+P999 = Metric("p99.9", "p99.9", "ms", "lower")
+IDLE_CPU = Metric("cpu_percent", "CPU", "% of a core", "lower")
+GROWTH = Metric("rss_growth", "growth of peak RSS", "MiB", "lower")
+LOADING = Metric("loading", "import", "ms", "lower")
+FIRST = Metric("first_message", "first message", "ms", "lower")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """One thing to do, in the same way by each contender. Most fields are those of `Task`.
 
+    :ivar metrics: its figures; the first is what the contenders are compared by
+    :ivar main: whether it is measured unless all are asked for, with both pinnings, and with the codec
     :ivar peers: whether the other Python clients take part, beside this package, go-nsq and the bare socket
+    :ivar reference: the contender that the others are compared with
     :ivar shortest: messages that a quick run keeps at least
     """
 
@@ -50,7 +65,9 @@ class Workload:
     title: str
     kind: Kind = "consume"
     metrics: tuple[Metric, ...] = (RATE,)
-    peers: bool = True
+    main: bool = False
+    peers: bool = False
+    reference: str = "go-nsq"
     warm_up: int = 1
     timed: int = 1_000_000
     shortest: int = 10_000
@@ -70,10 +87,12 @@ class Workload:
     @property
     def surplus(self) -> int:
         """Messages after the clock has stopped."""
-        if self.kind != "consume":
+        if self.kind not in {"consume", "to-http"}:
             return 0
+        # More than nsqd sends ahead: it never waits while the clock runs.
+        ahead = 2 * self.max_in_flight + _BUFFERED
         # Several nsqds do not run dry at the same moment.
-        return SURPLUS if self.nsqds == 1 else SURPLUS + self.timed // 4
+        return ahead if self.nsqds == 1 else ahead + self.timed // 4
 
     @property
     def needs(self) -> frozenset[str]:
@@ -97,10 +116,15 @@ class Workload:
 
 def _consume() -> list[Workload]:
     rdy = [
-        Workload(name="iterate-rdy-2500", title="iterate and finish, RDY 2500"),
-        Workload(name="iterate-rdy-200", title="iterate and finish, RDY 200", max_in_flight=200),
-        Workload(name="iterate-rdy-10", title="iterate and finish, RDY 10", max_in_flight=10, timed=300_000),
-        Workload(name="iterate-rdy-1", title="iterate and finish, RDY 1", max_in_flight=1, timed=100_000),
+        Workload(
+            name=f"iterate-rdy-{rdy}",
+            title=f"iterate and finish, RDY {rdy}",
+            max_in_flight=rdy,
+            timed=timed,
+            main=True,
+            peers=rdy == 2500,
+        )
+        for rdy, timed in ((2500, 1_000_000), (200, 800_000), (10, 200_000), (1, 30_000))
     ]
     handlers = [
         Workload(
@@ -110,15 +134,16 @@ def _consume() -> list[Workload]:
             concurrency=concurrency,
             max_in_flight=rdy,
             timed=timed,
+            main=rdy == 10,
         )
         for concurrency, rdy, timed in (
+            (10, 10, 200_000),
             (100, 2500, 1_000_000),
-            (100, 200, 1_000_000),
-            (10, 10, 300_000),
-            (1, 1, 100_000),
+            (100, 200, 800_000),
+            (1, 1, 30_000),
         )
     ]
-    block = Workload(name="block-rdy-2500", title="async with message, RDY 2500", style="block", peers=False)
+    block = Workload(name="block-rdy-2500", title="async with message, RDY 2500", style="block")
     sizes = [
         Workload(name="iterate-1k", title="bodies of 1 KiB, RDY 2500", size=1024, timed=500_000),
         Workload(name="iterate-16k", title="bodies of 16 KiB, RDY 2500", size=16 * 1024, timed=50_000),
@@ -127,25 +152,30 @@ def _consume() -> list[Workload]:
 
 
 def _publish() -> list[Workload]:
-    one = Workload(name="publish-1", title="publish, 1 task", kind="publish", warm_up=100, timed=100_000)
+    one = Workload(
+        name="publish-1", title="publish, 1 task", kind="publish", warm_up=100, timed=30_000, main=True
+    )
     hundred = dataclasses.replace(
-        one, name="publish-100", title="publish, 100 tasks", concurrency=100, timed=1_000_000
+        one, name="publish-100", title="publish, 100 tasks", concurrency=100, timed=300_000
     )
     return [
         one,
         hundred,
         dataclasses.replace(
-            hundred, name="publish-pipelined", title="publish, 2,000 tasks: a full pipeline", concurrency=2000
+            hundred,
+            name="publish-pipelined",
+            title="publish, 2,000 tasks: a full pipeline",
+            concurrency=2000,
         ),
         dataclasses.replace(
             hundred,
             name="publish-coalesced",
             title="publish, 100 tasks, coalesced",
+            timed=600_000,
             coalesce=True,
-            peers=False,
         ),
         dataclasses.replace(
-            one, name="publish-many", title="publish_many of 100", batch=100, timed=1_000_000
+            one, name="publish-many", title="publish_many of 100", batch=100, timed=1_500_000
         ),
     ]
 
@@ -166,10 +196,10 @@ def _latency() -> list[Workload]:
         name="latency",
         title="publisher to consumer at 1,000 msg/s, output_buffer_size=-1",
         kind="latency",
-        metrics=(P50, P99, P999),
-        peers=False,
-        warm_up=1_000,
-        timed=20_000,
+        metrics=(P99, P50, P999),
+        main=True,
+        warm_up=500,
+        timed=8_000,
         shortest=2_000,
         rate=1_000,
         max_in_flight=200,
@@ -188,13 +218,40 @@ def _latency() -> list[Workload]:
             unbuffered,
             name="latency-buffered",
             title="publisher to consumer at 1,000 msg/s, RDY 200",
+            main=False,
             output_buffer_size=0,
         ),
     ]
 
 
+def _commands() -> list[Workload]:
+    return [
+        Workload(
+            name="to-http",
+            title="to-http, 100 requests at once",
+            kind="to-http",
+            main=True,
+            reference="nsq_to_http",
+            warm_up=1_000,
+            timed=10_000,
+            shortest=1_000,
+            concurrency=100,
+            max_in_flight=200,
+        )
+    ]
+
+
 def _resources() -> list[Workload]:
     return [
+        Workload(
+            name="start",
+            title="a first message, from the start of the process",
+            metrics=(FIRST, LOADING),
+            main=True,
+            timed=100,
+            shortest=100,
+            max_in_flight=1,
+        ),
         Workload(name="nsqds-5", title="5 nsqds, RDY 2500 in all", nsqds=5),
         Workload(name="nsqds-50", title="50 nsqds, RDY 2500 in all", nsqds=50),
         Workload(
@@ -202,7 +259,6 @@ def _resources() -> list[Workload]:
             title="200 idle connections",
             kind="idle",
             metrics=(IDLE_CPU,),
-            peers=False,
             timed=60_000,
             shortest=3_000,
             connections=200,
@@ -211,19 +267,17 @@ def _resources() -> list[Workload]:
             name="memory",
             title="5,000,000 messages, after the first 500,000",
             metrics=(GROWTH,),
-            peers=False,
             warm_up=500_000,
             timed=4_500_000,
-        ),
-        Workload(
-            name="start",
-            title="a first message",
-            metrics=(LOADING, FIRST),
-            timed=100,
-            shortest=100,
-            max_in_flight=1,
         ),
     ]
 
 
-WORKLOADS: tuple[Workload, ...] = (*_consume(), *_publish(), *_wire(), *_latency(), *_resources())
+WORKLOADS: tuple[Workload, ...] = (
+    *_consume(),
+    *_publish(),
+    *_latency(),
+    *_commands(),
+    *_resources(),
+    *_wire(),
+)

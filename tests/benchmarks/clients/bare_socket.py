@@ -14,6 +14,8 @@ CHUNK_SIZE = 256 * 1024
 STALLED = 60.0
 """Seconds without a byte from nsqd after which it counts as dead."""
 
+OK_LENGTH = len(b"\0\0\0\x06\0\0\0\0OK")
+
 _UINT32 = struct.Struct(">I")
 
 
@@ -42,6 +44,14 @@ def read_answer(connection: socket.socket) -> None:
         raise ConnectionError(f"nsqd answered {answer!r}")
 
 
+def received(connection: socket.socket) -> bytes:
+    """Wait for bytes, and return them."""
+    data = connection.recv(CHUNK_SIZE)
+    if not data:
+        raise ConnectionError("nsqd closed the connection")
+    return data
+
+
 def consume(task: Task) -> None:
     """Take messages, and finish each."""
     meter = Meter(task)
@@ -53,10 +63,7 @@ def consume(task: Task) -> None:
         connection.sendall(b"RDY %d\n" % task.max_in_flight)
         data = b""
         while not meter.done:
-            received = connection.recv(CHUNK_SIZE)
-            if not received:
-                raise ConnectionError("nsqd closed the connection")
-            data += received
+            data += received(connection)
             end = len(data)
             answers: list[bytes] = []
             start = 0
@@ -87,12 +94,11 @@ def publish(task: Task) -> None:
     meter = Meter(task)
     left = meter.begin()
     command = publish_command(task)
-    ok_length = len(b"\0\0\0\x06\0\0\0\0OK")
     with connect(task) as connection:
         while not meter.done:
             window = min(task.concurrency, max(left // task.batch, 1))
             connection.sendall(command * window)
-            expected = ok_length * window
+            expected = OK_LENGTH * window
             while expected:
                 answers = connection.recv(min(expected, CHUNK_SIZE))
                 if not answers or b"E_" in answers:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+import time
 
-from .meter import load
-from .task import read_task
+# Before all else, also of the standard library: what it loads is timed.
+_started_at = time.perf_counter()
+import nsq_anyio as nsq  # noqa: E402
+
+_loading_seconds = time.perf_counter() - _started_at
+
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Awaitable, Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
+from .meter import loaded_in  # noqa: E402
+from .task import Kind, Task, read_task  # noqa: E402
 
 BACKENDS: dict[str, dict[str, Any]] = {
     "asyncio": {"backend": "asyncio"},
@@ -17,20 +27,33 @@ BACKENDS: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     task = read_task()
-    backend = BACKENDS[sys.argv[1]]
-    # Before everything that imports it: this is timed.
-    load("nsq_anyio")
+    if task.kind == "to-http":
+        from .forward import forward
+
+        forward(task, [sys.executable, "-m", "nsq_anyio", "to-http", "--backend", sys.argv[1]])
+        return
+    loaded_in(_loading_seconds)
+    _check_codec(getattr(nsq, "accelerated", False))
     import anyio
 
-    from . import ours_consume, ours_publish
+    anyio.run(_work(task.kind), task, **BACKENDS[sys.argv[1]])
 
-    work = {
-        "consume": ours_consume.consume,
-        "idle": ours_consume.idle,
-        "publish": ours_publish.publish,
-        "latency": ours_publish.latency,
-    }[task.kind]
-    anyio.run(work, task, **backend)
+
+def _work(kind: Kind) -> Callable[[Task], Awaitable[None]]:
+    # A first message is not to wait for what it does not need.
+    if kind in {"publish", "latency"}:
+        from . import ours_publish
+
+        return ours_publish.publish if kind == "publish" else ours_publish.latency
+    from . import ours_consume
+
+    return ours_consume.consume if kind == "consume" else ours_consume.idle
+
+
+def _check_codec(accelerated: bool) -> None:
+    wanted = os.environ.get("NSQ_ANYIO_CODEC") == "compiled"
+    if accelerated != wanted:
+        sys.exit(f"nsq_anyio.accelerated is {accelerated}, although NSQ_ANYIO_CODEC asks for {wanted}")
 
 
 if __name__ == "__main__":

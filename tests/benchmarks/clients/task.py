@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 __all__ = ["Kind", "Style", "Task", "read_task"]
 
-Kind = Literal["consume", "publish", "latency", "idle"]
+Kind = Literal["consume", "publish", "latency", "idle", "to-http"]
 Style = Literal["iterate", "block", "handler"]
 
 
@@ -28,6 +28,9 @@ class Task:
     :ivar connections: for `idle`
     :ivar ca_file: the authority of nsqd's certificate; empty for no TLS
     :ivar output_buffer_size: asked of nsqd; 0 takes its default, -1 is none
+    :ivar sink: for `to-http`, the program that serves the requests (`../go_nsq/sink`)
+    :ivar server_cores: which cores the sink runs on; none for any
+    :ivar limit: seconds after which it is ended
     :ivar started: when the process was started, in nanoseconds since the epoch; 0 if nobody asks
     """
 
@@ -49,6 +52,9 @@ class Task:
     ca_file: str = ""
     compression: Literal["", "snappy", "deflate"] = ""
     output_buffer_size: int = 0
+    sink: str = ""
+    server_cores: list[int] = field(default_factory=list[int])
+    limit: float = 60.0
     started: int = 0
 
     @property
