@@ -7,6 +7,7 @@ JSON for each cell, as soon as it is over: its name, and ``as expected`` or what
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import sys
@@ -17,6 +18,9 @@ from itertools import product
 from types import FrameType
 from typing import Any
 
+from nsq_anyio.embedded.nsqd_config import NsqdConfig
+from nsq_anyio.embedded.nsqd_http import nsqd_routes
+from nsq_anyio.embedded.nsqlookupd_http import nsqlookupd_routes
 from nsq_anyio.serving.http_server import http_service
 
 from .blocks import BLOCKS, Block, Cell, Phase
@@ -38,7 +42,7 @@ KINDS = {
 }
 """The signal, and how often it comes."""
 
-IMPORTED_BEFORE = (http_service,)
+IMPORTED_BEFORE = (http_service, NsqdConfig, nsqd_routes, nsqlookupd_routes)
 """What servers import with their first request: a handler that raises amid an import, in a task of a server,
 leaves uvloop with a loop that it cannot close."""
 
@@ -169,6 +173,9 @@ def run_cells(the_peers: Peers, loop: Loop, kind: str) -> None:
                     wrong = as_main_returns(loop, BLOCKS[name], cell)
                 else:
                     wrong = under_signals(loop, kind, BLOCKS[name], cell)
+                    # A signal may hit between the system call that opens a socket and the statement that
+                    # keeps it. Then only the traceback refers to the socket, and the collector closes it.
+                    gc.collect()
         except TimeoutError:
             wrong = "a connection is still open"
         if wrong is None and single and temper is Temper.ANSWERING and any(in_flight):

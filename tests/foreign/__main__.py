@@ -4,8 +4,7 @@ The suites find the programs ``nsqd`` and ``nsqlookupd`` on their path. For the 
 scripts that run ``nsq-anyio nsqd`` and ``nsq-anyio nsqlookupd`` with whatever flags they get. Most suites use
 NSQ's own ports on 127.0.0.1, which have to be free.
 
-The exit code is 1 if a test passes with the real servers and not with the embedded ones, unless `EXPECTED`
-says why.
+The exit code is 1 if a test passes with the real servers and not with the embedded ones.
 """
 
 from __future__ import annotations
@@ -21,11 +20,6 @@ from ..servers import build
 from .suites import SUITES, Outcomes, Suite
 
 _KINDS = ("real", "embedded")
-EXPECTED = {
-    ("ansq", "tests.test_reader_lookupd.test_restore_connection"): "it finds its topic again after a restart",
-}
-"""By suite and test, what the embedded servers cannot do, as they keep messages in memory only."""
-
 _PROGRAMS = ("nsqd", "nsqlookupd")
 
 
@@ -79,12 +73,10 @@ def main(names: list[str]) -> int:
         for test in sorted(results["real"].keys() | results["embedded"].keys()):
             real, embedded = (results[kind].get(test, "missing") for kind in _KINDS)
             if real != embedded:
-                reason = EXPECTED.get((suite.name, test))
                 differences.append(
                     f"{suite.name}: {test}: {real} with real servers, {embedded} with embedded"
-                    + (f"; expected: {reason}" if reason else "")
                 )
-                is_worse |= real == "passed" and reason is None
+                is_worse |= real == "passed"
         print(rows[-1], flush=True)
     print("\n| suite | real | embedded |\n|---|---|---|", *rows, "", *differences, sep="\n")
     return int(is_worse)

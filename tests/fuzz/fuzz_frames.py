@@ -13,7 +13,8 @@ import importlib
 import sys
 
 from nsq_anyio.errors import ProtocolError
-from nsq_anyio.protocol.frames import HEARTBEAT, FrameDecoder
+from nsq_anyio.protocol.codec import Decoder, MakeDecoder, frame_decoder
+from nsq_anyio.protocol.frames import HEARTBEAT
 from nsq_anyio.protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed
 
 __all__ = ["check", "expected"]
@@ -48,16 +49,19 @@ def expected(stream: bytes) -> tuple[list[Item], int | None]:
     return items, len(stream) - position
 
 
-def check(data: bytes) -> None:
+def check(data: bytes, make_decoder: MakeDecoder = frame_decoder) -> None:
     """Read ``data`` as a chunk size, a number of publishes and a stream, and check all that is promised.
 
+    :param make_decoder: the decoder under test
     :raises AssertionError: if a promise is broken
     """
     if len(data) < 2:
         return
     stream = data[2:]
     items, remains = expected(stream)
-    decoded = _decode(stream, data[0] or len(stream) or 1, breaks=remains is None, remains=remains or 0)
+    decoder = make_decoder(_make_message, max_frame_size=LIMIT)
+    step = data[0] or len(stream) or 1
+    decoded = _decode(decoder, stream, step, breaks=remains is None, remains=remains or 0)
     # An error hides what came before it in its chunk, and only that.
     for kind in (4, 2):
         found = [item for item in decoded if len(item) == kind]
@@ -70,8 +74,9 @@ def _make_message(_source: None, timestamp: int, attempts: int, message_id: byte
     return timestamp, attempts, message_id, body
 
 
-def _decode(stream: bytes, step: int, *, breaks: bool, remains: int) -> list[Item]:
-    decoder = FrameDecoder(_make_message, max_frame_size=LIMIT)
+def _decode(
+    decoder: Decoder[None, Item], stream: bytes, step: int, *, breaks: bool, remains: int
+) -> list[Item]:
     decoded: list[Item] = []
     for start in range(0, len(stream), step):
         try:

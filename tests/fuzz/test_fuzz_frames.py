@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsq_anyio.errors import ProtocolError
+from nsq_anyio.protocol.codec import MakeDecoder
 from nsq_anyio.protocol.frames import FrameDecoder, encode_frame, encode_message_frame
 from nsq_anyio.protocol.session import Answer, ClientSession, Command
 
@@ -47,13 +48,13 @@ streams = st.tuples(heads, st.one_of(st.just(b""), good, odd, st.binary(max_size
 @given(st.integers(0, 255), st.integers(0, 255), streams)
 @example(0, 1, encode_frame(0, b"OK"))
 @example(1, 0, b"HTTP/1.1 400 Bad Request")
-def test_mostly_valid_streams(step: int, publishes: int, stream: bytes) -> None:
-    check(bytes([step, publishes]) + stream)
+def test_mostly_valid_streams(frame_decoder: MakeDecoder, step: int, publishes: int, stream: bytes) -> None:
+    check(bytes([step, publishes]) + stream, frame_decoder)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes(data: bytes) -> None:
-    check(data)
+def test_any_bytes(frame_decoder: MakeDecoder, data: bytes) -> None:
+    check(data, frame_decoder)
 
 
 def test_the_slow_decoder_agrees_with_bytes_written_by_hand() -> None:
@@ -72,7 +73,7 @@ def test_it_sees_lost_frames(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(FrameDecoder, "feed", lose)
     with pytest.raises(AssertionError):
-        check(b"\0\0" + encode_frame(0, b"OK"))
+        check(b"\0\0" + encode_frame(0, b"OK"), FrameDecoder)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_it_sees_errors(error: Exception, seen: type[Exception], monkeypatch: py
 
     monkeypatch.setattr(FrameDecoder, "feed", fail)
     with pytest.raises(seen):
-        check(b"\0\0" + encode_frame(0, b"OK"))
+        check(b"\0\0" + encode_frame(0, b"OK"), FrameDecoder)
 
 
 def test_it_sees_bad_streams_that_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,10 +98,10 @@ def test_it_sees_bad_streams_that_are_taken(monkeypatch: pytest.MonkeyPatch) -> 
             return [], []
 
     stream = encode_frame(0, b"OK") + encode_frame(7, b"what")
-    check(b"\0\0" + stream)
+    check(b"\0\0" + stream, FrameDecoder)
     monkeypatch.setattr(FrameDecoder, "feed", lenient)
     with pytest.raises(AssertionError, match="were not refused"):
-        check(b"\0\0" + stream)
+        check(b"\0\0" + stream, FrameDecoder)
 
 
 def test_it_sees_answers_that_pair_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +112,7 @@ def test_it_sees_answers_that_pair_wrongly(monkeypatch: pytest.MonkeyPatch) -> N
         return Answer(newest, frame[1])
 
     stream = encode_frame(0, b"OK") * 2
-    check(b"\0\x02" + stream)
+    check(b"\0\x02" + stream, FrameDecoder)
     monkeypatch.setattr(ClientSession, "received", newest_first)
     with pytest.raises(AssertionError):
-        check(b"\0\x02" + stream)
+        check(b"\0\x02" + stream, FrameDecoder)

@@ -1,5 +1,8 @@
 """nsqds and nsqlookupds for one test, embedded or real, behind one face.
 
+An nsqd of the kind ``stored`` is an embedded one that keeps all its messages on disk, unless a test says how
+many stay in memory.
+
 ::
 
     lookupd = await cluster.nsqlookupd("real")
@@ -29,10 +32,11 @@ from nsq_anyio.http.stats import ChannelStats
 
 from ..real_servers import RealServer, real_nsqd, real_nsqlookupd
 
-__all__ = ["KINDS", "Cluster", "Kind", "Server", "on_both_kinds", "run_cluster"]
+__all__ = ["KINDS", "NSQD_KINDS", "Cluster", "Kind", "Server", "on_both_kinds", "run_cluster"]
 
-Kind = Literal["embedded", "real"]
+Kind = Literal["embedded", "real", "stored"]
 KINDS: tuple[Kind, ...] = ("embedded", "real")
+NSQD_KINDS: tuple[Kind, ...] = (*KINDS, "stored")
 
 Channels = Mapping[str, Sequence[str]]
 Option = float | str | Path | Sequence[str]
@@ -51,7 +55,7 @@ class Running(Protocol):
 class Server:
     """A running nsqd or nsqlookupd of either kind.
 
-    :ivar real: its process; None if it is embedded
+    :ivar real: its process; None if it is not a real one
     """
 
     kind: Kind
@@ -152,7 +156,8 @@ class Cluster:
         :param succeeding: a stopped one, whose ports it takes
         :param channels: topics with their channels that it has from the start. A real nsqd looks for new
             ones every 5 s only, and until then nothing in them times out or ends its delay
-        :param data_path: a directory that outlives a real one, from which a successor takes its messages
+        :param data_path: a directory that outlives a real or a stored one, from which a successor takes its
+            messages
         :param unix_path: of a unix socket for clients, in place of a port
         :param http_unix_path: of one for HTTP
         :param options: of `NsqdOptions`, which are flags of the real one
@@ -174,9 +179,13 @@ class Cluster:
                 ),
             )
         typed_options: dict[str, Any] = options
+        if kind == "stored":
+            typed_options = {"mem_queue_size": 0, **options}
         server = await self._start(
             kind,
-            nsq.embedded.nsqd(
+            _embedded_nsqd(
+                data_path,
+                is_stored=kind == "stored",
                 tcp_port=tcp_port,
                 http_port=http_port,
                 unix_path=unix_path,
@@ -227,6 +236,16 @@ async def _serve(
         task_status.started(server)
         await server._stop.wait()
     server._stopped.set()
+
+
+@asynccontextmanager
+async def _embedded_nsqd(
+    data_path: Path | None, *, is_stored: bool, **arguments: Any
+) -> AsyncGenerator[Running]:
+    with tempfile.TemporaryDirectory(prefix="nsqd-data-") as own:
+        used = (data_path or Path(own)) if is_stored else None
+        async with nsq.embedded.nsqd(data_path=used, **arguments) as running:
+            yield running
 
 
 @asynccontextmanager

@@ -124,6 +124,11 @@ class Ledger:
         if self._rng.random() < self._fail_share:
             self.failures += 1
             raise Failing
+        self.note_success(message)
+
+    def note_success(self, message: nsq.Message) -> None:
+        """The handler of ``message`` has done its work."""
+        number = number_in(message.body)
         self._handled.add(number)
         self._missing.discard(number)
         self._succeeded.add((message.nsqd, message.id, message.attempts))

@@ -147,19 +147,15 @@ async def test_nsqd_knows_the_channels_of_a_new_topic(
     async with lookupd.lookup_http() as http:
         await http.create_channel("t", "c")
     nsqd = await cluster.nsqd(nsqd_kind, lookupds=[lookupd])
-    await until_told(lambda: is_registered_at(lookupd))
+    await nsqd.publish("other", b"x")
+    await until_registered(lookupd, "other", [nsqd])  # so nsqd has read what IDENTIFY told of the nsqlookupd
     await nsqd.publish("t", b"x")
 
     async def has_the_message() -> bool:
         topics = (await nsqd.stats()).topics
-        return [channel.depth for topic in topics for channel in topic.channels] == [1]
+        return [one.depth for topic in topics if topic.topic_name == "t" for one in topic.channels] == [1]
 
     await until_told(has_the_message)
     with anyio.fail_after(LIMIT):
         async with nsq.consume("t", "c", nsqlookupd=lookupd.http_url, options=SOON) as consumer:
             await take(consumer, 1)
-
-
-async def is_registered_at(lookupd: Server) -> bool:
-    async with lookupd.lookup_http() as http:
-        return bool(await http.nodes())

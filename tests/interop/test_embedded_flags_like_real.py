@@ -55,7 +55,15 @@ tls_client_auth_policy = ""
 tls_required = "false"
 tls_min_version = "TLS1.2"
 max_channel_consumers = 3
+statsd_address = "127.0.0.1:8125"
+statsd_prefix = "p.%s.%s"
 statsd_interval = "5s"
+statsd_mem_stats = 1
+statsd_udp_packet_size = "600"
+statsd_exclude_ephemeral = true
+e2e_processing_latency_percentiles = [0.5, 1.0, 0.99]
+e2e_processing_latency_percentile = [0.1]
+e2e_processing_latency_window_time = 30000
 unknown = 1
 max-msg-size = 1
 MAX_BODY_SIZE = 1
@@ -72,6 +80,9 @@ tls_required = 0
 tls_min_version = ""
 nsqlookupd_tcp_addresses = ["127.0.0.1:1"]
 max_req_timeout = 0
+statsd_address = ""
+statsd_prefix = ""
+e2e_processing_latency_percentiles = "0.5, 0.9"
 """
 
 OPTIONS = (
@@ -92,6 +103,9 @@ OPTIONS = (
         "sync_every",
         "data_path",
     ),
+    *("statsd_address", "statsd_prefix", "statsd_interval", "statsd_mem_stats", "statsd_udp_packet_size"),
+    *("statsd_exclude_ephemeral", "e2e_processing_latency_percentiles"),
+    *("e2e_processing_latency_window_time", "e2e_processing_latency_percentile"),
     *("sync_timeout", "tls_cert", "tls_key", "tls_client_auth_policy", "tls_required", "tls_min_version"),
     *(
         "max_channel_consumers",
@@ -118,6 +132,11 @@ INVALID = [
     "tls_min_version = 1",
     "log_level = 1",
     'log_level = "x"',
+    "e2e_processing_latency_percentiles = [0.5, 1.5]",
+    'e2e_processing_latency_percentiles = "0.5,x"',
+    "e2e_processing_latency_window_time = 0.5",
+    "statsd_mem_stats = 'maybe'",
+    "statsd_udp_packet_size = 1.5",
     "a =",
     "a = 1\na = 2",
     "[msg_timeout]\na = 1",
@@ -190,6 +209,14 @@ def write(directory: Path, text: str) -> str:
                 *("--broadcast-http-port", "65535", "--broadcast-address=h", "--version=false"),
                 *("--queue-scan-selection-count=1", "--queue-scan-worker-pool-max=2", "--log-level=Debug"),
                 *("--log-prefix=p", "--sync-every=3", "--sync-timeout=1500ms", "--max-bytes-per-file=4"),
+                *(
+                    "--e2e-processing-latency-percentile=0.5,1.0",
+                    "-e2e-processing-latency-percentile",
+                    "0.95",
+                ),
+                *("--e2e-processing-latency-window-time=1m", "--statsd-address=h:1", "--statsd-prefix=x.%s."),
+                *("--statsd-interval=1m30s", "--statsd-mem-stats=false", "--statsd-udp-packet-size=1000"),
+                *("--statsd-exclude-ephemeral", "--broadcast-address=a.b"),
             ],
             OPTIONS + GIVEN,
         ),

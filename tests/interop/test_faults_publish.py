@@ -77,8 +77,10 @@ class Outcomes:
             assert not [body for body, times in present.items() if times > 1]
 
 
-async def everything_in(nsqd: Server) -> list[bytes]:
-    """The bodies of all messages of the topic, which has no channel yet."""
+async def everything_in(cluster: Cluster, data_path: Path, nsqd: Server) -> list[bytes]:
+    """The bodies of all messages that a killed nsqd has stored; the topic has no channel yet."""
+    # It need not sync after each message that is read: that would take seconds on a busy disk.
+    nsqd = await cluster.nsqd("real", data_path=data_path, succeeding=nsqd, mem_queue_size=0)
     async with (
         nsq.consume("t", "c", nsqd=nsqd.tcp_address, max_in_flight=200, connection=PROMPT) as consumer,
         nsq.produce(nsqd.tcp_address) as producer,
@@ -115,8 +117,7 @@ async def test_a_killed_nsqd_with_a_thousand_publishes_outstanding(
         await nsqd.kill()
     assert outcomes.calls.total() == outcomes.stored + CALLERS
     assert outcomes.of(nsq.OutcomeUnknown)
-    nsqd = await cluster.nsqd("real", data_path=tmp_path, succeeding=nsqd, **DURABLE)
-    outcomes.check(await everything_in(nsqd))
+    outcomes.check(await everything_in(cluster, tmp_path, nsqd))
 
 
 def waiting(producer: nsq.Producer) -> int:
@@ -156,7 +157,8 @@ async def test_an_nsqd_that_is_killed_and_comes_back_while_publishing_goes_on(
         stop.set()
     assert events.of(nsq.events.PublishResent)
     assert set(outcomes.told) == {None}
-    outcomes.check(await everything_in(nsqd), duplicates=True)
+    await nsqd.kill()
+    outcomes.check(await everything_in(cluster, tmp_path, nsqd), duplicates=True)
 
 
 async def test_failing_over_loses_and_invents_nothing(cluster: Cluster, tmp_path: Path) -> None:
@@ -191,7 +193,11 @@ async def test_failing_over_loses_and_invents_nothing(cluster: Cluster, tmp_path
                 await events.wait_for(nsq.events.Connected, cut + 3)
             stop.set()
     assert nsq.PublishRejected not in outcomes.told
-    outcomes.check([*await everything_in(one), *await everything_in(two)])
+    stored: list[bytes] = []
+    for path, nsqd in zip(paths, (one, two), strict=True):
+        await nsqd.kill()
+        stored += await everything_in(cluster, path, nsqd)
+    outcomes.check(stored)
 
 
 @pytest.mark.parametrize("coalesce", [False, True], ids=["alone", "coalesced"])
@@ -212,4 +218,5 @@ async def test_refusals_amid_others(cluster: Cluster, tmp_path: Path, coalesce: 
     assert all(len(body) > 100 for body in outcomes.of(nsq.PublishRejected))
     assert all(len(body) <= 100 for body in outcomes.of(None))
     assert not outcomes.of(nsq.NotSent)
-    outcomes.check(await everything_in(nsqd))
+    await nsqd.kill()
+    outcomes.check(await everything_in(cluster, tmp_path, nsqd))

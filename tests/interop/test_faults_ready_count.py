@@ -29,10 +29,10 @@ QUICK = nsq.ConsumerOptions(
 
 
 class Watch:
-    """Sums RDY counts: at each change in the consumer, and as the nsqds tell them.
+    """Sums RDY counts: at each event of the consumer, and as the nsqds tell them.
 
     nsqds cannot be asked all at the same instant. So a sum counts only when two rounds of requests have the
-    same answers, with no change in the consumer since before the first.
+    same answers, and no RDY count in the consumer has changed since before the first.
     """
 
     def __init__(self, nsqds: list[Server]) -> None:
@@ -42,13 +42,16 @@ class Watch:
         self.sums: list[int] = []
         self.events = Events()
         self._nsqds = nsqds
+        self._counts: dict[str, int] = {}
 
     def on_event(self, event: nsq.events.Event) -> None:
         self.events(event)
         if self.consumer is not None:
-            self.changes += 1
-            counts = [one.rdy for one in self.consumer.statistics().per_connection]
-            self.most_in_consumer = max(self.most_in_consumer, sum(counts))
+            counts = {one.nsqd: one.rdy for one in self.consumer.statistics().per_connection}
+            if counts != self._counts:
+                self._counts = counts
+                self.changes += 1
+            self.most_in_consumer = max(self.most_in_consumer, sum(counts.values()))
 
     async def run(self) -> None:
         """Ask continuously, until cancelled."""

@@ -30,7 +30,7 @@ BATCH = 100
 PUBLISHED_IN = 15.0
 """Seconds over which the messages are published, so that every nsqd is restarted meanwhile."""
 RESTART_EVERY = 3.0
-SETTLED_IN = 60.0
+SETTLED_IN = 200.0
 
 CONSUMING = nsq.ConsumerOptions(
     lookupd_poll_interval=0.3,

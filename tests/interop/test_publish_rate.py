@@ -21,8 +21,8 @@ ROUNDS = 5
 ALONE, TOGETHER = 100, 300
 """Publishes of each task in a round, alone and together: so that both take about as long."""
 
-AT_LEAST = 1.5
-"""Far below what was measured (1.8 to 2.6 on two idle cores, 3 to 5 on busy ones), to hold on any machine."""
+AT_LEAST = {"asyncio": 1.5, "trio": 1.15}
+"""Below what two idle cores had (1.7 to 2.4 on asyncio, 1.3 to 1.5 on Trio), to hold on any machine."""
 
 
 async def rate(producer: nsq.Producer, each: int) -> float:
@@ -39,7 +39,9 @@ async def rate(producer: nsq.Producer, each: int) -> float:
     return TASKS * each / (time.perf_counter() - started_at)
 
 
-async def test_coalescing_is_faster(cluster: Cluster, record_property: Callable[[str, object], None]) -> None:
+async def test_coalescing_is_faster(
+    cluster: Cluster, anyio_backend_name: str, record_property: Callable[[str, object], None]
+) -> None:
     nsqd = await cluster.nsqd("real", mem_queue_size=10_000_000)
     alone: list[float] = []
     together: list[float] = []
@@ -56,4 +58,4 @@ async def test_coalescing_is_faster(cluster: Cluster, record_property: Callable[
     text = f"{median(alone):,.0f} publishes/s alone, {median(together):,.0f} together: {factor:.1f} times"
     record_property("rate", text)
     print(text)  # noqa: T201 - shown with -s, and when it fails
-    assert factor >= AT_LEAST, text
+    assert factor >= AT_LEAST[anyio_backend_name], text

@@ -1,0 +1,60 @@
+"""``nsq-anyio dead-letter`` with --lookupd-http-address, where the letters are on two nsqds."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+
+import nsq_anyio as nsq
+
+from ..cli.processes import COMMAND
+from .cluster import Cluster, Kind
+from .observe import LIMIT, until_told
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_retry(cluster: Cluster, nsqd_kind: Kind, nsqlookupd_kind: Kind) -> None:
+    lookupd = await cluster.nsqlookupd(nsqlookupd_kind)
+    channels = {"t": ["c"], "t.dead": ["dead-letter"]}
+    nsqds = [await cluster.nsqd(nsqd_kind, lookupds=[lookupd], channels=channels) for _ in range(2)]
+    bodies = {b"message %d" % number for number in range(20)}
+    for place, nsqd in enumerate(nsqds):
+        async with nsq.produce(nsqd.tcp_address) as producer:
+            for body in sorted(bodies)[place::2]:
+                await producer.publish("t", body)
+            dead_letter = nsq.DeadLetter("{topic}.dead", producer=producer)
+            async with nsq.consume("t", "c", nsqd=nsqd.tcp_address, dead_letter=dead_letter) as consumer:
+                for _ in range(10):
+                    async with await anext(consumer):
+                        raise nsq.Discard("no such user")
+
+    async def command(name: str, *more: str) -> list[dict[str, object]]:
+        at = ["--topic=t.dead", f"--lookupd-http-address={lookupd.http_url}", "--json", *more]
+        with anyio.fail_after(LIMIT):
+            done = await anyio.run_process([*COMMAND, "dead-letter", name, *at])
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    async def depth(topic: str, channel: str) -> int:
+        found = [await nsqd.channel(topic, channel) for nsqd in nsqds]
+        return sum(each.depth + each.in_flight_count + each.deferred_count for each in found)
+
+    async def both_are_registered() -> bool:
+        async with nsq.http.Nsqlookupd(lookupd.http_url) as client:
+            return len((await client.lookup("t.dead")).producers) == 2
+
+    await until_told(both_are_registered)
+    assert len(await command("list", "--limit=0")) == 20
+    (done,) = await command("retry")
+    assert (done["retried"], done["left"]) == (20, 0)
+    assert await depth("t.dead", "dead-letter") == 0
+    assert await depth("t", "c") == 20
+    async with nsq.consume("t", "c", nsqlookupd=lookupd.http_url, max_in_flight=20) as consumer:
+        seen: set[bytes] = set()
+        while len(seen) < 20:
+            with anyio.fail_after(LIMIT):
+                async with await anext(consumer) as message:
+                    seen.add(message.body)
+    assert seen == bodies
