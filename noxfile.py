@@ -1,5 +1,7 @@
 """Everything that must hold before a change is merged: ``nox`` runs it all, ``nox -l`` lists the sessions."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,14 +12,16 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.download_python = "never"
 
 GROUPS = nox.project.load_toml("pyproject.toml")
-PACKAGE = ("-e", ".[trio,cli,http2,zstd]")
+PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus]")
 # A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in ("cli", "interop", "spark"))
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
-NOT_RECORDED = "uvloop or trio or endings or interrupted_by_a_signal or benchmarks"
+NOT_RECORDED = (
+    "uvloop or trio or endings or signals or interrupted_by_a_signal or any_moment or ctrl_c or benchmarks"
+)
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")
 UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
@@ -25,7 +29,21 @@ UVLOOP_ON_THE_WIRE = ("-k", "not uvloop or test_wire_matrix")
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 # A signal ends a test that waits for Java, and leaves the worker to the next one.
 NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
-WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,spark]")
+# Besides the one that runs nox; those with a "t" have no GIL.
+RELEASES = ("3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t")
+DEFAULT_RELEASE = "3.13"
+# What a Python release can break: event loops, threads, signals, TLS, classes made from annotations, imports.
+OF_PYTHON = (
+    *(
+        f"tests/{name}"
+        for name in ("connection", "consumer", "discovery", "endings", "middleware", "options")
+    ),
+    *(f"tests/{name}" for name in ("producer", "service", "serving", "sync", "testing", "transport")),
+    *map(str, sorted(Path("tests").glob("test_*.py"))),
+)
+# google-re2, which the commands need, has no wheels for interpreters without the GIL.
+PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus]")
+WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,spark]")
 
 
 def group(name: str) -> tuple[str, ...]:
@@ -83,6 +101,18 @@ def plain_streams(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or [*chosen, *NOT_ON_UVLOOP, *ON_ALL_CORES]), env=switch)
 
 
+@nox.session
+def codec(session: nox.Session) -> None:
+    """Build the compiled codec, and run with it what decodes frames; a C compiler must be there."""
+    mypy = [each for each in group("typing") if each.startswith("mypy")]
+    session.install(*PACKAGE, "./codec", *group("test"), *mypy)
+    chosen = [f"tests/{name}" for name in ("protocol", "fuzz", "connection", "consumer/test_taking.py")]
+    # It insists on the codec: without it everything would fail, and nothing be skipped.
+    switch = {"NSQ_ANYIO_CODEC": "compiled"}
+    session.run("pytest", *(session.posargs or [*chosen, *NOT_ON_UVLOOP, *ON_ALL_CORES]), env=switch)
+    session.run("stubtest", "nsq_anyio_codec")
+
+
 @nox.session(venv_backend="uv")
 def lowest(session: nox.Session) -> None:
     """Run the tests that a library's older releases can break with the lowest that pyproject.toml allows."""
@@ -91,6 +121,7 @@ def lowest(session: nox.Session) -> None:
     run_tests(session, *NOT_ON_UVLOOP, *without_libraries)
     if not session.posargs:
         names = [
+            "backend",
             "common_flags",
             "config_file",
             "connection_flags",
@@ -101,11 +132,46 @@ def lowest(session: nox.Session) -> None:
         session.run("pytest", *[f"tests/cli/test_{name}.py" for name in names], *ON_ALL_CORES)
 
 
-@nox.session(python=["3.12", "3.13", "3.14"], default=False)
-def pythons(session: nox.Session) -> None:
-    """Run the same tests with the other Python releases."""
-    session.install(*PACKAGE, *group("test"))
-    run_tests(session)
+def interpreter(release: str) -> str | None:
+    """Return the path of an installed Python, from PATH, pyenv or /opt; "3.14t" is the one without the GIL.
+
+    What pyenv puts into PATH has the names of all its releases, and runs those that are switched on.
+    """
+    name = f"python{release}"
+    found = [Path(directory, name) for directory in os.get_exec_path()]
+    for root in (Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions"), Path("/opt")):
+        found += sorted(root.glob(f"*/bin/{name}"))
+    for path in filter(Path.is_file, found):
+        done = subprocess.run([path, "-c", ""], check=False, capture_output=True)  # noqa: S603 - it is a Python
+        if done.returncode == 0:
+            return str(path)
+    return None
+
+
+def session_of(release: str) -> None:
+    """Add the session of a Python release; it is skipped where that release is not installed."""
+    path = interpreter(release)
+    without_gil = release.endswith("t")
+
+    @nox.session(
+        name=f"python-{release}",
+        python=path,
+        venv_backend=None if path else "none",
+        default=release == DEFAULT_RELEASE,
+        tags=["pythons"],
+    )
+    def run(session: nox.Session) -> None:
+        """Run the tests that this Python release can break."""
+        if path is None:
+            session.skip(f"NOT TESTED on Python {release}: it is neither in PATH nor in pyenv or /opt")
+        session.install(*(PACKAGE_WITHOUT_GIL if without_gil else PACKAGE), *group("test"))
+        # An extension that does not know of it would switch the GIL on.
+        env = {"PYTHON_GIL": "0"} if without_gil else {}
+        session.run("pytest", *(session.posargs or [*OF_PYTHON, *NOT_ON_UVLOOP, *ON_ALL_CORES]), env=env)
+
+
+for each in RELEASES:
+    session_of(each)
 
 
 @nox.session(venv_backend="none")
@@ -121,11 +187,11 @@ def interop(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    # Most of the time they wait for servers, so all cores together do; how fast it is gets measured alone.
+    # Most of the time they wait for servers, so four run at a time; how fast it is gets measured alone.
     measured = [*Path("tests/interop").glob("*_speed.py")]
     measured += [Path("tests/interop", name) for name in ("test_million.py", "test_publish_rate.py")]
     apart = [f"--ignore={path}" for path in measured]
-    session.run("pytest", "tests/interop", *apart, *UVLOOP_ON_THE_WIRE, *ON_ALL_CORES)
+    session.run("pytest", "tests/interop", *apart, *UVLOOP_ON_THE_WIRE, *ON_ALL_CORES, "-n", "4")
     session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
 
 
@@ -143,10 +209,10 @@ def spark(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    # Each worker has a JVM of its own; how fast it is gets measured without the others.
+    # Each worker has a JVM of its own, and waits for it half of the time; how fast it is gets measured alone.
     speed = "tests/spark/jvm/test_speed.py"
     chosen = ["tests/spark", f"--ignore={speed}", "tests/test_exports.py"]
-    session.run("pytest", *chosen, *BY_FILE, *NEXT_TEST_GOES_ON, env=QUICK_JAVA)
+    session.run("pytest", *chosen, *BY_FILE, *NEXT_TEST_GOES_ON, "-n", "3", env=QUICK_JAVA)
     session.run("pytest", speed)
 
 
@@ -165,7 +231,7 @@ def spark_lowest(session: nox.Session) -> None:
 
 @nox.session(requires=["servers"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure this client beside others, for hours; `nox -s bench -- --quick` for a first look."""
+    """Measure this client beside others, for some 100 minutes; `nox -s bench -- --quick` for a first look."""
     session.install(*PACKAGE, *group("bench"))
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
 

@@ -19,7 +19,9 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = True
 # Built without a network, so other projects' names are not looked up.
-nitpick_ignore_regex = [("py:.*", r"(anyio|collections|concurrent|contextlib|httpx|os|ssl)\..*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(anyio|collections|concurrent|contextlib|httpx|opentelemetry|os|prometheus_client|ssl)\..*")
+]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3

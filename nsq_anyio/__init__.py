@@ -22,8 +22,18 @@ TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everythi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from . import embedded, events, http, sync
-    from .consumer import ConnectionStatistics, Consumer, ConsumerStatistics, Message, consume
+    from . import embedded, envelope, events, http, sync, testing
+    from .consumer import (
+        Batch,
+        ConnectionStatistics,
+        Consumer,
+        ConsumerStatistics,
+        DeadLetter,
+        Handling,
+        Message,
+        RateLimit,
+        consume,
+    )
     from .errors import (
         AlreadyResponded,
         Closed,
@@ -40,6 +50,7 @@ if TYPE_CHECKING:
         HTTPUnavailable,
         InvalidAddress,
         InvalidBody,
+        InvalidEnvelope,
         InvalidName,
         InvalidOption,
         NotEntered,
@@ -56,13 +67,16 @@ if TYPE_CHECKING:
         WouldDeadlock,
     )
     from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
-    from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, produce
+    from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, Publishing, produce
     from .protocol.authorization import AuthReply
+    from .protocol.codec import accelerated
     from .protocol.identify import IdentifyReply
+    from .service import serve
 
 __all__ = [
     "AlreadyResponded",
     "AuthReply",
+    "Batch",
     "Closed",
     "ConnectionFailed",
     "ConnectionLost",
@@ -71,6 +85,7 @@ __all__ = [
     "Consumer",
     "ConsumerOptions",
     "ConsumerStatistics",
+    "DeadLetter",
     "DialFailed",
     "Discard",
     "FrameTooLarge",
@@ -78,11 +93,13 @@ __all__ = [
     "HTTPInvalidReply",
     "HTTPStatusError",
     "HTTPUnavailable",
+    "Handling",
     "HandshakeFailed",
     "HeartbeatTimeout",
     "IdentifyReply",
     "InvalidAddress",
     "InvalidBody",
+    "InvalidEnvelope",
     "InvalidName",
     "InvalidOption",
     "Message",
@@ -98,26 +115,36 @@ __all__ = [
     "ProtocolError",
     "PublishError",
     "PublishRejected",
+    "Publishing",
+    "RateLimit",
     "Requeue",
     "ServerError",
     "TLSFailed",
     "TLSOptions",
     "WouldDeadlock",
+    "accelerated",
     "consume",
     "embedded",
+    "envelope",
     "events",
     "http",
     "produce",
+    "serve",
     "sync",
+    "testing",
 ]
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((".embedded", ".events", ".http", ".sync"), ()),
+    **dict.fromkeys((".embedded", ".envelope", ".events", ".http", ".sync", ".testing"), ()),
     ".consumer": (
+        "Batch",
         "ConnectionStatistics",
         "Consumer",
         "ConsumerStatistics",
+        "DeadLetter",
+        "Handling",
         "Message",
+        "RateLimit",
         "consume",
     ),
     ".errors": (
@@ -136,6 +163,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "HTTPUnavailable",
         "InvalidAddress",
         "InvalidBody",
+        "InvalidEnvelope",
         "InvalidName",
         "InvalidOption",
         "NotEntered",
@@ -161,10 +189,13 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "Producer",
         "ProducerConnectionStatistics",
         "ProducerStatistics",
+        "Publishing",
         "produce",
     ),
     ".protocol.authorization": ("AuthReply",),
+    ".protocol.codec": ("accelerated",),
     ".protocol.identify": ("IdentifyReply",),
+    ".service": ("serve",),
 }
 __getattr__: Callable[[str], object] = importer(__name__, _NAMES)
 

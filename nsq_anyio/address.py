@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import InvalidAddress
 
-__all__ = ["Address", "NsqdAddress", "UnixAddress", "addresses", "nsqd_addresses"]
+__all__ = ["Address", "ListenAddress", "NsqdAddress", "UnixAddress", "addresses", "nsqd_addresses"]
 
 _MAX_PORT = 65535
 _MAX_HOST_LENGTH = 255
@@ -57,6 +58,15 @@ class Address:
             )
         return cls(host, int(port))
 
+    @classmethod
+    def is_valid(cls, text: str) -> bool:
+        """Whether `parse` takes ``text``."""
+        try:
+            cls.parse(text)
+        except InvalidAddress:
+            return False
+        return True
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -75,6 +85,28 @@ class UnixAddress:
 
     def __str__(self) -> str:
         return self.path
+
+
+class ListenAddress(NamedTuple):
+    """An address to listen on; port 0 takes a free port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> ListenAddress:
+        """Parse ``host:port``, or ``:port`` for all IPv4 interfaces.
+
+        :raises InvalidAddress: if the text is not an address
+        """
+        host, colon, port = text.rpartition(":")
+        if not colon or not _PORT.fullmatch(port) or int(port) > _MAX_PORT:
+            raise InvalidAddress(f"{text!r} is not an address: use host:port, such as 127.0.0.1:4150")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise InvalidAddress(f"{text!r} is ambiguous: put an IPv6 literal in brackets, as in [::1]:4150")
+        return cls(host or "0.0.0.0", int(port))  # noqa: S104 - asked for
 
 
 NsqdAddress = Address | UnixAddress

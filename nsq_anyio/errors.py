@@ -7,6 +7,7 @@
     │   ├── InvalidName                 a topic or channel name
     │   ├── InvalidAddress              an nsqd or nsqlookupd address
     │   └── InvalidBody                 an empty or oversized message
+    ├── InvalidEnvelope (ValueError)    a body that begins like an envelope, but cannot be read
     ├── ConnectionFailed                no usable connection to one nsqd
     │   ├── DialFailed                  the transport could not be opened
     │   ├── HandshakeFailed             opened, but the peer did not finish the handshake
@@ -32,6 +33,7 @@
     ├── WouldDeadlock (RuntimeError)    a blocking call in the thread that must do the work
     ├── Requeue, Discard                raised by handlers to requeue or discard a message
     ├── ListenFailed                    a server cannot listen at its address [serving]
+    ├── DataPathUnusable                an embedded nsqd cannot use its data path [embedded]
     ├── SpoolError                      a spool cannot be read or written [spark]
     │   ├── SpoolDamaged                a part of it is missing or altered [spark]
     │   └── AttemptSuperseded           another attempt stores the partition [spark]
@@ -67,6 +69,7 @@ __all__ = [
     "HeartbeatTimeout",
     "InvalidAddress",
     "InvalidBody",
+    "InvalidEnvelope",
     "InvalidName",
     "InvalidOption",
     "NSQError",
@@ -111,6 +114,10 @@ class InvalidAddress(InvalidOption):
 
 class InvalidBody(InvalidOption):
     """A message body, or a list of them, that nsqd would refuse: empty or too large."""
+
+
+class InvalidEnvelope(NSQError, ValueError):
+    """A message body begins with the magic of an envelope, but cannot be read; the text says why."""
 
 
 class ConnectionFailed(NSQError):
@@ -255,7 +262,7 @@ class AlreadyResponded(NSQError, RuntimeError):
 
 
 class Closed(NSQError, RuntimeError):
-    """A consumer or producer was used outside its ``async with`` block."""
+    """A consumer or producer was used outside its block, after `close`, or in a forked child."""
 
 
 class NotEntered(Closed, AttributeError):

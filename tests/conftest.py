@@ -7,9 +7,10 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from .decoders import codec, frame_decoder
 from .tls_files import tls_files
 
-__all__ = ["anyio_backend", "tls_files"]
+__all__ = ["anyio_backend", "codec", "frame_decoder", "tls_files"]
 
 BACKENDS: dict[str, tuple[str, dict[str, bool]]] = {
     "asyncio": ("asyncio", {"use_uvloop": False}),

@@ -31,8 +31,8 @@ from nsq_anyio.protocol.frames import (
     encode_message_frame,
 )
 
-LIMIT = 5.0
-"""Seconds after which something that does not come is a failure."""
+LIMIT = 15.0
+"""Seconds after which something that does not come is a failure, on a busy machine too."""
 
 BODY_COMMANDS = (b"IDENTIFY", b"AUTH", b"PUB", b"DPUB", b"MPUB")
 

@@ -96,7 +96,7 @@ class RealServer:
                     )
                 await anyio.sleep(0.005)
                 found = dict(_LISTENING.findall(self.log))
-            self.tcp_address = found["TCP"]
+            self.tcp_address = found.get("TCP", "")
             http_address = found["HTTP"]
             self.http_url = ("unix:" if http_address.startswith("/") else "http://") + http_address
             self.https_url = f"https://{found['HTTPS']}" if "HTTPS" in found else None
@@ -185,6 +185,20 @@ async def real_nsqlookupd(
     ]
     with tempfile.TemporaryDirectory(prefix="nsqlookupd-") as own:
         async with _running("nsqlookupd", arguments, {"TCP", "HTTP"}, Path(own)) as server:
+            yield server
+
+
+@asynccontextmanager
+async def real_nsqadmin(flags: Sequence[str]) -> AsyncGenerator[RealServer]:
+    """Run nsqadmin for the length of the block.
+
+    `flags`: the servers that it asks, such as ``--nsqd-http-address=127.0.0.1:4151``, and others.
+
+    :raises RealServerError: it is not built, did not start, or ended by itself during the block.
+    """
+    with tempfile.TemporaryDirectory(prefix="nsqadmin-") as own:
+        arguments = ["--http-address=127.0.0.1:0", *flags]
+        async with _running("nsqadmin", arguments, {"HTTP"}, Path(own)) as server:
             yield server
 
 

@@ -18,7 +18,13 @@ from nsq_anyio import errors
 from .package_source import MODULES, Module
 
 # Importing these needs an extra; their names are checked when it is installed.
-EXTRAS = {"cli": "click", "spark": "pyspark", "instrumentation": "prometheus_client", "__main__": "click"}
+EXTRAS = {
+    "cli": "click",
+    "spark": "pyspark",
+    "instrumentation.opentelemetry": "opentelemetry",
+    "instrumentation.prometheus": "prometheus_client",
+    "__main__": "click",
+}
 
 PUBLIC_API = {
     "ConnectionOptions",
@@ -27,8 +33,10 @@ PUBLIC_API = {
     "Message",
     "Producer",
     "ProducerOptions",
+    "accelerated",
     "consume",
     "embedded",
+    "envelope",
     "http",
     "produce",
     *errors.__all__,
@@ -38,9 +46,9 @@ each_module = pytest.mark.parametrize("source", MODULES, ids=lambda source: sour
 
 
 def load(source: Module) -> ModuleType:
-    needs = EXTRAS.get(source.unit)
-    if needs:
-        pytest.importorskip(needs)
+    for unit, needs in EXTRAS.items():
+        if f"{source.name}.".startswith(f"nsq_anyio.{unit}."):
+            pytest.importorskip(needs)
     return importlib.import_module(source.name)
 
 
@@ -185,7 +193,8 @@ def test_importing_takes_no_extra_and_no_event_loop() -> None:
     # for its own command line where they are installed, so their absence can only be shown like this.)
     output = python("""
         import sys
-        extras = ["click", "prometheus_client", "pyarrow", "pyspark", "rich", "trio", "uvloop"]
+        extras = ["click", "opentelemetry", "prometheus_client", "pyarrow", "pyspark", "rich", "trio"]
+        extras += ["uvloop"]
         sys.modules.update(dict.fromkeys(extras))
         import nsq_anyio
         print(nsq_anyio.__name__)
@@ -197,7 +206,7 @@ def test_importing_leaves_heavy_modules_alone() -> None:
     output = python("""
         import sys
         import nsq_anyio
-        heavy = {"trio", "uvloop", "pyspark", "pyarrow", "nsq_anyio.cli", "nsq_anyio.spark"}
+        heavy = {"opentelemetry", "trio", "uvloop", "pyspark", "pyarrow", "nsq_anyio.cli", "nsq_anyio.spark"}
         print(sorted(heavy & set(sys.modules)))
     """)
     assert output == "[]\n"

@@ -139,7 +139,7 @@ def test_tests_know_public_names_alone() -> None:
 
 
 def test_the_private_names_are_found() -> None:
-    assert {"_requests", "_check_header", "_HEADER", "_skip_space"} <= PRIVATE
+    assert {"_requests", "_received_error", "_HEADER", "_skip_space"} <= PRIVATE
     assert not {"FrameDecoder", "feed", "__init__"} & PRIVATE
 
 

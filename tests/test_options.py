@@ -11,6 +11,7 @@ import pytest
 
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.options import (
+    AddressMap,
     ConnectionOptions,
     ConsumerOptions,
     ProducerOptions,
@@ -82,6 +83,9 @@ RANGES: dict[OptionsType, dict[str, Seconds | Ratio | Integer]] = {
         "close_timeout": Seconds(0.001),
     },
     ProducerOptions: {
+        "lookupd_poll_interval": Seconds(0.01),
+        "lookupd_poll_jitter": Ratio(0, 1),
+        "lookupd_poll_timeout": Seconds(0.001),
         "linger": Seconds(0, 60),
         "max_batch_messages": Integer(1),
         "max_batch_bytes": Integer(1),
@@ -137,7 +141,17 @@ CHOICES: dict[str, tuple[OptionsType, list[Any], str]] = {
 }
 SECRETS = {"auth_secret", "private_key_password"}
 FILES = {"ca_file", "certificate_file", "private_key_file"}
-OTHERS = {*TEXTS, *SWITCHES, *CHOICES, *SECRETS, *FILES, "dialer", "server_hostname", "ssl_context"}
+OTHERS = {
+    *TEXTS,
+    *SWITCHES,
+    *CHOICES,
+    *SECRETS,
+    *FILES,
+    "dialer",
+    "map_address",
+    "server_hostname",
+    "ssl_context",
+}
 
 each_option = pytest.mark.parametrize(
     ("kind", "name", "allowed"),
@@ -273,6 +287,21 @@ def test_a_secret_or_a_dialer_may_be_a_function() -> None:
         InvalidOption, match=r"^dialer='x' is not valid: use an async function of an address$"
     ):
         make(ConnectionOptions, dialer="x")
+
+
+ADDRESSES = "use a mapping from 'host:port' to 'host:port', or a function of host and port"
+
+
+def test_addresses_are_mapped_by_a_mapping_or_a_function() -> None:
+    def same(host: str, port: int) -> tuple[str, int]:
+        return host, port
+
+    mappings: list[AddressMap | None] = [None, {}, {"10.0.0.5:4150": "127.0.0.1:30150"}, same]
+    for good in mappings:
+        assert ConnectionOptions(map_address=good).map_address is good
+    for bad in ("x", ["a:1"], {"a": "b:1"}, {"a:1": "b"}, {"a:1": ("b", 1)}, {1: "b:1"}):
+        with pytest.raises(InvalidOption, match=re.escape(f"map_address={bad!r} is not valid: {ADDRESSES}")):
+            make(ConnectionOptions, map_address=bad)
 
 
 @pytest.mark.parametrize("name", sorted(FILES))

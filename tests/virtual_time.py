@@ -14,7 +14,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import pytest
 import trio.testing
 
-__all__ = ["anyio_backend"]
+__all__ = ["anyio_backend", "block"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -52,6 +52,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
+    def jump(self, seconds: float) -> None:
+        self._jumping.now += seconds
+
     def run_in_executor(  # for getaddrinfo and the like
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
@@ -66,6 +69,18 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         del timeout  # real seconds, from Python 3.12 on
         await super().shutdown_default_executor()
+
+
+def block(seconds: float) -> None:
+    """Let time pass without running any task, as code without awaits does."""
+    if trio.lowlevel.in_trio_run():
+        clock = trio.lowlevel.current_clock()
+        assert isinstance(clock, trio.testing.MockClock)
+        clock.jump(seconds)
+    else:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, JumpingLoop)
+        loop.jump(seconds)
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
