@@ -34,7 +34,7 @@ def only_error(error: BaseException) -> BaseException:
 
 @contextmanager
 def ungrouped() -> Generator[None]:
-    """Remove the exception groups of this package's nested task groups from an error raised in the block.
+    """Remove the exception groups of nested task groups from an error raised in the block.
 
     On Trio, KeyboardInterrupt may come to any of their tasks.
     """

@@ -12,7 +12,7 @@ import httpx
 
 from ..checks import check_integer, check_seconds
 from ..errors import Closed, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
-from ..unwrapping import first_text
+from ..unwrapping import first_text, ungrouped
 from .body import read_body
 from .headers import Authorization, authorized, checked_headers
 from .reply import Reply, printable
@@ -197,7 +197,8 @@ class Client(anyio.AsyncContextManagerMixin):
     async def _exchange(
         self, transport: httpx.AsyncBaseTransport, request: httpx.Request, shown: str
     ) -> Reply:
-        response = await transport.handle_async_request(request)
+        with ungrouped():  # on Trio, KeyboardInterrupt may come to a task of AnyIO's that dials
+            response = await transport.handle_async_request(request)
         try:
             encoding = response.headers.get("Content-Encoding", "identity")
             if encoding.lower() != "identity":

@@ -486,3 +486,18 @@ async def test_a_cancelled_block_ends() -> None:
         assert scope.cancelled_caught
         with pytest.raises(Closed):
             await nsqd.ping()
+
+
+async def test_an_interrupt_within_the_transport_comes_out_alone() -> None:
+    class Transport(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            async with anyio.create_task_group():
+                await interrupted()
+            return httpx.Response(200)
+
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    async with Nsqd(URL, transport=Transport()) as nsqd:
+        with pytest.raises(KeyboardInterrupt):
+            await nsqd.ping()
