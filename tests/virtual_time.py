@@ -6,6 +6,7 @@ time to pass. uvloop has no such clock, and counts its timers as asyncio does.
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -71,6 +72,20 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         await super().shutdown_default_executor()
 
 
+class WithoutJumps(trio.abc.Instrument):
+    """Keeps Trio's clock from jumping while threads work: they do so in real time."""
+
+    def __init__(self, clock: trio.testing.MockClock) -> None:
+        self._clock = clock
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        del task
+        is_busy = trio.to_thread.current_default_thread_limiter().borrowed_tokens > 0
+        threshold = math.inf if is_busy else GRACE
+        if self._clock.autojump_threshold != threshold:
+            self._clock.autojump_threshold = threshold
+
+
 def block(seconds: float) -> None:
     """Let time pass without running any task, as code without awaits does."""
     if trio.lowlevel.in_trio_run():
@@ -87,5 +102,6 @@ def block(seconds: float) -> None:
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """Run each test that is marked `anyio` on both, on a clock of its own."""
     if request.param == "trio":
-        return "trio", {"clock": trio.testing.MockClock(autojump_threshold=GRACE)}
+        clock = trio.testing.MockClock(autojump_threshold=GRACE)
+        return "trio", {"clock": clock, "instruments": [WithoutJumps(clock)]}
     return "asyncio", {"loop_factory": JumpingLoop}
