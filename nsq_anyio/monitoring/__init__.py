@@ -3,12 +3,30 @@
 ::
 
     figures   rates and sums from two surveys
-    poller    the surveys, and the last result
+    view      what one survey comes to
+    poller    the surveys, and the last view
+    ring      means over equal steps of time
+    history   the series of each topic and channel
+    watch     a poller with history
 """
 
 from __future__ import annotations
 
 from .figures import Counts, Figures, Meter, Rates
-from .poller import Poll, Poller
+from .history import History, Series
+from .poller import Poller, Surveyed
+from .view import View
+from .watch import Watch
 
-__all__ = ["Counts", "Figures", "Meter", "Poll", "Poller", "Rates"]
+__all__ = [
+    "Counts",
+    "Figures",
+    "History",
+    "Meter",
+    "Poller",
+    "Rates",
+    "Series",
+    "Surveyed",
+    "View",
+    "Watch",
+]

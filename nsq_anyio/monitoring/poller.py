@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 import anyio
+import anyio.to_thread
 
 from ..checks import check_seconds
 from ..connection.background import background_tasks
-from ..http import Cluster, Node, Survey
-from .figures import Figures, Meter
+from ..http import Node, Survey
+from .figures import Meter
+from .view import View
 
-__all__ = ["Poll", "Poller"]
+__all__ = ["Poller", "Surveyed"]
 
 _log = logging.getLogger(__name__)
 
@@ -23,16 +24,14 @@ MOST_REMEMBERED = 1000
 """How many nsqds are asked though no nsqlookupd names them any more; those that were there last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
-    """The result of one poll.
+class Surveyed(Protocol):
+    """What a `Poller` asks: an open `nsq_anyio.http.Cluster`, or what stands for one."""
 
-    :ivar number: how many polls there were so far, with this one
-    """
-
-    number: int
-    survey: Survey
-    figures: Figures
+    async def survey(
+        self, *, include_clients: bool = ..., include_topics: bool = ..., also: Iterable[Node] = ...
+    ) -> Survey:
+        """Ask all servers; see `nsq_anyio.http.ClusterView.survey`."""
+        ...
 
 
 class Poller(anyio.AsyncContextManagerMixin):
@@ -42,7 +41,7 @@ class Poller(anyio.AsyncContextManagerMixin):
 
         async with nsq.http.Cluster(nsqlookupd="http://127.0.0.1:4161") as cluster:
             async with Poller(cluster, interval=5.0) as poller:
-                poll = await poller.after(None)
+                view = await poller.after(None)
 
     However many read the result, the servers are asked once per interval. A survey that takes longer delays
     the next one. Servers that begin to fail, and those that answer again, are logged once.
@@ -56,17 +55,19 @@ class Poller(anyio.AsyncContextManagerMixin):
         nsqlookupd any more, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
     :param include_clients: whether to list clients, which costs nsqds time when there are very many
     :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
+    :param record: called with each view in a worker thread, before anybody sees the view; None for nothing
     :raises InvalidOption: if a value is outside its range
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Surveyed,
         *,
         interval: float = 15.0,
         forget_after: float = 3600.0,
         include_clients: bool = False,
         include_topics: bool = False,
+        record: Callable[[View], None] | None = None,
     ) -> None:
         check_seconds("interval", interval, 0.01)
         check_seconds("forget_after", forget_after, 0)
@@ -75,21 +76,22 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._forget_after = forget_after
         self._include_clients = include_clients
         self._include_topics = include_topics
+        self._record = record
         self._meter = Meter()
-        self._last: Poll | None = None
+        self._last: View | None = None
         self._next = anyio.Event()
         # By URL, in the order in which they were last there: each node, and when that was.
         self._known: dict[str, tuple[Node, float]] = {}
         self._failing: set[str] = set()
 
     @property
-    def last(self) -> Poll | None:
+    def last(self) -> View | None:
         """The result of the last poll; None before the first has ended. Any thread may read it."""
         return self._last
 
-    async def after(self, poll: Poll | None) -> Poll:
-        """Return the last poll; wait for the next one if that is ``poll``."""
-        while self._last is None or self._last is poll:
+    async def after(self, view: View | None) -> View:
+        """Return the last poll; wait for the next one if that is ``view``."""
+        while self._last is None or self._last is view:
             await self._next.wait()
         return self._last
 
@@ -116,9 +118,16 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._remember(survey, now)
         self._report(survey)
         number = 1 if self._last is None else self._last.number + 1
-        self._last = Poll(number, survey, self._meter.update(survey, now))
+        # For a large cluster this takes long, and the event loop has viewers to serve.
+        self._last = await anyio.to_thread.run_sync(self._computed, number, survey, now)
         self._next.set()
         self._next = anyio.Event()
+
+    def _computed(self, number: int, survey: Survey, now: float) -> View:
+        view = View(number, survey, self._meter.update(survey, now), survey.topics())
+        if self._record is not None:
+            self._record(view)
+        return view
 
     def _remember(self, survey: Survey, now: float) -> None:
         for each in survey.nsqds:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 
 from ...http import ChannelStats, Latency, NsqdSurvey, Survey, TopicStats
-from ...monitoring import Counts, Poll, Poller
+from ...monitoring import Counts, Poller, View
 from .cluster_metrics import (
     CHANNEL,
     CHANNEL_LATENCY,
@@ -79,9 +79,9 @@ class ClusterCollector:
     def collect(self) -> Iterable[Family]:
         """Return the metrics of the last poll; before the first, without values. Any thread may call this."""
         samples = _Samples()
-        poll = self._poller.last
-        if poll is not None:
-            _Collection(poll, self._labels, samples).run()
+        view = self._poller.last
+        if view is not None:
+            _Collection(view, self._labels, samples).run()
         return samples.families()
 
 
@@ -105,12 +105,12 @@ class _Samples:
 class _Collection:
     """One scrape."""
 
-    def __init__(self, poll: Poll, labels: ClusterLabels, samples: _Samples) -> None:
-        self._poll = poll
-        self._survey: Survey = poll.survey
+    def __init__(self, view: View, labels: ClusterLabels, samples: _Samples) -> None:
+        self._view = view
+        self._survey: Survey = view.survey
         self._labels = labels
         self._samples = samples
-        self._rows = Rows(poll.survey, poll.figures, labels)
+        self._rows = Rows(view.survey, view.figures, labels)
         self._names = self._rows.names
         self._left_out = 0
 
@@ -123,7 +123,7 @@ class _Collection:
         self._samples.add(LEFT_OUT, {}, self._left_out)
 
     def _add_exporter(self) -> None:
-        self._samples.add(SURVEYS, {}, self._poll.number)
+        self._samples.add(SURVEYS, {}, self._view.number)
         self._samples.add(SURVEY_TIME, {}, self._survey.time)
         self._samples.add(SURVEY_DURATION, {}, self._survey.seconds)
 

@@ -1,0 +1,174 @@
+"""The history of a cluster, of its topics and channels: bounded, and coarser the older it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from ..checks import check_seconds
+from .figures import Key, Rates
+from .ring import Ring
+from .view import View
+
+__all__ = ["MEASURES", "History", "Series"]
+
+MEASURES = ("depth", "in_flight", "deferred", "ingress", "egress", "requeued", "timed_out")
+"""What is kept: counts of messages, then messages per second."""
+
+_CLUSTER: Key = ("", "")
+_UNKNOWN = Rates(math.nan, math.nan, math.nan, math.nan)
+_HOUR = 3600.0
+_FINEST = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Measures over time.
+
+    :ivar times: in ascending Unix seconds; each is the beginning of the time over which the values are means
+    :ivar values: by the names in `MEASURES`, a value for each time; NaN where it is not known
+    """
+
+    times: Sequence[float]
+    values: dict[str, Sequence[float]]
+
+
+class History:
+    """Keeps how the cluster, each topic and each channel fared.
+
+    The last hour is kept in steps of 15 seconds, or of two ``interval`` if that is longer; the last six hours
+    in steps 8 times as long; the rest in steps 40 times as long. A series takes about 16 kB. Any thread may
+    call the methods.
+
+    :param span: seconds that are kept, 60 or more; default 86400
+    :param interval: seconds from one view to the next, 0.01 or more; default 5
+    :param most_series: how many topics and channels are kept, together, 0 or more; default 5000. Further ones
+        are left out until others have been gone for ``span``; the whole cluster is always kept
+    :raises InvalidOption: if a value is outside its range
+    """
+
+    def __init__(self, span: float = 86400.0, interval: float = 5.0, *, most_series: int = 5000) -> None:
+        check_seconds("span", span, 60)
+        check_seconds("interval", interval, 0.01)
+        step = max(_FINEST, 2 * interval)
+        spans = (min(_HOUR, span), min(6 * _HOUR, span), span)
+        self._shape = [
+            (each, max(math.ceil(kept / each), 1))
+            for each, kept in zip((step, 8 * step, 40 * step), spans, strict=True)
+        ]
+        self._span = span
+        self._most = most_series
+        self._tracks: dict[Key, list[Ring]] = {}
+        self._pruned_at = -math.inf
+        self._lock = Lock()
+        self._left_out = 0
+
+    def __len__(self) -> int:
+        """Return how many series are kept."""
+        return len(self._tracks)
+
+    @property
+    def left_out(self) -> int:
+        """How many topics and channels of the last view are not kept, because there are too many."""
+        return self._left_out
+
+    def record(self, view: View) -> None:
+        """Take in a view."""
+        time = view.survey.time
+        left_out = 0
+        if not 0 <= time - self._pruned_at < self._shape[-1][0]:
+            self._prune(time)
+        for key, values in measured(view):
+            with self._lock:  # for each alone, so that readers wait only for a moment
+                if (track := self._tracks.get(key)) is None:
+                    if key != _CLUSTER and len(self._tracks) - (_CLUSTER in self._tracks) >= self._most:
+                        left_out += 1
+                        continue
+                    track = [Ring(step, capacity, len(MEASURES)) for step, capacity in self._shape]
+                    self._tracks[key] = track
+                _add(track, time, values)
+        self._left_out = left_out
+
+    def series(self, topic: str = "", channel: str = "") -> Series:
+        """Return the series of a channel, of a topic, or of the whole cluster; empty if it is not known."""
+        with self._lock:
+            rows = list(_rows(self._tracks.get((topic, channel), ())))
+        times = [time for time, _ in rows]
+        columns = zip(*(values for _, values in rows), strict=True) if rows else ((),) * len(MEASURES)
+        return Series(times, dict(zip(MEASURES, columns, strict=True)))
+
+    def _prune(self, time: float) -> None:
+        """Forget what has been gone for too long."""
+        self._pruned_at = time
+        with self._lock:
+            for key in [key for key, track in self._tracks.items() if _end(track) < time - self._span]:
+                del self._tracks[key]
+
+
+def measured(view: View) -> Iterator[tuple[Key, Sequence[float]]]:
+    """Yield the values of `MEASURES` for each channel and topic, and for the whole cluster as ``("", "")``.
+
+    A topic's depth counts what waits in the topic and in its channels, and its ingress is its own; all else is
+    the sum of its channels. The cluster is the sum of its topics.
+    """
+    cluster = [0.0] * len(MEASURES)
+    rates = view.figures.rates
+    for each in view.topics:
+        topic = each.total
+        own = rates.get((topic.topic_name, ""), _UNKNOWN)
+        total = [float(topic.depth), 0.0, 0.0, own.ingress, 0.0, 0.0, 0.0]
+        for channel in topic.channels:
+            key = topic.topic_name, channel.channel_name
+            rate = rates.get(key, _UNKNOWN)
+            values = (
+                *(channel.depth, channel.in_flight_count, channel.deferred_count),
+                *(rate.ingress, rate.egress, rate.requeued, rate.timed_out),
+            )
+            yield key, values
+            for index in (0, 1, 2, 4, 5, 6):
+                total[index] = _plus(total[index], values[index])
+        yield (topic.topic_name, ""), total
+        cluster = list(map(_plus, cluster, total))
+    if not rates and view.topics:
+        cluster[3:] = [math.nan] * 4
+    yield _CLUSTER, cluster
+
+
+def _plus(total: float, value: float) -> float:
+    """Add what is known."""
+    return total if math.isnan(value) else total + value
+
+
+def _add(track: list[Ring], time: float, values: Sequence[float]) -> None:
+    """Add values to the finest ring, and what that completes to the coarser ones."""
+    for ring in track:
+        if (ended := ring.add(time, values)) is None:
+            return
+        time, values = ended
+
+
+def _end(track: Sequence[Ring]) -> float:
+    return (track[0].last + 1) * track[0].step
+
+
+def _rows(track: Sequence[Ring]) -> Iterable[tuple[float, Sequence[float]]]:
+    """Return the means of a series, each time by the finest ring that has it; gaps are NaN."""
+    rows: list[tuple[float, Sequence[float]]] = []
+    until = math.inf
+    for ring in track:
+        if ring.last < 0:
+            break
+        first = max(ring.last - ring.capacity + 1, 0)
+        found = [
+            (number * ring.step, ring.at(number))
+            for number in range(first, ring.last + 1)
+            if (number + 1) * ring.step <= until
+        ]
+        while found and all(map(math.isnan, found[0][1])):
+            del found[0]
+        rows[:0] = found
+        if rows:
+            until = rows[0][0]
+    return rows

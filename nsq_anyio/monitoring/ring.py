@@ -1,0 +1,75 @@
+"""Means over equal steps of time, of which only the latest are kept."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+
+__all__ = ["Ring"]
+
+
+class Ring:
+    """Keeps the means of several measures, as 32-bit floats, for the latest steps of time.
+
+    The memory of a ring is allocated when it is made, and never grows. A measure that is not known is NaN.
+
+    :param step: seconds, more than 0
+    :param capacity: how many steps are kept, 1 or more
+    :param width: how many measures there are
+    :ivar last: the number of the latest step, counted from the epoch; -1 before the first
+    """
+
+    __slots__ = ("_count", "_values", "capacity", "last", "step", "width")
+
+    def __init__(self, step: float, capacity: int, width: int) -> None:
+        self.step = step
+        self.capacity = capacity
+        self.width = width
+        self.last = -1
+        self._count = 0
+        self._values = array("f", [math.nan]) * (capacity * width)
+
+    def add(self, time: float, values: Sequence[float]) -> tuple[float, Sequence[float]] | None:
+        """Take in measured values.
+
+        A time before the latest step counts as a part of it, unless that is so long ago that the clock must
+        have been set back: then the ring begins anew.
+
+        :param time: in Unix seconds
+        :return: the time and the means of the step that this one has ended; None if it did not end one
+        """
+        number = int(time // self.step)
+        if number < self.last - self.capacity:
+            self._clear(self.capacity)
+            self.last = -1
+        ended = None
+        if number > self.last:
+            if self.last >= 0:
+                ended = self.last * self.step, self.at(self.last)
+                self._clear(min(number - self.last, self.capacity), number)
+            self.last = number
+            self._count = 0
+        self._count += 1
+        begin = self.last % self.capacity * self.width
+        for index, value in enumerate(values, begin):
+            known = self._values[index]
+            if math.isnan(known):
+                self._values[index] = value
+            elif not math.isnan(value):
+                self._values[index] = known + (value - known) / self._count
+        return ended
+
+    def at(self, number: int) -> Sequence[float]:
+        """Return the means of a step; all NaN if the ring does not have it."""
+        if not self.last - self.capacity < number <= self.last or number < 0:
+            return [math.nan] * self.width
+        begin = number % self.capacity * self.width
+        return self._values[begin : begin + self.width]
+
+    def _clear(self, count: int, last: int = 0) -> None:
+        """Forget ``count`` steps, the last of which is ``last``."""
+        nothing = array("f", [math.nan]) * self.width
+        for number in range(last, last - count, -1):
+            begin = number % self.capacity * self.width
+            self._values[begin : begin + self.width] = nothing

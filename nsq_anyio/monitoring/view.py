@@ -1,0 +1,26 @@
+"""What all viewers of a cluster see at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..http import Survey, TopicStats, Totals
+from .figures import Figures
+
+__all__ = ["View"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The result of one poll, with all that is computed from it.
+
+    :ivar number: how many polls there were so far, with this one
+    :ivar survey: what each server answered
+    :ivar figures: rates, and sums that never decrease
+    :ivar topics: the statistics of each topic over all nsqds, sorted by topic
+    """
+
+    number: int
+    survey: Survey
+    figures: Figures
+    topics: tuple[Totals[TopicStats], ...] = ()

@@ -1,0 +1,64 @@
+"""Watches a cluster for any number of viewers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Self
+
+import anyio
+
+from .history import History
+from .poller import Poller, Surveyed
+from .view import View
+
+__all__ = ["Watch"]
+
+
+class Watch(anyio.AsyncContextManagerMixin):
+    """Polls a cluster and keeps its history, for the length of an ``async with`` block.
+
+    However many viewers there are, the servers are asked once per interval, and what viewers see is computed
+    once, in a worker thread. A viewer holds nothing up: one that is slow misses views.
+
+    :param cluster: the cluster, open
+    :param interval: seconds from the beginning of one poll to that of the next, 0.01 or more; default 5
+    :param history: seconds of history that are kept, 60 or more; default 86400
+    :param most_series: of how many topics and channels history is kept, 0 or more; default 5000
+    :raises InvalidOption: if a value is outside its range
+    """
+
+    def __init__(
+        self,
+        cluster: Surveyed,
+        *,
+        interval: float = 5.0,
+        history: float = 86400.0,
+        most_series: int = 5000,
+    ) -> None:
+        self._history = History(history, interval, most_series=most_series)
+        self._poller = Poller(cluster, interval=interval, include_topics=True, record=self._history.record)
+
+    @property
+    def history(self) -> History:
+        """The history; it has the last view already."""
+        return self._history
+
+    @property
+    def poller(self) -> Poller:
+        """What polls the cluster."""
+        return self._poller
+
+    @property
+    def last(self) -> View | None:
+        """The last view; None before the first. Any thread may read it."""
+        return self._poller.last
+
+    async def after(self, view: View | None) -> View:
+        """Return the last view; wait for the next one if that is ``view``."""
+        return await self._poller.after(view)
+
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
+        async with self._poller:
+            yield self
