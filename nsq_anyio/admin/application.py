@@ -10,13 +10,16 @@ from typing import Self
 import anyio
 
 from ..connection.background import user_block_tasks
+from ..monitoring import Watch
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
 from ..serving.http_messages import PeerVanished, Response
 from ..serving.nsq_api import error_response
+from ..serving.streaming import StreamedResponse, stream_response
 from .access import Access
 from .actions import Actions
 from .api import Api
 from .configuration import Configuration
+from .live import Live
 from .notifications import Notifications
 from .options import AdminOptions
 from .upstream import Upstream
@@ -52,8 +55,9 @@ def app(
 class Admin(anyio.AsyncContextManagerMixin):
     """The application that `app` returns.
 
-    While it is open, requests share connections to the servers, and notifications are posted by a task. It is
-    open in its ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does
+    While it is open, it polls the cluster and answers ``/events`` and ``/history``, requests share
+    connections to the servers, and notifications are posted by a task. It is open in its ``async with``
+    block, or while an ASGI server runs its lifespan. A host that mounts it does
     not do that, so enter it in the lifespan of the host. Without that it works as well: each request opens
     its own connections, and posts its own notifications after its response.
     """
@@ -70,7 +74,9 @@ class Admin(anyio.AsyncContextManagerMixin):
         self._upstream = Upstream(_texts(nsqlookupd), nsqds, options)
         self._notifications = Notifications(options.notification_http_endpoint, options.timeout)
         self._is_open = False
-        access = Access(options)
+        access = self._access = Access(options)
+        self._options = options
+        self._live_views: Live | None = None
         self._api = Api(
             options.base,
             self._upstream,
@@ -81,13 +87,18 @@ class Admin(anyio.AsyncContextManagerMixin):
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
+        options = self._options
+        watch = Watch(self._upstream, interval=options.poll_interval, history=options.history)
         async with self._upstream.opened(), user_block_tasks() as tasks:
             tasks.start_soon(self._notifications.run)
+            tasks.start_soon(watch.run)
+            self._live_views = Live(options.base, self._access, watch)
             self._is_open = True
             try:
                 yield self
             finally:
                 self._is_open = False
+                self._live_views = None
                 await self._notifications.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,13 +126,18 @@ class Admin(anyio.AsyncContextManagerMixin):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = request_of(scope, receive)
         try:
-            response = await self._api(request)
+            response = None if self._live_views is None else await self._live_views(request)
+            if response is None:
+                response = await self._api(request)
         except PeerVanished:
             return
         except Exception:
             _logger.exception("%s %s failed", request.method, request.target.path)
             response = error_response(500, "INTERNAL_ERROR")
         headers = (*response.headers, _NO_SNIFFING)
+        if isinstance(response, StreamedResponse):
+            await stream_response(receive, send, StreamedResponse(response.status, response.body, headers))
+            return
         await send_response(send, Response(response.status, response.body, headers))
         if not self._is_open:
             await self._notifications.flush()

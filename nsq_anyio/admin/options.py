@@ -36,6 +36,8 @@ class AdminOptions:
         to nsqds that nsqlookupds name
     :ivar ssl_context: for ``https``; the default trusts the system's certificate authorities
     :ivar config: further values that ``GET /config/:opt`` returns, by name
+    :ivar poll_interval: seconds from one poll of the cluster to the next, 0.01 or more; nsqadmin has none
+    :ivar history: seconds of history that are kept, 60 or more; nsqadmin has none
     :raises InvalidOption: if a value is not valid
     """
 
@@ -49,6 +51,8 @@ class AdminOptions:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     ssl_context: ssl.SSLContext | None = None
     config: Mapping[str, object] = field(default_factory=dict[str, object])
+    poll_interval: float = 5.0
+    history: float = 86400.0
 
     def __post_init__(self) -> None:
         if not _PATH.fullmatch(self.base_path):
@@ -69,6 +73,8 @@ class AdminOptions:
         if self.notification_http_endpoint is not None:
             ServerURL.parse(self.notification_http_endpoint)
         check_seconds("timeout", self.timeout, 0.001)
+        check_seconds("poll_interval", self.poll_interval, 0.01)
+        check_seconds("history", self.history, 60)
         _ = self.config_network
 
     @property

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 
 from ..errors import InvalidOption
+from ..http import Node, Survey
 from ..http.servers import Servers
+from ..http.survey import take_survey
 from .options import AdminOptions
 
 __all__ = ["Upstream"]
@@ -64,6 +66,15 @@ class Upstream:
         finally:
             clients.users -= 1
             await clients.close_if_unused()
+
+    async def survey(
+        self, *, include_clients: bool = False, include_topics: bool = False, also: Iterable[Node] = ()
+    ) -> Survey:
+        """Ask all servers once; see `nsq_anyio.http.ClusterView.survey`."""
+        async with self.used() as servers:
+            return await take_survey(
+                servers, include_clients=include_clients, include_topics=include_topics, also=also
+            )
 
     async def replace_nsqlookupds(self, nsqlookupds: Sequence[str]) -> None:
         """Ask other nsqlookupds from the next request on.

@@ -12,7 +12,7 @@ from .figures import Key, Rates
 from .ring import Ring
 from .view import View
 
-__all__ = ["MEASURES", "History", "Series"]
+__all__ = ["MEASURES", "History", "Series", "measured"]
 
 MEASURES = ("depth", "in_flight", "deferred", "ingress", "egress", "requeued", "timed_out")
 """What is kept: counts of messages, then messages per second."""
@@ -110,8 +110,8 @@ class History:
 def measured(view: View) -> Iterator[tuple[Key, Sequence[float]]]:
     """Yield the values of `MEASURES` for each channel and topic, and for the whole cluster as ``("", "")``.
 
-    A topic's depth counts what waits in the topic and in its channels, and its ingress is its own; all else is
-    the sum of its channels. The cluster is the sum of its topics.
+    A topic's depth counts what waits in the topic and in its channels, and its ingress is its own; all else
+    is the sum of its channels. The cluster is the sum of its topics.
     """
     cluster = [0.0] * len(MEASURES)
     rates = view.figures.rates

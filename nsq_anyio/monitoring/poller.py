@@ -98,10 +98,11 @@ class Poller(anyio.AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         async with background_tasks() as tasks:
-            tasks.start_soon(self._run)
+            tasks.start_soon(self.run)
             yield self
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Poll until cancelled, in place of the ``async with`` block."""
         at = anyio.current_time()
         while True:
             await self._poll()

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import anyio
 import anyio.lowlevel
 
-from ..connection.background import background_tasks
+from ..unwrapping import ungrouped
 from .asgi import Receive, Send
 
 __all__ = ["EVENT_STREAM", "KEEP_ALIVE", "StreamedResponse", "Write", "server_sent_event", "stream_response"]
@@ -89,7 +89,9 @@ async def stream_response(
         tasks.cancel_scope.cancel()
 
     await send({"type": "http.response.start", "status": int(response.status), "headers": headers})
-    async with background_tasks() as tasks:
-        tasks.start_soon(run)
-        while (await receive())["type"] != "http.disconnect":
-            pass
+    with ungrouped():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
