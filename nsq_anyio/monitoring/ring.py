@@ -23,10 +23,10 @@ class Ring:
     __slots__ = ("_count", "_values", "capacity", "last", "step", "width")
 
     def __init__(self, step: float, capacity: int, width: int) -> None:
-        self.step = step
-        self.capacity = capacity
-        self.width = width
-        self.last = -1
+        self.step: float = step
+        self.capacity: int = capacity
+        self.width: int = width
+        self.last: int = -1
         self._count = 0
         self._values = array("f", [math.nan]) * (capacity * width)
 

@@ -17,8 +17,9 @@ def view(time: float, *topics: TopicStats, rates: dict[tuple[str, str], Rates] |
     return View(1, Survey(time=time, seconds=0.0), Figures(rates or {}), totals)
 
 
-def topic(name: str = "t", depth: int = 0, **channel: int) -> TopicStats:
-    return TopicStats(topic_name=name, depth=depth, channels=(ChannelStats(channel_name="c", **channel),))
+def topic(name: str = "t", depth: int = 0, in_flight_count: int = 0, deferred_count: int = 0) -> TopicStats:
+    channel = ChannelStats(channel_name="c", in_flight_count=in_flight_count, deferred_count=deferred_count)
+    return TopicStats(topic_name=name, depth=depth, channels=(channel,))
 
 
 def test_each_level_adds_up() -> None:
