@@ -41,6 +41,7 @@
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
     ├── PipelineFailed                  a pipeline's query failed [spark]
     ├── JavaMissing                     no Java, or one that is too old [spark]
+    ├── NoSubscription                  no nsqd accepts a subscription in time [dead_letters]
     ├── CannotWrite                     to-file cannot write an archive [cli]
     └── DemoStalled                     the demo received no more messages [cli]
 
@@ -91,8 +92,7 @@ class NSQError(Exception):
     """The base class of every exception that this package raises; it can be pickled and copied."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default, pickle would call the class with the text of the error, but most classes here take other
-        # arguments. Errors must survive the way from a worker process.
+        # pickle would call the class with the text alone. Errors must survive the way from a worker process.
         return _restore, (type(self), self.args), self.__dict__
 
 

@@ -25,13 +25,14 @@ LAYERS = (
         "durable",
         "forked",
         "signals",
+        "visible",
     ),
     ("protocol", "policy", "envelope"),
     ("transport", "http"),
     ("connection", "serving"),
     ("discovery", "middleware", "monitoring"),
     ("consumer", "producer"),
-    ("sync",),
+    ("sync", "dead_letters"),
     ("instrumentation", "embedded", "testing", "service", "admin", "cli", "spark"),
 )
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}

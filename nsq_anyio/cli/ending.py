@@ -10,9 +10,9 @@ from typing import NoReturn
 import click
 
 from ..signals import SIGNALLED
+from ..visible import visible
 from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed, leave_output
-from .visible import visible
 
 __all__ = ["FAILED", "OUTPUT_CLOSED", "PARTIAL", "exit_after"]
 

@@ -7,7 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from .visible import one_line, visible
+from ..visible import one_line, visible
 
 __all__ = ["LEVELS", "set_up_logging"]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...visible import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags
 from ..flags.kinds import in_order
-from ..visible import visible
 from .actions import CHANNEL_ACTIONS, TOMBSTONE, TOPIC_ACTIONS, Action, Call, cluster_method
 from .perform import Task, ask, end_with, failure_rows
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from ...visible import visible
 from ..ending import PARTIAL
 from ..flags.cluster import ClusterFlags
-from ..visible import visible
 from .actions import Action, Plan
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@
 
     command   list, show, retry and drop
     flags     where the letters are, and which of them to select
-    letters   reads a dead letter, and selects letters
-    walk      takes every letter of a topic once, and puts back those that were not finished
-    run       what the commands do with the letters
+    run       checks that the servers are there
     show      tables, text and JSON
+
+What the commands do with the letters is in `nsq_anyio.dead_letters`.
 """

@@ -6,22 +6,23 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from ...visible import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..ending import PARTIAL
 from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
 from ..flags.kinds import Integer
 from ..flags.source import Source
-from ..visible import visible
 from .flags import HELD_BY_ONE, filter_flags, ids_argument, limit_flag, place_flags
 
 if TYPE_CHECKING:
-    from .letters import Filter
-    from .run import Work
-    from .walk import Walk
+    from ...dead_letters.letters import Filter
+    from ...dead_letters.walk import Walk
+    from ...dead_letters.work import Work
+    from ...service.draining import Draining
 
 __all__ = ["dead_letter", "drop", "list_letters", "retry", "show"]
 
@@ -79,12 +80,13 @@ def list_letters(
 
     With --json, print a line of JSON for each letter.
     """
+    from ...dead_letters.look import Look
     from ..run import run_draining
-    from .run import Look
+    from .run import reaching
     from .show import json_line, table
 
     look = Look(_walk(topic, channel, source, wait, consumer), meant, limit, enough=False)
-    run_draining(look.run, backend)
+    run_draining(reaching(source, consumer, look.run), backend)
     if as_json:
         for letter in look.letters:
             click.echo(json_line(letter))
@@ -119,13 +121,14 @@ def show(
 
     ID is the id of the letter, or of the message that it was made from. With --json, the body is complete.
     """
+    from ...dead_letters.letters import Filter
+    from ...dead_letters.look import Look
     from ..run import run_draining
-    from .letters import Filter
-    from .run import Look
+    from .run import reaching
     from .show import json_line, text
 
     look = Look(_walk(topic, channel, source, wait, consumer), Filter(ids=[id]), 1, enough=True)
-    run_draining(look.run, backend)
+    run_draining(reaching(source, consumer, look.run), backend)
     if not look.letters:
         raise click.ClickException(
             f"topic {topic} has no letter with the id {id}: see `nsq-anyio dead-letter list`"
@@ -159,15 +162,14 @@ def retry(
 
     All channels of those topics get the messages. Letters that arrive after the command began are left alone.
     """
-    _work(
-        "retried",
-        _walk(topic, channel, source, wait, consumer, only_earlier=True),
-        meant,
-        limit,
-        lambda work: partial(work.retry, producer),
-        as_json=as_json,
-        backend=backend,
-    )
+    from .run import reaching
+
+    def main(work: Work) -> Draining:
+        retry = partial(work.retry, options=producer.options, connection=producer.connection)
+        return reaching(source, consumer, retry)
+
+    walk = _walk(topic, channel, source, wait, consumer, only_earlier=True)
+    _work("retried", walk, meant, limit, main, as_json=as_json, backend=backend)
 
 
 @dead_letter.command(
@@ -199,12 +201,15 @@ def drop(
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise click.ClickException(f"{question} Use --yes to confirm")
         click.confirm(question, abort=True, err=True)
+    from .run import reaching
+
+    walk = _walk(topic, channel, source, wait, consumer)
     _work(
         "dropped",
-        _walk(topic, channel, source, wait, consumer),
+        walk,
         meant,
         limit,
-        lambda work: work.drop,
+        lambda work: reaching(source, consumer, work.drop),
         as_json=as_json,
         backend=backend,
     )
@@ -219,11 +224,20 @@ def _walk(
     *,
     only_earlier: bool = False,
 ) -> Walk:
+    from ...dead_letters.walk import Walk
     from ...names import check_channel, check_topic
-    from .walk import Walk
 
+    flags = consumer.never_giving_up()
     return Walk(
-        source, consumer, check_topic(topic), check_channel(channel), wait=wait, only_earlier=only_earlier
+        check_topic(topic),
+        check_channel(channel),
+        nsqd=source.nsqd,
+        nsqlookupd=source.nsqlookupd,
+        max_in_flight=flags.max_in_flight if "max_in_flight" in flags.given else HELD_BY_ONE,
+        options=flags.options,
+        connection=flags.connection,
+        wait=wait,
+        only_earlier=only_earlier,
     )
 
 
@@ -232,7 +246,7 @@ def _work(
     walk: Walk,
     meant: Filter,
     limit: int,
-    main: Callable[[Work], Any],
+    main: Callable[[Work], Draining],
     *,
     as_json: bool,
     backend: str,
@@ -240,9 +254,9 @@ def _work(
     """Process letters, and report how many."""
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from ...dead_letters.work import Work
     from ..output import progress_display
     from ..run import run_draining
-    from .run import Work
 
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
     with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:

@@ -53,7 +53,7 @@ def filter_flags(command: _Command) -> _Command:
         ids: Sequence[str] = (),
         **kwargs: Any,
     ) -> Any:
-        from .letters import Filter
+        from ...dead_letters.letters import Filter
 
         now = time.time()
         meant = Filter(

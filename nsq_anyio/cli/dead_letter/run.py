@@ -1,136 +1,27 @@
-"""What ``nsq-anyio dead-letter`` does with the selected letters."""
+"""The work of ``nsq-anyio dead-letter``, once the servers are known to be there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import anyio
 
-from ...consumer import Message
-from ...consumer.dead_letter_headers import DeadLetterHeaders
-from ...errors import InvalidName, NSQError
-from ...names import check_topic
-from ...producer import Producer, produce
-from ..flags.connection import ProducerFlags
-from .letters import Filter, Letter
-from .walk import Walk
+from ...service.draining import Draining
+from ..flags.connection import ConsumerFlags
+from ..flags.source import Source
+from ..reach import check_reachable
 
-__all__ = ["Look", "Work"]
+__all__ = ["reaching"]
 
 
-class Work:
-    """Retries or drops each selected letter of a walk.
+def reaching(source: Source, consumer: ConsumerFlags, main: Draining) -> Draining:
+    """Return ``main`` after a check that the servers are reachable.
 
-    :param limit: the most letters to process; 0 for all
-    :ivar done: how many letters were retried or dropped
-    :ivar left: how many were selected, but stay
-    :ivar first_problem: why the first of those stays
+    The result raises:
+
+    :raises click.ClickException: if none of them is
     """
 
-    def __init__(self, walk: Walk, meant: Filter, limit: int, progress: Callable[[int], None]) -> None:
-        self.done: int = 0
-        self.left: int = 0
-        self.first_problem: str = ""
-        self._walk = walk
-        self._meant = meant
-        self._limit = limit
-        self._progress = progress
-        self._stop = anyio.Event()
-        self._producer: Producer | None = None
+    async def run(stop: anyio.Event) -> None:
+        await check_reachable(source, consumer)
+        await main(stop)
 
-    async def drop(self, stop: anyio.Event) -> None:
-        """Finish the letters.
-
-        :raises click.ClickException: if no nsqd can be reached
-        """
-        self._stop = stop
-        await self._walk.run(self._drop, stop)
-
-    async def retry(self, producer: ProducerFlags, stop: anyio.Event) -> None:
-        """Publish the original bodies to the topics that they came from, and then finish the letters.
-
-        :raises click.ClickException: if no nsqd can be reached
-        """
-        self._stop = stop
-
-        async def visit(messages: Sequence[Message]) -> None:
-            if self._producer is None:
-                block = produce(self._walk.nsqds, options=producer.options, connection=producer.connection)
-                self._producer = await self._walk.enter(block)
-            async with anyio.create_task_group() as tasks:
-                for letter in self._chosen(messages):
-                    tasks.start_soon(self._retry, self._producer, letter)
-
-        await self._walk.run(visit, stop)
-
-    async def _drop(self, messages: Sequence[Message]) -> None:
-        for letter in self._chosen(messages):
-            letter.message.finish()
-            self._count()
-
-    async def _retry(self, producer: Producer, letter: Letter) -> None:
-        try:
-            topic = check_topic(letter.get(DeadLetterHeaders.TOPIC))
-        except InvalidName as error:
-            self._stays(letter, letter.problem or str(error))
-            return
-        if letter.body is None:
-            self._stays(letter, letter.problem)
-            return
-        try:
-            await producer.publish(topic, letter.body)
-        except NSQError as error:
-            self._stays(letter, str(error))
-        else:
-            letter.message.finish()
-            self._count()
-
-    def _chosen(self, messages: Sequence[Message]) -> list[Letter]:
-        """Return the selected letters, up to the limit."""
-        letters = [letter for letter in map(Letter.of, messages) if self._meant.takes(letter)]
-        if self._limit:
-            letters = letters[: max(self._limit - self.done - self.left, 0)]
-            if self.done + self.left + len(letters) >= self._limit:
-                self._stop.set()
-        return letters
-
-    def _count(self) -> None:
-        self.done += 1
-        self._progress(1)
-
-    def _stays(self, letter: Letter, problem: str) -> None:
-        self.left += 1
-        self.first_problem = self.first_problem or f"letter {letter.message.id}: {problem}"
-
-
-class Look:
-    """Reads letters, and leaves all of them in the topic.
-
-    :param limit: how many letters to keep in ``letters``; 0 for all
-    :param enough: whether to end once that many are found, rather than count the others too
-    :ivar letters: the selected letters
-    :ivar count: how many letters are selected
-    """
-
-    def __init__(self, walk: Walk, meant: Filter, limit: int, *, enough: bool) -> None:
-        self.letters: list[Letter] = []
-        self.count = 0
-        self._walk = walk
-        self._meant = meant
-        self._limit = limit
-        self._enough = enough
-
-    async def run(self, stop: anyio.Event) -> None:
-        """Read all letters that are waiting.
-
-        :raises click.ClickException: if no nsqd can be reached
-        """
-
-        async def visit(messages: Sequence[Message]) -> None:
-            meant = [letter for letter in map(Letter.of, messages) if self._meant.takes(letter)]
-            self.count += len(meant)
-            self.letters += meant if not self._limit else meant[: self._limit - len(self.letters)]
-            if self._enough and len(self.letters) == self._limit:
-                stop.set()
-
-        await self._walk.run(visit, stop)
+    return run

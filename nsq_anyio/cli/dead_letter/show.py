@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ...consumer.dead_letter_headers import PREFIX, DeadLetterHeaders
-from ..visible import one_line, visible
-from .letters import Letter
+from ...dead_letters.letters import Letter
+from ...visible import one_line, visible
 
 if TYPE_CHECKING:
     from rich.table import Table

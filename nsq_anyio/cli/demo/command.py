@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...visible import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.kinds import Integer
-from ..visible import visible
 
 if TYPE_CHECKING:
     from rich.table import Table

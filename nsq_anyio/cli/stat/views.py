@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from ...visible import visible
 from ..output import Output
-from ..visible import visible
 from .rows import Row
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...visible import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.kinds import Integer, boolean_option, delimiter_option
 from ..flags.source import Source, source_flags
-from ..visible import visible
 
 if TYPE_CHECKING:
     from ..output import Output

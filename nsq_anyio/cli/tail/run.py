@@ -19,11 +19,11 @@ from ...consumer.message import finish_all
 from ...errors import InvalidAddress, InvalidEnvelope, NSQError
 from ...http import Cluster, Nsqd, TopicStats
 from ...transport.tls_context import client_context, tls_options
+from ...visible import one_line
 from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
 from ..output import Output
 from ..reach import check_reachable
-from ..visible import one_line
 
 __all__ = [
     "BODY",

@@ -17,8 +17,8 @@ import httpx
 
 from ...options import TLSOptions
 from ...transport.tls_context import client_context
+from ...visible import one_line
 from ..timings import Timings
-from ..visible import one_line
 from .connections import Connections
 from .endpoint import Endpoint
 from .exchange import Exchange, Headers, NoAnswer

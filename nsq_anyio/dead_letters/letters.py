@@ -1,13 +1,13 @@
-"""Dead letters, and the filter that selects those that a command is about."""
+"""Dead letters, and the filter that selects some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ...consumer import Message
-from ...consumer.dead_letter_headers import DeadLetterHeaders, original_body
-from ...errors import InvalidEnvelope
+from ..consumer import Message
+from ..consumer.dead_letter_headers import DeadLetterHeaders, original_body
+from ..errors import InvalidEnvelope
 
 __all__ = ["Filter", "Letter"]
 

@@ -1,0 +1,214 @@
+"""Takes every message that waits in a channel once, and puts back those that were not finished.
+
+Messages that are not finished are held until the end, because a message that is put back earlier would come
+again. A connection holds at most nsqd's --max-rdy-count messages, so when one is full, another takes over.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ..consumer import Consumer, Message, consume
+from ..errors import Closed, NSQError
+from ..events import EventHook
+from ..options import ConnectionOptions, ConsumerOptions
+from ..unwrapping import ungrouped
+
+__all__ = ["HELD_BY_ONE", "Bounds", "NoSubscription", "Visit", "Walk"]
+
+T = TypeVar("T")
+
+Visit = Callable[[Sequence[Message]], Awaitable[None]]
+"""Called with messages; finishes those that should leave the channel."""
+
+HELD_BY_ONE = 2500
+"""How many messages a connection holds by nsqd's default."""
+
+_BATCH = 500
+_GATHER = 0.02
+_NANO = 1e9
+_PATIENCE = 10.0
+"""Seconds until an nsqd must have accepted a subscription."""
+_MAX_SLEEP = 0.5
+
+
+class NoSubscription(NSQError):
+    """No nsqd has accepted a subscription in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a walk takes before it ends early; inf for no bound.
+
+    :ivar visited: messages that are visited; each takes about 150 bytes until the end
+    :ivar held: messages that were visited and not finished
+    :ivar held_bytes: the size of their bodies together
+    """
+
+    visited: float = math.inf
+    held: float = math.inf
+    held_bytes: float = math.inf
+
+
+class Walk:
+    """Visits the messages that wait in a channel, each once.
+
+    :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options``, ``connection`` and ``on_event``
+    :param max_in_flight: how many messages one connection holds, 1 or more
+    :param options: default: no limit of attempts, since each walk counts as one
+    :param wait: seconds without a message after which the walk ends
+    :param only_earlier: whether to skip messages that were published after the walk began, by the clock of
+        this machine. Otherwise a message that fails again after a retry would be retried for ever
+    :param bounds: when to end early
+    :ivar nsqds: the addresses of the nsqds that were connected first
+    :ivar is_cut: whether the walk ended early because of ``bounds``
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        nsqd: Sequence[str] | None = None,
+        nsqlookupd: Sequence[str] | None = None,
+        max_in_flight: int = HELD_BY_ONE,
+        options: ConsumerOptions | None = None,
+        connection: ConnectionOptions | None = None,
+        on_event: EventHook | None = None,
+        wait: float = 1.0,
+        only_earlier: bool = False,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self.nsqds: tuple[str, ...] = ()
+        self.is_cut = False
+        self._topic = topic
+        self._consume = partial(
+            consume,
+            topic,
+            channel,
+            nsqd=nsqd,
+            nsqlookupd=nsqlookupd,
+            max_in_flight=max_in_flight,
+            options=options or ConsumerOptions(max_attempts=0),
+            connection=connection,
+            on_event=on_event,
+        )
+        self._wait = wait
+        self._until = time.time() * _NANO if only_earlier else math.inf
+        self._bounds = bounds or Bounds()
+        self._held: dict[Message, float] = {}  # when each is to be touched
+        self._blocks: TaskGroup | None = None
+        self._over = anyio.Event()
+        self._seen: set[tuple[str, str]] = set()
+
+    @property
+    def visited(self) -> int:
+        """How many messages were visited so far."""
+        return len(self._seen)
+
+    async def run(self, visit: Visit, stop: anyio.Event) -> None:
+        """Visit all messages; return when there are no more or ``stop`` is set.
+
+        :raises NoSubscription: if no nsqd accepts a subscription within 10 s
+        :raises NSQError: as `consume` does
+        """
+        with ungrouped():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._touch)
+                async with anyio.create_task_group() as self._blocks:
+                    consumers: list[Consumer] = []
+                    try:
+                        while not stop.is_set():
+                            consumer = await self.enter(self._consume())
+                            consumers.append(consumer)
+                            if not await self._empty(consumer, visit, stop):
+                                break
+                    finally:
+                        for consumer in consumers:
+                            consumer.stop()  # or one would receive what another puts back
+                        self._over.set()
+                tasks.cancel_scope.cancel()
+
+    async def enter(self, block: AbstractAsyncContextManager[T]) -> T:
+        """Enter a block that lasts until the walk ends; to be called in a visit.
+
+        Each block has a task of its own, so that all of them end together: the time that an nsqd has for its
+        last answers does not add up.
+        """
+        if self._blocks is None:
+            raise Closed("the walk has not begun: enter blocks in a visit")
+        entered: T = await self._blocks.start(self._keep, block)
+        return entered
+
+    async def _keep(self, block: AbstractAsyncContextManager[T], *, task_status: TaskStatus[T]) -> None:
+        async with block as entered:
+            task_status.started(entered)
+            await self._over.wait()
+
+    async def _empty(self, consumer: Consumer, visit: Visit, stop: anyio.Event) -> bool:
+        """Visit the messages of one consumer; return whether more may wait for which it has no room."""
+        with anyio.move_on_after(_PATIENCE) as patience:
+            await consumer.ready()
+        if patience.cancelled_caught:
+            raise NoSubscription(
+                f"no nsqd has accepted a subscription to topic {self._topic} within {_PATIENCE:g} s"
+            )
+        self.nsqds = self.nsqds or consumer.connections
+        taken = 0
+        batches = consumer.batches(_BATCH, _GATHER)
+        quiet_at = anyio.current_time() + self._wait
+        while not stop.is_set():
+            batch: list[Message] | None = None
+            with anyio.CancelScope(deadline=quiet_at):
+                batch = await anext(batches, None)
+            if batch is None:
+                break
+            taken += len(batch)
+            now = anyio.current_time()
+            self._held.update((message, (now + message.deadline) / 2) for message in batch)
+            new = [message for message in batch if self._is_new(message)]
+            if new:
+                await visit(new)
+                quiet_at = anyio.current_time() + self._wait
+            if self._is_full():
+                self.is_cut = True
+                stop.set()
+        return taken > 0 and consumer.is_starved
+
+    def _is_new(self, message: Message) -> bool:
+        """Return whether to visit a message: not if it was visited before or is skipped."""
+        key = (message.nsqd, message.id)
+        if key in self._seen or message.timestamp > self._until:
+            return False
+        self._seen.add(key)
+        return True
+
+    def _is_full(self) -> bool:
+        bounds = self._bounds
+        if len(self._seen) >= bounds.visited:
+            return True
+        if bounds.held == bounds.held_bytes == math.inf:
+            return False
+        held = [message for message in self._held if not message.responded]
+        return len(held) >= bounds.held or sum(len(each.body) for each in held) >= bounds.held_bytes
+
+    async def _touch(self) -> None:
+        """Touch each message that is held half-way to its deadline, as long as nsqd allows."""
+        while True:
+            now = anyio.current_time()
+            for message, due in list(self._held.items()):
+                if message.responded or not message.delivery.delegate.holds(message):
+                    del self._held[message]
+                elif due <= now < message.delivery.hard_deadline:
+                    message.touch()
+                    self._held[message] = (now + message.deadline) / 2
+            await anyio.sleep(min([_MAX_SLEEP, *(max(due - now, 0.05) for due in self._held.values())]))
