@@ -67,6 +67,7 @@ class Filter:
     :ivar died_before: seconds since the epoch
     :ivar died_after: seconds since the epoch
     :ivar ids: ids of the letters, or of the messages that they were made from
+    :ivar letters_only: whether to leave out messages that are not dead letters
     """
 
     error: str | None = None
@@ -75,6 +76,7 @@ class Filter:
     topic: str | None = None
     channel: str | None = None
     ids: Collection[str] = ()
+    letters_only: bool = False
 
     def takes(self, letter: Letter) -> bool:
         """Return whether this letter is selected."""
@@ -85,4 +87,5 @@ class Filter:
             and (self.topic is None or letter.get(DeadLetterHeaders.TOPIC) == self.topic)
             and (self.channel is None or letter.get(DeadLetterHeaders.CHANNEL) == self.channel)
             and (not self.ids or not letter.ids.isdisjoint(self.ids))
+            and not (self.letters_only and letter.problem)
         )

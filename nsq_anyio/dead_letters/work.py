@@ -22,13 +22,13 @@ class Work:
     """Retries or drops each selected letter of a walk.
 
     :param limit: the most letters to process; 0 for all
-    :param progress: called with how many more letters were processed
+    :param progress: called with each letter that was retried or dropped
     :ivar done: how many letters were retried or dropped
     :ivar left: how many were selected, but stay
     :ivar first_problem: why the first of those stays
     """
 
-    def __init__(self, walk: Walk, meant: Filter, limit: int, progress: Callable[[int], None]) -> None:
+    def __init__(self, walk: Walk, meant: Filter, limit: int, progress: Callable[[Letter], None]) -> None:
         self.done: int = 0
         self.left: int = 0
         self.first_problem: str = ""
@@ -75,7 +75,7 @@ class Work:
     async def _drop(self, messages: Sequence[Message]) -> None:
         for letter in self._chosen(messages):
             letter.message.finish()
-            self._count()
+            self._count(letter)
 
     async def _retry(self, producer: Producer, letter: Letter) -> None:
         try:
@@ -92,7 +92,7 @@ class Work:
             self._stays(letter, str(error))
         else:
             letter.message.finish()
-            self._count()
+            self._count(letter)
 
     def _chosen(self, messages: Sequence[Message]) -> list[Letter]:
         """Return the selected letters, up to the limit."""
@@ -103,9 +103,9 @@ class Work:
                 self._stop.set()
         return letters
 
-    def _count(self) -> None:
+    def _count(self, letter: Letter) -> None:
         self.done += 1
-        self._progress(1)
+        self._progress(letter)
 
     def _stays(self, letter: Letter, problem: str) -> None:
         self.left += 1

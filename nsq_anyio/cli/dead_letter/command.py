@@ -261,7 +261,7 @@ def _work(
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
     with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:
         task = progress.add_task("", total=None)
-        work = Work(walk, meant, limit, partial(progress.advance, task))
+        work = Work(walk, meant, limit, lambda _: progress.advance(task))
         try:
             run_draining(main(work), backend)
         finally:

@@ -1,0 +1,281 @@
+"""Work on the dead letters of a channel, which goes on when nobody watches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, get_args
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from ...dead_letters.letters import Filter, Letter
+from ...dead_letters.look import Look
+from ...dead_letters.walk import Bounds, Walk
+from ...dead_letters.work import Work
+from ...errors import NSQError
+from ...events import ConnectFailed, Disconnected, Event
+from ...monitoring import Watch
+from ...names import is_ephemeral
+from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from ...unwrapping import ungrouped
+from ..upstream import Upstream
+from .places import Places
+from .rows import LetterRow
+from .settings import MessageBounds
+
+__all__ = ["Job", "JobKind", "JobRefused", "Jobs", "Listing", "is_job_kind"]
+
+_log = logging.getLogger(__name__)
+
+JobKind = Literal["list", "retry", "drop"]
+
+_MAX_IN_FLIGHT = 250
+_WALK = Bounds(visited=100_000, held=5_000, held_bytes=64 * 1024 * 1024)
+_WAIT = 1.0
+_NO_RECONNECT = 3600.0
+_CONSUMER = ConsumerOptions(
+    reconnect_delay=_NO_RECONNECT, max_reconnect_delay=_NO_RECONNECT, max_attempts=0, close_timeout=1.0
+)
+_PRODUCER = ProducerOptions(publish_timeout=20.0, cancelled_drain_timeout=0.5)
+_MOST_REMEMBERED = 50
+_MOST_NOTES = 10
+
+
+def is_job_kind(text: str) -> bool:
+    """Return whether ``text`` names a kind of job."""
+    return text in get_args(JobKind)
+
+
+class JobRefused(Exception):
+    """A job cannot begin; the text says why, and what to do."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One run over the letters of a channel.
+
+    :ivar meant: which letters it is about
+    :ivar limit: the most letters to retry or drop; 0 for all
+    :ivar started: seconds since the epoch, and so is ``ended``, which is None while it runs
+    :ivar notes: what went wrong on the way
+    :ivar problem: why it failed; empty if it did not
+    """
+
+    topic: str
+    channel: str
+    kind: JobKind
+    meant: Filter
+    limit: int
+    started: float
+    ended: float | None = None
+    done: int = 0
+    left: int = 0
+    first_problem: str = ""
+    visited: int = 0
+    is_cut: bool = False
+    is_stopped: bool = False
+    notes: list[str] = field(default_factory=list[str])
+    problem: str = ""
+    stop: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.ended is None
+
+    @property
+    def state(self) -> Literal["running", "stopping", "done", "stopped", "failed"]:
+        """How far it is."""
+        if self.is_running:
+            return "stopping" if self.is_stopped else "running"
+        if self.problem:
+            return "failed"
+        return "stopped" if self.is_stopped else "done"
+
+
+@dataclass(slots=True)
+class Listing:
+    """The letters that a job has listed, without those that were retried or dropped since.
+
+    :ivar count: how many letters the filter selected, of those that the job saw
+    :ivar others: how many messages it saw that are no dead letters
+    :ivar is_cut: whether there may be more, which it did not see
+    :ivar at: when, in seconds since the epoch
+    """
+
+    rows: Sequence[LetterRow] = ()
+    count: int = 0
+    others: int = 0
+    is_cut: bool = False
+    at: float = 0.0
+
+
+class Jobs:
+    """Starts jobs, one at a time for each channel, and remembers what came of the last one.
+
+    :param tasks: runs them. When it is cancelled, letters that are held are handed back, within about a
+        second
+    """
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        watch: Watch,
+        upstream: Upstream,
+        connection: ConnectionOptions,
+        bounds: MessageBounds,
+    ) -> None:
+        self._tasks = tasks
+        self._watch = watch
+        self._upstream = upstream
+        self._connection = connection
+        self._bounds = bounds
+        self._last: OrderedDict[tuple[str, str], Job] = OrderedDict()
+        self._listings: OrderedDict[tuple[str, str], Listing] = OrderedDict()
+
+    def last(self, topic: str, channel: str) -> Job | None:
+        """Return the job that runs on a channel, or the last one; None if there was none."""
+        return self._last.get((topic, channel))
+
+    def listing(self, topic: str, channel: str) -> Listing | None:
+        """Return what was listed last."""
+        return self._listings.get((topic, channel))
+
+    def stop(self, topic: str, channel: str) -> None:
+        """Let a job end after the messages that it has in hand."""
+        job = self.last(topic, channel)
+        if job is not None and job.is_running:
+            job.is_stopped = True
+            job.stop.set()
+
+    def start(self, topic: str, channel: str, kind: JobKind, meant: Filter, limit: int = 0) -> Job:
+        """Start a job.
+
+        :raises JobRefused: if one runs on this channel, there are too many, or the channel would be lost
+        """
+        if is_ephemeral(channel) or is_ephemeral(topic):
+            raise JobRefused(
+                "An ephemeral channel vanishes with its last client, and its messages with it. "
+                "Choose another channel."
+            )
+        running = [job for job in self._last.values() if job.is_running]
+        if any((job.topic, job.channel) == (topic, channel) for job in running):
+            raise JobRefused("A job is running on this channel. Wait until it has ended, or stop it.")
+        if len(running) >= self._bounds.jobs:
+            raise JobRefused(f"{len(running)} jobs are running, on other channels. Wait until one has ended.")
+        job = Job(topic, channel, kind, meant, limit, time.time())
+        key = topic, channel
+        self._last.pop(key, None)
+        self._last[key] = job
+        ended = [each for each, old in self._last.items() if not old.is_running]
+        for each in ended[: max(len(self._last) - _MOST_REMEMBERED, 0)]:
+            del self._last[each]
+            self._listings.pop(each, None)
+        self._tasks.start_soon(self._run, job)
+        return job
+
+    async def _run(self, job: Job) -> None:
+        try:
+            with ungrouped():
+                await self._work(job)
+        except anyio.get_cancelled_exc_class():
+            job.is_stopped = True
+            raise
+        except (NSQError, JobRefused) as error:
+            job.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - one job must not end the application
+            _log.exception("the job %s on %s/%s failed", job.kind, job.topic, job.channel)
+            job.problem = f"{type(error).__name__}: see the log of the application"
+        finally:
+            job.ended = time.time()
+            _log.info(
+                "%s of dead letters of topic %s, channel %s: %s, %d done, %d left",
+                *(job.kind, job.topic, job.channel, job.state, job.done, job.left),
+            )
+
+    async def _work(self, job: Job) -> None:
+        walk = await self._walk(job)
+        if job.kind == "list":
+            await self._list(job, walk)
+            return
+        work = Work(walk, job.meant, job.limit, partial(self._handled, job))
+        run = work.drop if job.kind == "drop" else self._retrying(work)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._follow, job, lambda: (walk.visited, work.left))
+                await run(job.stop)
+                tasks.cancel_scope.cancel()
+        finally:
+            job.visited, job.left, job.first_problem = walk.visited, work.left, work.first_problem
+            job.is_cut = walk.is_cut
+
+    def _retrying(self, work: Work) -> Callable[[anyio.Event], Awaitable[None]]:
+        return partial(work.retry, options=_PRODUCER, connection=self._connection)
+
+    async def _list(self, job: Job, walk: Walk) -> None:
+        """List letters, and what else is there."""
+        limit = self._bounds.letters
+        look = Look(walk, job.meant, limit, enough=True)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._follow, job, lambda: (walk.visited, 0))
+                await look.run(job.stop)
+                tasks.cancel_scope.cancel()
+        finally:
+            job.visited, job.is_cut = walk.visited, walk.is_cut
+        rows = await anyio.to_thread.run_sync(lambda: [LetterRow.of(letter) for letter in look.letters])
+        rows.sort(key=lambda row: row.died, reverse=True)
+        self._listings[job.topic, job.channel] = Listing(
+            rows,
+            look.count,
+            sum(bool(row.problem) for row in rows),
+            walk.is_cut or job.stop.is_set(),
+            time.time(),
+        )
+
+    async def _walk(self, job: Job) -> Walk:
+        view = await self._watch.after(None)
+        places = await Places.asked(self._upstream, view, job.topic, self._connection)
+        if not places.all:
+            raise JobRefused("No nsqd has this topic any more.")
+        job.notes += [f"{each.name} is left out: {each.problem}." for each in places.all if each.problem]
+        found = places.with_channel(job.channel)
+        if not found:
+            raise JobRefused("No nsqd that can be reached by TCP has this channel.")
+        return Walk(
+            job.topic,
+            job.channel,
+            nsqd=[place.address for place in found],
+            max_in_flight=_MAX_IN_FLIGHT,
+            options=_CONSUMER,
+            connection=self._connection,
+            on_event=partial(_note, job),
+            wait=_WAIT,
+            only_earlier=job.kind == "retry",
+            bounds=_WALK,
+        )
+
+    async def _follow(self, job: Job, counts: Callable[[], tuple[int, int]]) -> None:
+        while True:
+            job.visited, job.left = counts()
+            await anyio.sleep(0.2)
+
+    def _handled(self, job: Job, letter: Letter) -> None:
+        job.done += 1
+        listing = self._listings.get((job.topic, job.channel))
+        if listing is not None:
+            kept = [row for row in listing.rows if row.id != letter.message.id]
+            listing.count -= len(listing.rows) - len(kept)
+            listing.rows = kept
+
+
+def _note(job: Job, event: Event) -> None:
+    """Note an nsqd that is lost on the way: its letters stay there."""
+    if isinstance(event, ConnectFailed | Disconnected) and len(job.notes) < _MOST_NOTES:
+        job.notes.append(f"{event.nsqd} is left out: {event.error}.")
