@@ -29,11 +29,15 @@ _ON_CHANNELS: dict[str, Callable[[Nsqd, str, str], Awaitable[None]]] = {
 
 
 class Actions:
-    """Acts on the servers, for the API and for the pages alike."""
+    """Acts on the servers, for the API and for the pages alike.
 
-    def __init__(self, access: Access, notifications: Notifications) -> None:
+    :param acted: called after each action
+    """
+
+    def __init__(self, access: Access, notifications: Notifications, acted: Callable[[], None]) -> None:
         self._access = access
         self._notifications = notifications
+        self._acted = acted
 
     async def perform(self, cluster: ClusterInfo, request: Request, order: Order) -> None:
         """Do what ``order`` says. What failed is added to ``cluster.warnings`` and ``cluster.outcomes``.
@@ -105,3 +109,4 @@ class Actions:
             request.remote or "an unknown address",
         )
         self._notifications.note(action, topic, channel, node, request)
+        self._acted()

@@ -77,11 +77,12 @@ class Admin(anyio.AsyncContextManagerMixin):
         access = self._access = Access(options)
         self._options = options
         self._live_views: Live | None = None
+        self._watch: Watch | None = None
         self._api = Api(
             options.base,
             self._upstream,
             access,
-            Actions(access, self._notifications),
+            Actions(access, self._notifications, self._poll_soon),
             Configuration(options, self._upstream, nsqds),
         )
 
@@ -93,13 +94,18 @@ class Admin(anyio.AsyncContextManagerMixin):
             tasks.start_soon(self._notifications.run)
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)
+            self._watch = watch
             self._is_open = True
             try:
                 yield self
             finally:
                 self._is_open = False
-                self._live_views = None
+                self._live_views = self._watch = None
                 await self._notifications.close()
+
+    def _poll_soon(self) -> None:
+        if self._watch is not None:
+            self._watch.poll_soon()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
