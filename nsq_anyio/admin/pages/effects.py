@@ -130,7 +130,9 @@ def _affected(order: Order, nsqd: KnownNsqd, stats: Stats | None) -> Affected:
     channels = [each for each in topic.channels if order.channel in ("", each.channel_name)]
     if order.channel and not channels:
         return Affected(name=nsqd.name)
-    publishers = sum(any(each.topic == order.topic for each in client.pub_counts) for client in stats.producers)
+    publishers = sum(
+        any(each.topic == order.topic for each in client.pub_counts) for client in stats.producers
+    )
     if order.action == "empty" and not order.channel:
         return Affected(name=nsqd.name, is_there=True, waiting=topic.depth, publishers=publishers)
     return Affected(

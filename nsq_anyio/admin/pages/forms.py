@@ -16,7 +16,9 @@ __all__ = ["Form", "InvalidOrder", "new_number", "order_of"]
 
 _MAX_FORM_SIZE = 16 * 1024
 _MAX_FIELDS = 20
-_NAME_RULE = "Use 1 to 64 letters, digits, dots, underscores and hyphens, and #ephemeral at the end if you like."
+_NAME_RULE = (
+    "Use 1 to 64 letters, digits, dots, underscores and hyphens, and #ephemeral at the end if you like."
+)
 
 
 class InvalidOrder(Exception):
