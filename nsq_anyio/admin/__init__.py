@@ -15,6 +15,9 @@
     api             the endpoints
     access          who may do what: users, hosts, addresses
     configuration   ``/config``
+    orders          what somebody asks the application to do
+    actions         does it, and records it
+    outcomes        what each server made of it
     cluster_info    what the servers answer, and actions on them
     producers       nsqds, as the servers describe them
     rows            statistics in nsqadmin's JSON

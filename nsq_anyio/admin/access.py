@@ -19,34 +19,55 @@ _FORM_METHODS = frozenset({"POST", "GET", "HEAD"})
 _SENT_BY_BROWSERS = ("origin", "sec-fetch-site")
 """Every browser sends one of these with a POST, and a page cannot prevent it; scripts send neither."""
 
+_CROSS_SITE = "CROSS_SITE_REQUEST"
+
 
 class Access:
     """Refuses requests."""
 
     def __init__(self, options: AdminOptions) -> None:
+        self._is_read_only = options.read_only
         self._users = frozenset(options.admin_users)
         self._header = options.acl_http_header.lower()
         self._network = options.config_network
         self._hosts = frozenset(host.lower().strip("[]") for host in options.allowed_hosts)
 
-    def is_admin(self, request: Request) -> bool:
-        """Return whether the user may act.
+    def may_act(self, request: Request) -> bool:
+        """Return whether the user may act, so that pages offer actions.
 
         A header that comes repeatedly has its values joined by commas, so it names no user.
         """
+        if self._is_read_only:
+            return False
         return not self._users or request.headers.get(self._header) in self._users
 
     def user(self, request: Request) -> str:
         """Return the user that the header names; empty if there is none."""
         return request.headers.get(self._header, "")
 
-    def check_action(self, request: Request) -> None:
-        """Check that a request may act, and that no page of another site can have sent it.
+    def check_writable(self) -> None:
+        """Check that anything may be changed.
 
-        :raises Refusal: 403 if the user is no administrator; 415 for what an HTML form could send
+        :raises Refusal: 403 ``READ_ONLY`` if not
         """
-        if not self.is_admin(request):
+        if self._is_read_only:
+            raise Refusal(403, "READ_ONLY")
+
+    def check_user(self, request: Request) -> None:
+        """Check that the user may act.
+
+        :raises Refusal: 403 ``READ_ONLY`` if nobody may, or ``FORBIDDEN`` if the user is no administrator
+        """
+        self.check_writable()
+        if not self.may_act(request):
             raise Refusal(403, "FORBIDDEN")
+
+    def check_action(self, request: Request) -> None:
+        """Check that a request to the API may act, and that no page of another site can have sent it.
+
+        :raises Refusal: 403 if the user may not act; 415 for what an HTML form could send
+        """
+        self.check_user(request)
         headers = request.headers
         if request.method not in _FORM_METHODS or "x-requested-with" in headers:
             return
@@ -55,6 +76,26 @@ class Access:
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "application/json":
             raise Refusal(415, "INVALID_CONTENT_TYPE")
+
+    def check_form(self, request: Request) -> None:
+        """Check that a form of the application's own pages may act.
+
+        Two defences stand behind each other. A page of another site cannot set ``X-Requested-With`` without
+        asking first, which is never granted. And browsers say where a form comes from.
+
+        :raises Refusal: 403 if the user may not act, or the form is not the application's own
+        """
+        self.check_user(request)
+        headers = request.headers
+        if "x-requested-with" not in headers:
+            raise Refusal(403, _CROSS_SITE)
+        if "sec-fetch-site" in headers:
+            # Scripts cannot set it, and no proxy alters it, as some do with Host.
+            is_own = headers["sec-fetch-site"] == "same-origin"
+        else:  # by plain HTTP, browsers name only the origin
+            is_own = "origin" not in headers or _is_origin_of(headers["origin"], headers.get("host", ""))
+        if not is_own:
+            raise Refusal(403, _CROSS_SITE)
 
     def check_host(self, request: Request) -> None:
         """Check that the request is addressed to an allowed host.
@@ -80,6 +121,12 @@ class Access:
             address = address.ipv4_mapped
         if address not in self._network:
             raise Refusal(403, "FORBIDDEN")
+
+
+def _is_origin_of(origin: str, host: str) -> bool:
+    """Return whether ``Origin`` is that of a page from ``Host``; ``null`` is nobody's."""
+    scheme, separator, authority = origin.lower().partition("://")
+    return bool(separator and host) and scheme in ("http", "https") and authority == host.lower()
 
 
 def _host(text: str) -> str:

@@ -10,7 +10,7 @@ from ..serving.http_messages import Request
 from .access import Access
 from .cluster_info import ClusterInfo
 from .notifications import Notifications
-from .producers import KnownNsqd
+from .orders import Order
 
 __all__ = ["Actions"]
 
@@ -29,25 +29,41 @@ _ON_CHANNELS: dict[str, Callable[[Nsqd, str, str], Awaitable[None]]] = {
 
 
 class Actions:
-    """Acts on the servers. Each method adds what failed to ``cluster.warnings``.
+    """Acts on the servers, for the API and for the pages alike.
 
-    Every method raises:
-
-    :raises UpstreamError: if nobody can tell which nsqds have the topic
+    :param acted: called after each action
     """
 
-    def __init__(self, access: Access, notifications: Notifications) -> None:
+    def __init__(self, access: Access, notifications: Notifications, acted: Callable[[], None]) -> None:
         self._access = access
         self._notifications = notifications
+        self._acted = acted
 
-    async def create(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
-        """Create a topic, and a channel unless ``channel`` is empty."""
+    async def perform(self, cluster: ClusterInfo, request: Request, order: Order) -> None:
+        """Do what ``order`` says. What failed is added to ``cluster.warnings`` and ``cluster.outcomes``.
+
+        The caller has checked that ``request`` may act.
+
+        :raises UpstreamError: if nobody can tell which nsqds have the topic
+        :raises UnknownNode: if nobody names an nsqd ``order.node``
+        """
+        if order.action == "create":
+            await self._create(cluster, request, order.topic, order.channel)
+        elif order.action == "tombstone":
+            await self._tombstone(cluster, request, order.topic, order.node)
+        elif order.action == "delete":
+            await self._delete(cluster, request, order.topic, order.channel)
+        else:
+            await self._change(cluster, request, order.action, order.topic, order.channel)
+        cluster.log_warnings()
+
+    async def _create(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
         await cluster.create(topic, channel)
         self._record("create_topic", topic, "", "", request)
         if channel:
             self._record("create_channel", topic, channel, "", request)
 
-    async def perform(
+    async def _change(
         self, cluster: ClusterInfo, request: Request, action: str, topic: str, channel: str
     ) -> None:
         """Pause, unpause or empty a channel, or the topic if ``channel`` is empty."""
@@ -62,22 +78,21 @@ class Actions:
             kind = "channel" if channel else "topic"
             self._record(f"{action}_{kind}", topic, channel, "", request)
 
-    async def delete_topic(self, cluster: ClusterInfo, request: Request, topic: str) -> None:
-        """Delete a topic, from nsqlookupds first."""
+    async def _delete(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
+        """Delete a channel, or the topic if ``channel`` is empty, from nsqlookupds first."""
         nsqds = await cluster.nsqds_of(topic)  # which nsqlookupds are about to forget
-        await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_topic(topic))
-        await cluster.tell(nsqds, lambda nsqd: nsqd.delete_topic(topic))
-        self._record("delete_topic", topic, "", "", request)
+        if channel:
+            await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_channel(topic, channel))
+            await cluster.tell(nsqds, lambda nsqd: nsqd.delete_channel(topic, channel))
+            self._record("delete_channel", topic, channel, "", request)
+        else:
+            await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_topic(topic))
+            await cluster.tell(nsqds, lambda nsqd: nsqd.delete_topic(topic))
+            self._record("delete_topic", topic, "", "", request)
 
-    async def delete_channel(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
-        """Delete a channel, from nsqlookupds first."""
-        nsqds = await cluster.nsqds_of(topic)
-        await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_channel(topic, channel))
-        await cluster.tell(nsqds, lambda nsqd: nsqd.delete_channel(topic, channel))
-        self._record("delete_channel", topic, channel, "", request)
-
-    async def tombstone(self, cluster: ClusterInfo, request: Request, topic: str, nsqd: KnownNsqd) -> None:
+    async def _tombstone(self, cluster: ClusterInfo, request: Request, topic: str, node: str) -> None:
         """Hide an nsqd from the lookups of a topic, then delete the topic there."""
+        nsqd = await cluster.nsqd_named(node)  # nsqadmin asks whatever host the path names
         name = nsqd.producer.node  # as nsqlookupd compares it
         await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.tombstone_topic(topic, name))
         await cluster.tell([nsqd], lambda each: each.delete_topic(topic))
@@ -94,3 +109,4 @@ class Actions:
             request.remote or "an unknown address",
         )
         self._notifications.note(action, topic, channel, node, request)
+        self._acted()

@@ -15,8 +15,9 @@ from ..serving.nsq_api import Refusal, arguments, json_response, plain_response,
 from ..serving.nsq_router import Router
 from .access import Access
 from .actions import Actions
-from .cluster_info import ClusterInfo, UpstreamError
+from .cluster_info import ClusterInfo, UnknownNode, UpstreamError
 from .configuration import MAX_VALUE_SIZE, Configuration
+from .orders import Order, is_action
 from .producers import described, out_of_date
 from .rows import channel_total, topic_total
 from .upstream import Upstream
@@ -83,6 +84,8 @@ class Api:
                 except UpstreamError as error:
                     _log.warning("%s %s: %s", request.method, request.target.path, error)
                     raise Refusal(502, f"UPSTREAM_ERROR: {error}") from None
+                except UnknownNode:
+                    raise Refusal(404, "NODE_NOT_FOUND") from None
 
         return handle
 
@@ -116,10 +119,7 @@ class Api:
 
     async def _node(self, request: Request, cluster: ClusterInfo) -> Response:
         (name,) = self._router.parameters(request, _NODE)
-        known = [nsqd for nsqd in await cluster.nsqds() if nsqd.name == name]
-        if not known:
-            raise Refusal(404, "NODE_NOT_FOUND")
-        topics = await cluster.stats(known[:1], clients=True)
+        topics = await cluster.stats([await cluster.nsqd_named(name)], clients=True)
         clients = [channel["clients"] or () for topic in topics for channel in topic["channels"]]
         totals = {
             "total_messages": sum(topic["message_count"] for topic in topics),
@@ -155,8 +155,7 @@ class Api:
         _check_name(topic, "INVALID_TOPIC")
         if channel:
             _check_name(channel, "INVALID_CHANNEL")
-        await self._actions.create(cluster, request, topic, channel)
-        return _done(cluster)
+        return await self._perform(request, cluster, Order("create", topic, channel))
 
     async def _act_on_topic(self, request: Request, cluster: ClusterInfo) -> Response:
         return await self._act(request, cluster, self._topic_of(request), "")
@@ -167,32 +166,28 @@ class Api:
     async def _act(self, request: Request, cluster: ClusterInfo, topic: str, channel: str) -> Response:
         self._access.check_action(request)
         (action,) = await _fields(request, "action")
-        if action not in ("pause", "unpause", "empty"):
+        if not is_action(action) or action not in ("pause", "unpause", "empty"):
             raise Refusal(400, "INVALID_ACTION")
-        await self._actions.perform(cluster, request, action, topic, channel)
-        return _done(cluster)
+        return await self._perform(request, cluster, Order(action, topic, channel))
 
     async def _delete_topic(self, request: Request, cluster: ClusterInfo) -> Response:
         self._access.check_action(request)
-        await self._actions.delete_topic(cluster, request, self._topic_of(request))
-        return _done(cluster)
+        return await self._perform(request, cluster, Order("delete", self._topic_of(request)))
 
     async def _delete_channel(self, request: Request, cluster: ClusterInfo) -> Response:
         self._access.check_action(request)
-        await self._actions.delete_channel(cluster, request, *self._channel_of(request))
-        return _done(cluster)
+        return await self._perform(request, cluster, Order("delete", *self._channel_of(request)))
 
     async def _tombstone(self, request: Request, cluster: ClusterInfo) -> Response:
         self._access.check_action(request)
         (name,) = self._router.parameters(request, _NODE)
         (topic,) = await _fields(request, "topic", refusal="INVALID_BODY")
         _check_name(topic, "INVALID_TOPIC")
-        # nsqadmin asks whatever host the path names.
-        known = [nsqd for nsqd in await cluster.nsqds() if nsqd.name == name]
-        if not known:
-            raise Refusal(404, "NODE_NOT_FOUND")
-        await self._actions.tombstone(cluster, request, topic, known[0])
-        return _done(cluster)
+        return await self._perform(request, cluster, Order("tombstone", topic, node=name))
+
+    async def _perform(self, request: Request, cluster: ClusterInfo, order: Order) -> Response:
+        await self._actions.perform(cluster, request, order)
+        return json_response({"message": _message(cluster, "\n")})
 
     # The configuration
 
@@ -204,6 +199,7 @@ class Api:
     async def _put_config(self, request: Request) -> Response:
         self._access.check_host(request)
         self._access.check_config(request)
+        self._access.check_writable()
         (name,) = self._router.parameters(request, _CONFIG)
         await self._configuration.set(name, await _body(request, MAX_VALUE_SIZE, "INVALID_VALUE"))
         return self._config(request)
@@ -224,20 +220,12 @@ class Api:
 
 def _answer(value: dict[str, object], cluster: ClusterInfo) -> Response:
     """Return the answer to a question, with the warnings."""
+    cluster.log_warnings()
     return json_response({**value, "message": _message(cluster, "; ")})
 
 
-def _done(cluster: ClusterInfo) -> Response:
-    """Return the answer to an action, with the warnings."""
-    return json_response({"message": _message(cluster, "\n")})
-
-
 def _message(cluster: ClusterInfo, separator: str) -> str:
-    if not cluster.warnings:
-        return ""
-    text = separator.join(cluster.warnings)
-    _log.warning("%s", text)
-    return f"WARNING: {text}"
+    return f"WARNING: {separator.join(cluster.warnings)}" if cluster.warnings else ""
 
 
 def _check_name(name: str, code: str) -> str:

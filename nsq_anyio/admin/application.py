@@ -77,9 +77,10 @@ class Admin(anyio.AsyncContextManagerMixin):
         self._notifications = Notifications(options.notification_http_endpoint, options.timeout)
         self._is_open = False
         access = self._access = Access(options)
-        self._actions = Actions(access, self._notifications)
+        self._actions = Actions(access, self._notifications, self._poll_soon)
         self._options = options
         self._live_views: Live | None = None
+        self._watch: Watch | None = None
         self._pages: Pages | None = None
         self._api = Api(
             options.base,
@@ -97,6 +98,7 @@ class Admin(anyio.AsyncContextManagerMixin):
             tasks.start_soon(self._notifications.run)
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)
+            self._watch = watch
             site = Site(options, self._access, self._actions, self._upstream, watch.history)
             self._pages = Pages(options.base, site, watch)
             self._is_open = True
@@ -104,8 +106,12 @@ class Admin(anyio.AsyncContextManagerMixin):
                 yield self
             finally:
                 self._is_open = False
-                self._live_views = self._pages = None
+                self._live_views = self._pages = self._watch = None
                 await self._notifications.close()
+
+    def _poll_soon(self) -> None:
+        if self._watch is not None:
+            self._watch.poll_soon()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -1,43 +1,66 @@
 """What the servers of a cluster answer, and actions on them, with nsqadmin's rules for failures.
 
 A question fails if no server answers it. If some do not, their errors become a warning. Only nsqds that were
-given, or that an nsqlookupd names, are asked.
+given, or that an nsqlookupd names, are asked. Besides the warnings, which are nsqadmin's, the outcome at each
+server is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
-from ..errors import HTTPError, HTTPStatusError
-from ..http import Nsqd, Nsqlookupd
+from ..errors import HTTPError, HTTPInvalidReply, HTTPStatusError
+from ..http import Nsqd, Nsqlookupd, Stats
 from ..http.fan_out import Answers
 from ..http.servers import Servers
 from ..serving.http_messages import phrase
-from .producers import KnownNsqd, unite
+from .outcomes import Outcome, ServerKind
+from .producers import KnownNsqd, shown_server, unite
 from .rows import Row, topic_row
 
-__all__ = ["ClusterInfo", "UpstreamError"]
+__all__ = ["ClusterInfo", "UnknownNode", "UpstreamError"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_UNUSABLE = "registered no usable HTTP address"
 
 
 class UpstreamError(Exception):
     """No server answered; the text is nsqadmin's."""
 
 
+class UnknownNode(Exception):
+    """No server names an nsqd of this name, so it is not asked."""
+
+
 class ClusterInfo:
     """Asks the servers on behalf of one request.
 
     :ivar warnings: what went wrong beside the answers, a text for each question
+    :ivar outcomes: what each server made of each command, and of the questions that a command needs
     """
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
         self.warnings: list[str] = []
+        self.outcomes: list[Outcome] = []
+
+    @property
+    def nsqlookupds(self) -> tuple[str, ...]:
+        """The names of the nsqlookupds."""
+        return tuple(map(shown_server, self._servers.nsqlookupds))
+
+    def log_warnings(self) -> None:
+        """Write the warnings to the log, if there are any."""
+        if self.warnings:
+            _log.warning("%s", "; ".join(self.warnings))
 
     async def topics(self) -> list[str]:
         """List all topics, sorted."""
@@ -82,6 +105,16 @@ class ClusterInfo:
         found = await self._ask_given(of_nsqlookupd, of_nsqd)
         return unite(nsqd for nsqds in found for nsqd in nsqds)
 
+    async def nsqd_named(self, name: str) -> KnownNsqd:
+        """Return the nsqd of a name; an IPv6 address in it may stand without brackets.
+
+        :raises UnknownNode: if no server names it
+        """
+        for nsqd in await self.nsqds():
+            if name in (nsqd.name, nsqd.producer.node):
+                return nsqd
+        raise UnknownNode(name)
+
     async def nsqds_of(self, topic: str) -> list[KnownNsqd]:
         """List the nsqds that have a topic."""
 
@@ -108,29 +141,44 @@ class ClusterInfo:
     ) -> list[Row]:
         """Ask nsqds for the statistics of their topics, or of one; a row for each topic and nsqd."""
 
-        async def ask(nsqd: Nsqd) -> list[Row]:
-            stats = await nsqd.stats(topic=topic, channel=channel, include_clients=clients, include_mem=False)
-            known = by_url[nsqd.url]
-            return [
-                topic_row(known.name, known.producer.hostname, found, clients=clients)
-                for found in stats.topics
-                if topic in (None, found.topic_name)
-            ]
-
-        by_url = {nsqd.url: nsqd for nsqd in nsqds if nsqd.url}
-        answers = await self._servers.ask_nsqds(by_url, ask)
+        answers = await self.ask_stats(nsqds, topic, channel, clients=clients)
         errors = [*map(_text, answers.failures.values()), *_unusable(nsqds)]
         self._judge("nsqd", errors, len(nsqds))
-        return [row for rows in answers.values.values() for row in rows]
+        by_url = {nsqd.url: nsqd for nsqd in nsqds}
+        return [
+            topic_row(by_url[url].name, by_url[url].producer.hostname, found, clients=clients)
+            for url, stats in answers.values.items()
+            for found in stats.topics
+            if topic in (None, found.topic_name)
+        ]
+
+    async def ask_stats(
+        self, nsqds: Sequence[KnownNsqd], topic: str | None, channel: str | None, *, clients: bool
+    ) -> Answers[Stats]:
+        """Ask nsqds for their statistics, and return them by URL; those without a usable one are not asked.
+
+        The parameters are those of `stats`.
+        """
+
+        async def ask(nsqd: Nsqd) -> Stats:
+            return await nsqd.stats(topic=topic, channel=channel, include_clients=clients, include_mem=False)
+
+        return await self._servers.ask_nsqds([nsqd.url for nsqd in nsqds if nsqd.url], ask)
 
     async def tell_nsqlookupds(self, call: Callable[[Nsqlookupd], Awaitable[None]]) -> None:
         """Send a command to all nsqlookupds; failures become warnings."""
-        self._warn(await self._servers.ask_nsqlookupds(call))
+        self._note("nsqlookupd", await self._servers.ask_nsqlookupds(call))
 
     async def tell(self, nsqds: Sequence[KnownNsqd], call: Callable[[Nsqd], Awaitable[None]]) -> None:
         """Send a command to nsqds; failures become warnings."""
-        answers = await self._servers.ask_nsqds([nsqd.url for nsqd in nsqds if nsqd.url], call)
-        self._warn(answers, _unusable(nsqds))
+        names = {nsqd.url: nsqd.name for nsqd in nsqds if nsqd.url}
+        self._note("nsqd", await self._servers.ask_nsqds(names, call), names)
+        self.warnings += _unusable(nsqds)
+        self.outcomes += [
+            Outcome("nsqd", nsqd.name, HTTPInvalidReply(nsqd.name, _UNUSABLE))
+            for nsqd in nsqds
+            if not nsqd.url
+        ]
 
     async def create(self, topic: str, channel: str) -> None:
         """Create a topic, and a channel unless ``channel`` is empty.
@@ -140,7 +188,8 @@ class ClusterInfo:
         """
         await self.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_topic(topic))
         if not self._servers.has_nsqlookupds:
-            self._warn(await self._servers.ask_nsqds(self._servers.nsqds, partial(_create, topic, channel)))
+            create = partial(_create, topic, channel)
+            self._note("nsqd", await self._servers.ask_nsqds(self._servers.nsqds, create))
         elif channel:
             await self.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.create_channel(topic, channel))
             nsqds = await self.nsqds_of(topic)
@@ -149,10 +198,12 @@ class ClusterInfo:
     async def _ask_given(
         self, of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[T]], of_nsqd: Callable[[Nsqd], Awaitable[T]]
     ) -> Iterable[T]:
-        if self._servers.has_nsqlookupds:
-            kind, answers = "nsqlookupd", await self._servers.ask_nsqlookupds(of_nsqlookupd)
+        kind: ServerKind = "nsqlookupd" if self._servers.has_nsqlookupds else "nsqd"
+        if kind == "nsqlookupd":
+            answers = await self._servers.ask_nsqlookupds(of_nsqlookupd)
         else:
-            kind, answers = "nsqd", await self._servers.ask_nsqds(self._servers.nsqds, of_nsqd)
+            answers = await self._servers.ask_nsqds(self._servers.nsqds, of_nsqd)
+        self.outcomes += _outcomes(kind, answers, {}, is_question=True)
         errors = [_text(error) for error in answers.failures.values()]
         self._judge(kind, errors, len(errors) + len(answers.values))
         return answers.values.values()
@@ -163,8 +214,9 @@ class ClusterInfo:
         if errors:
             self.warnings.append("\n".join(errors))
 
-    def _warn(self, answers: Answers[None], more: Iterable[str] = ()) -> None:
-        self.warnings += [*map(_text, answers.failures.values()), *more]
+    def _note(self, kind: ServerKind, answers: Answers[None], names: Mapping[str, str] | None = None) -> None:
+        self.warnings += map(_text, answers.failures.values())
+        self.outcomes += _outcomes(kind, answers, names or {})
 
 
 async def _create(topic: str, channel: str, nsqd: Nsqd) -> None:
@@ -173,8 +225,18 @@ async def _create(topic: str, channel: str, nsqd: Nsqd) -> None:
         await nsqd.create_channel(topic, channel)
 
 
+def _outcomes(
+    kind: ServerKind, answers: Answers[Any], names: Mapping[str, str], *, is_question: bool = False
+) -> list[Outcome]:
+    """Return the outcomes of one step; ``names`` has those of servers that are not named by their URLs."""
+    errors: dict[str, HTTPError | None] = {**dict.fromkeys(answers.values), **answers.failures}
+    return [
+        Outcome(kind, names.get(url, shown_server(url)), error, is_question) for url, error in errors.items()
+    ]
+
+
 def _unusable(nsqds: Iterable[KnownNsqd]) -> list[str]:
-    return [f"nsqd {nsqd.name!r} registered no usable HTTP address" for nsqd in nsqds if not nsqd.url]
+    return [f"nsqd {nsqd.name!r} {_UNUSABLE}" for nsqd in nsqds if not nsqd.url]
 
 
 def _text(error: HTTPError) -> str:

@@ -27,6 +27,7 @@ class AdminOptions:
     :ivar admin_users: who may act; if empty, everybody may
     :ivar acl_http_header: the header with the name of the user, which a proxy must set and must drop from the
         requests that it gets
+    :ivar read_only: whether nobody may act, and nobody may change the configuration
     :ivar allow_config_from_cidr: the network from which ``/config`` may be used; empty for any
     :ivar allowed_hosts: the host names, without ports, that a request may be addressed to; if empty, any.
         ``/ping`` is answered for any host
@@ -44,6 +45,7 @@ class AdminOptions:
     base_path: str = "/"
     admin_users: Sequence[str] = ()
     acl_http_header: str = "X-Forwarded-User"
+    read_only: bool = False
     allow_config_from_cidr: str = "127.0.0.1/8"
     allowed_hosts: Sequence[str] = ()
     notification_http_endpoint: str | None = None

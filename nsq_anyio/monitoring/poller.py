@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 MOST_REMEMBERED = 1000
 """How many nsqds are asked though no nsqlookupd names them any more; those that were there last."""
 
+_LEAST_INTERVAL = 1.0
+"""The seconds between two polls when somebody is in a hurry; over a shorter time, rates jump."""
+
 
 class Surveyed(Protocol):
     """What a `Poller` asks: an open `nsq_anyio.http.Cluster`, or what stands for one."""
@@ -80,6 +83,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._meter = Meter()
         self._last: View | None = None
         self._next = anyio.Event()
+        self._hurried = anyio.Event()
         # By URL, in the order in which they were last there: each node, and when that was.
         self._known: dict[str, tuple[Node, float]] = {}
         self._failing: set[str] = set()
@@ -95,6 +99,10 @@ class Poller(anyio.AsyncContextManagerMixin):
             await self._next.wait()
         return self._last
 
+    def poll_soon(self) -> None:
+        """Poll within a second; if a poll is under way, once more after it."""
+        self._hurried.set()
+
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         async with background_tasks() as tasks:
@@ -105,9 +113,14 @@ class Poller(anyio.AsyncContextManagerMixin):
         """Poll until cancelled, in place of the ``async with`` block."""
         at = anyio.current_time()
         while True:
+            began = anyio.current_time()
+            self._hurried = anyio.Event()
             await self._poll()
             at = max(at + self._interval, anyio.current_time())
-            await anyio.sleep_until(at)
+            with anyio.CancelScope(deadline=at):
+                await self._hurried.wait()
+                await anyio.sleep_until(began + _LEAST_INTERVAL)
+                at = anyio.current_time()
 
     async def _poll(self) -> None:
         survey = await self._cluster.survey(

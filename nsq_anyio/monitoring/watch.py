@@ -58,6 +58,10 @@ class Watch(anyio.AsyncContextManagerMixin):
         """Return the last view; wait for the next one if that is ``view``."""
         return await self._poller.after(view)
 
+    def poll_soon(self) -> None:
+        """Poll within a second, because something has changed."""
+        self._poller.poll_soon()
+
     async def run(self) -> None:
         """Poll until cancelled, in place of the ``async with`` block."""
         await self._poller.run()

@@ -65,6 +65,21 @@ async def test_it_asks_once_per_interval_however_many_wait() -> None:
         assert fake.asked.count("GET l1/nodes") == 2
 
 
+async def test_who_is_in_a_hurry_waits_for_a_second_at_most() -> None:
+    fake = running()
+    async with polling(fake, interval=60.0) as poller:
+        view = await poller.after(None)
+        began = anyio.current_time()
+        for _ in range(3):
+            poller.poll_soon()
+            poller.poll_soon()
+            view = await poller.after(view)
+        assert view.number == 4
+        assert 2.9 < anyio.current_time() - began < 3.1
+        await poller.after(view)
+        assert 62.9 < anyio.current_time() - began < 63.1
+
+
 async def test_rates_come_with_the_second_poll() -> None:
     fake = running()
     async with polling(fake, interval=4.0) as poller:

@@ -77,7 +77,7 @@ class Pages:
         try:
             access = self._site.access
             access.check_host(request)
-            may_act = access.is_admin(request)
+            may_act = access.may_act(request)
             view = await self._view()
             visit = Visit(
                 self._site,

@@ -1,0 +1,90 @@
+"""What each server made of an action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import HTTPError, HTTPStatusError, HTTPUnavailable
+from ..http.cluster_view import NOT_FOUND
+
+__all__ = ["Outcome", "ServerKind", "ServerResult", "State", "results"]
+
+ServerKind = Literal["nsqlookupd", "nsqd"]
+
+State = Literal["done", "absent", "failed"]
+"""``absent``: the server does not have the topic or channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One step of an action on one server.
+
+    :ivar kind: what the server is
+    :ivar server: ``host:port`` of its HTTP API, or its URL unless that begins with ``http://``
+    :ivar error: why the step failed; None if it did not
+    :ivar is_question: whether the step only asked which nsqds have the topic
+    """
+
+    kind: ServerKind
+    server: str
+    error: HTTPError | None = None
+    is_question: bool = False
+
+    @property
+    def state(self) -> State:
+        """What came of the step."""
+        if self.error is None:
+            return "done"
+        is_absent = isinstance(self.error, HTTPStatusError) and self.error.code in NOT_FOUND
+        return "absent" if is_absent else "failed"
+
+    @property
+    def reason(self) -> str:
+        """Why the step failed, in words; empty if it did not."""
+        if self.error is None or self.state == "absent":
+            return ""
+        if self.is_question:
+            return f"It did not say which nsqds have the topic: {self.error.reason}."
+        if isinstance(self.error, HTTPUnavailable):
+            return f"It did not answer, and may have done it all the same: {self.error.reason}."
+        return f"{self.error.reason}."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerResult:
+    """What came of a whole action on one server.
+
+    :ivar reasons: why it failed, as whole sentences; empty if it did not
+    """
+
+    kind: ServerKind
+    server: str
+    state: State
+    reasons: tuple[str, ...] = ()
+
+
+def results(outcomes: Iterable[Outcome]) -> tuple[ServerResult, ...]:
+    """Put the steps of an action together: one result for each server, nsqlookupds first.
+
+    A server failed if it failed at any step. A question that was answered did nothing.
+    """
+    by_server: dict[tuple[ServerKind, str], list[Outcome]] = {}
+    for each in outcomes:
+        if not (each.is_question and each.state == "done"):
+            by_server.setdefault((each.kind, each.server), []).append(each)
+    found = [
+        ServerResult(kind, server, _worst(steps), tuple(dict.fromkeys(filter(None, map(_reason, steps)))))
+        for (kind, server), steps in by_server.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (each.kind != "nsqlookupd", each.server)))
+
+
+def _worst(steps: list[Outcome]) -> State:
+    states = {step.state for step in steps}
+    return "failed" if "failed" in states else "done" if "done" in states else "absent"
+
+
+def _reason(step: Outcome) -> str:
+    return step.reason

@@ -1,0 +1,82 @@
+"""Orders as forms and queries spell them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+from ...names import is_valid_name
+from ...serving.http_messages import BodyTooLarge, Request
+from ...serving.nsq_api import Refusal
+from ..orders import Order, is_action
+
+__all__ = ["Form", "InvalidOrder", "new_number", "order_of"]
+
+_MAX_FORM_SIZE = 16 * 1024
+_MAX_FIELDS = 20
+_NAME_RULE = (
+    "Use 1 to 64 letters, digits, dots, underscores and hyphens, and #ephemeral at the end if you like."
+)
+
+
+class InvalidOrder(Exception):
+    """What was asked for cannot be done; the text says why and what to do, in whole sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form that was sent, each once."""
+
+    fields: dict[str, str]
+
+    @classmethod
+    async def read(cls, request: Request) -> Form:
+        """Read the body of a request.
+
+        :raises Refusal: 413 if it is too large; 400 if it is no form
+        """
+        try:
+            body = await request.read(_MAX_FORM_SIZE)
+        except BodyTooLarge:
+            raise Refusal(413, "BODY_TOO_BIG") from None
+        try:
+            text = body.decode("ascii")
+            found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+        except ValueError:
+            raise Refusal(400, "INVALID_FORM") from None
+        if any(len(values) > 1 for values in found.values()):
+            raise Refusal(400, "INVALID_FORM")
+        return cls({name: values[0].strip() for name, values in found.items()})
+
+    def get(self, name: str) -> str:
+        """Return a field; empty if it is not there."""
+        return self.fields.get(name, "")
+
+
+def order_of(field: Callable[[str], str]) -> Order:
+    """Return the order that a form or a query spells.
+
+    :param field: returns a field by its name, empty if it is not there
+    :raises InvalidOrder: if it is not valid
+    """
+    action, topic, channel, node = map(field, ("action", "topic", "channel", "node"))
+    if not is_action(action):
+        raise InvalidOrder("This action does not exist. Reload the page and try again.")
+    for kind, name in (("topic", topic), ("channel", channel)):
+        if not is_valid_name(name) and (name or kind == "topic"):
+            wrong = f"The name of the {kind} is not valid" if name else f"The {kind} has no name"
+            raise InvalidOrder(f"{wrong}. {_NAME_RULE}")
+    if action == "tombstone" and not node:
+        raise InvalidOrder("A tombstone needs an nsqd. Begin at the page of the node.")
+    if action == "tombstone" and channel:
+        raise InvalidOrder("A tombstone is for a topic, not for a channel. Begin at the page of the node.")
+    if action != "tombstone" and node:
+        raise InvalidOrder("Only a tombstone is for a single nsqd. Begin at the page of the topic.")
+    return Order(action, topic, channel, node)
+
+
+def new_number() -> str:
+    """Return a number for a form, by which a second submission of it is recognised."""
+    return secrets.token_urlsafe(16)

@@ -1,0 +1,166 @@
+"""Actions in words: what they do before they are done, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..orders import Action, Order
+from ..outcomes import ServerResult
+from .effects import Effects
+
+__all__ = ["REFUSALS", "button", "explanation", "heading", "is_dangerous", "said", "subject", "summary"]
+
+_DONE: dict[Action, str] = {
+    "create": "created",
+    "delete": "deleted",
+    "empty": "emptied",
+    "pause": "paused",
+    "unpause": "unpaused",
+    "tombstone": "tombstoned",
+}
+_LOOKUP_DONE: dict[Action, str] = {"create": "registered", "delete": "forgotten", "tombstone": "hidden"}
+
+REFUSALS = {
+    "FORBIDDEN": "Only administrators may do this. Ask one of them, or the operator of this page.",
+    "READ_ONLY": "This dashboard is read-only: nobody can change anything here.",
+    "CROSS_SITE_REQUEST": (
+        "This request did not come from a page of this dashboard, so nothing was done. Reload the page and try"
+        " again. If that does not help, the proxy in front of it has to pass the header Host on unchanged."
+    ),
+    "BODY_TOO_BIG": "The form is too large, so nothing was done.",
+}
+"""What refusals mean, by their codes."""
+
+
+def subject(order: Order) -> str:
+    """Return what an action is for, such as ``channel archive of topic clicks``."""
+    return f"channel {order.channel} of topic {order.topic}" if order.channel else f"topic {order.topic}"
+
+
+def button(order: Order) -> str:
+    """Return the label of the button that does it."""
+    kind = "channel" if order.channel else "topic"
+    return f"{order.action.capitalize()} {kind}"
+
+
+def heading(order: Order) -> str:
+    """Return the question that the dialog asks."""
+    where = f" on {order.node}" if order.node else ""
+    return f"{order.action.capitalize()} {subject(order)}{where}?"
+
+
+def is_dangerous(order: Order) -> bool:
+    """Return whether the action can lose messages or consumers."""
+    return order.action in ("delete", "empty", "tombstone")
+
+
+def explanation(effects: Effects) -> Sequence[str]:
+    """Return what the action does, in whole sentences."""
+    return tuple(_EXPLANATIONS[effects.order.action](effects))
+
+
+def _create(effects: Effects) -> Iterator[str]:
+    if effects.nsqlookupds:
+        yield "The nsqlookupds register it, so that consumers find it as soon as an nsqd has it."
+        yield "An nsqd creates the topic when somebody first publishes to it there."
+    else:
+        yield "All nsqds create it."
+
+
+def _delete(effects: Effects) -> Iterator[str]:
+    if effects.order.channel:
+        yield "The channel is deleted on each nsqd, with its messages. Its consumers are disconnected."
+        yield "A consumer that connects again creates it again, without its former messages."
+        return
+    yield "The topic is deleted on each nsqd, with its channels and all their messages. Consumers are disconnected."
+    yield from _made_again(effects)
+
+
+def _empty(effects: Effects) -> Iterator[str]:
+    if effects.order.channel:
+        yield "All messages of the channel are dropped, also those in flight and those that are deferred."
+        yield "Consumers stay connected; what they still answer of these messages is refused."
+        yield "Other channels keep their messages."
+    else:
+        yield "The messages that no channel has taken yet are dropped. Channels keep what they have."
+
+
+def _pause(effects: Effects) -> Iterator[str]:
+    if effects.order.channel:
+        yield "Consumers get no more messages from this channel until it is unpaused."
+        yield "Messages wait meanwhile; those in flight can still be answered. Other channels go on."
+    else:
+        yield "No channel gets messages from this topic until it is unpaused. They wait in the topic."
+        yield "Channels go on with what they have."
+    yield "An nsqd that creates it later is not paused."
+
+
+def _unpause(effects: Effects) -> Iterator[str]:
+    if effects.order.channel:
+        yield "Consumers get messages from this channel again."
+    else:
+        yield "Channels get messages from this topic again."
+
+
+def _tombstone(effects: Effects) -> Iterator[str]:
+    node = effects.order.node
+    if effects.nsqlookupds:
+        yield f"The nsqlookupds hide {node} from whoever looks the topic up, for 45 seconds by default."
+        yield f"Then {node} deletes the topic, with its channels and messages, and disconnects their consumers."
+    else:
+        yield f"{node} deletes the topic, with its channels and messages. There is no nsqlookupd to hide it."
+    yield "The topic stays on all other nsqds."
+    yield "Do this once nobody publishes the topic to this nsqd any more."
+    yield from _made_again(effects)
+
+
+def _made_again(effects: Effects) -> Iterator[str]:
+    count = effects.total.publishers
+    if count:
+        clients = "1 connected client has" if count == 1 else f"{count:,} connected clients have"
+        yield f"{clients} published to it, and will create it again, empty, with the next message."
+    else:
+        yield "Whoever publishes to it later creates it again, empty."
+    if effects.total.consumers:
+        yield "Consumers that connect again create it again as well."
+
+
+_EXPLANATIONS = {
+    "create": _create,
+    "delete": _delete,
+    "empty": _empty,
+    "pause": _pause,
+    "unpause": _unpause,
+    "tombstone": _tombstone,
+}
+
+
+def said(order: Order, result: ServerResult) -> str:
+    """Return what came of an action on one server, in words."""
+    if result.state == "done":
+        if result.kind == "nsqlookupd":
+            return _LOOKUP_DONE.get(order.action, _DONE[order.action])
+        return "deleted" if order.action == "tombstone" else _DONE[order.action]
+    if result.state == "absent":
+        kind = "channel" if order.channel else "topic"
+        later = ", so one that is created there later is not paused" if order.action == "pause" else ""
+        return f"does not have the {kind}{later}"
+    return " ".join(result.reasons)
+
+
+def summary(order: Order, found: Sequence[ServerResult]) -> str:
+    """Return what came of an action altogether, in a sentence."""
+    done = sum(each.state == "done" for each in found)
+    failed = sum(each.state == "failed" for each in found)
+    what = subject(order)
+    if not failed and done:
+        return f"{what.capitalize() if False else what[0].upper() + what[1:]} was {_DONE[order.action]}."
+    if not failed:
+        return f"Nothing was done: no server has {what}."
+    if not done:
+        return f"Nothing is known to have been done: {_servers(failed)} failed."
+    return f"{what[0].upper() + what[1:]} was {_DONE[order.action]} in part only: {failed:,} of {_servers(len(found))} failed."
+
+
+def _servers(count: int) -> str:
+    return "1 server" if count == 1 else f"{count:,} servers"
