@@ -37,9 +37,19 @@ class Access:
 
         A header that comes repeatedly has its values joined by commas, so it names no user.
         """
-        if self._is_read_only:
-            return False
+        return not self._is_read_only and self.is_admin(request)
+
+    def is_admin(self, request: Request) -> bool:
+        """Return whether the user is an administrator, who may see messages; without a list, everybody is."""
         return not self._users or request.headers.get(self._header) in self._users
+
+    def check_own_page(self, request: Request) -> None:
+        """Check that a request for data does not come from a page of another site.
+
+        :raises Refusal: 403 if it does
+        """
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise Refusal(403, _CROSS_SITE)
 
     def user(self, request: Request) -> str:
         """Return the user that the header names; empty if there is none."""

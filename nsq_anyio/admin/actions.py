@@ -59,9 +59,9 @@ class Actions:
 
     async def _create(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
         await cluster.create(topic, channel)
-        self._record("create_topic", topic, "", "", request)
+        self.record("create_topic", topic, "", "", request)
         if channel:
-            self._record("create_channel", topic, channel, "", request)
+            self.record("create_channel", topic, channel, "", request)
 
     async def _change(
         self, cluster: ClusterInfo, request: Request, action: str, topic: str, channel: str
@@ -76,7 +76,7 @@ class Actions:
         finally:
             # Like nsqadmin, whether it succeeds or not: some servers may have done it.
             kind = "channel" if channel else "topic"
-            self._record(f"{action}_{kind}", topic, channel, "", request)
+            self.record(f"{action}_{kind}", topic, channel, "", request)
 
     async def _delete(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
         """Delete a channel, or the topic if ``channel`` is empty, from nsqlookupds first."""
@@ -84,11 +84,11 @@ class Actions:
         if channel:
             await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_channel(topic, channel))
             await cluster.tell(nsqds, lambda nsqd: nsqd.delete_channel(topic, channel))
-            self._record("delete_channel", topic, channel, "", request)
+            self.record("delete_channel", topic, channel, "", request)
         else:
             await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_topic(topic))
             await cluster.tell(nsqds, lambda nsqd: nsqd.delete_topic(topic))
-            self._record("delete_topic", topic, "", "", request)
+            self.record("delete_topic", topic, "", "", request)
 
     async def _tombstone(self, cluster: ClusterInfo, request: Request, topic: str, node: str) -> None:
         """Hide an nsqd from the lookups of a topic, then delete the topic there."""
@@ -96,9 +96,10 @@ class Actions:
         name = nsqd.producer.node  # as nsqlookupd compares it
         await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.tombstone_topic(topic, name))
         await cluster.tell([nsqd], lambda each: each.delete_topic(topic))
-        self._record("tombstone_topic_producer", topic, "", nsqd.name, request)
+        self.record("tombstone_topic_producer", topic, "", nsqd.name, request)
 
-    def _record(self, action: str, topic: str, channel: str, node: str, request: Request) -> None:
+    def record(self, action: str, topic: str, channel: str, node: str, request: Request) -> None:
+        """Log an action, notify of it, and poll soon. ``channel`` and ``node`` may be empty."""
         subject = "".join(f" {kind} {name}" for kind, name in (("channel", channel), ("node", node)) if name)
         _log.info(
             "%s: topic %s%s, by %s from %s",

@@ -20,9 +20,12 @@ from .actions import Actions
 from .api import Api
 from .configuration import Configuration
 from .live import Live
+from .messages.messages import Messages
 from .notifications import Notifications
 from .options import AdminOptions
+from .pages.assets import Assets
 from .pages.pages import Pages
+from .pages.rendering import Renderer
 from .pages.visit import Site
 from .upstream import Upstream
 
@@ -99,7 +102,15 @@ class Admin(anyio.AsyncContextManagerMixin):
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)
             self._watch = watch
-            site = Site(options, self._access, self._actions, self._upstream, watch.history)
+            site = Site(
+                options,
+                self._access,
+                self._actions,
+                self._upstream,
+                watch.history,
+                Renderer(Assets()),
+                Messages.of(tasks, watch, self._upstream, options) if options.messages else None,
+            )
             self._pages = Pages(options.base, site, watch)
             self._is_open = True
             try:

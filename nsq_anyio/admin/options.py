@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..checks import check_seconds
 from ..errors import InvalidOption
 from ..http.url import ServerURL
+from ..options import ConnectionOptions
 
 __all__ = ["AdminOptions"]
 
@@ -37,6 +38,8 @@ class AdminOptions:
         to nsqds that nsqlookupds name
     :ivar ssl_context: for ``https``; the default trusts the system's certificate authorities
     :ivar config: further values that ``GET /config/:opt`` returns, by name
+    :ivar messages: whether pages show messages: a live tail, and dead letters; nsqadmin does not
+    :ivar connection: how messages are consumed from nsqds by TCP; ``map_address`` applies to all nsqds
     :ivar poll_interval: seconds from one poll of the cluster to the next, 0.01 or more; nsqadmin has none
     :ivar history: seconds of history that are kept, 60 or more; nsqadmin has none
     :raises InvalidOption: if a value is not valid
@@ -53,6 +56,8 @@ class AdminOptions:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     ssl_context: ssl.SSLContext | None = None
     config: Mapping[str, object] = field(default_factory=dict[str, object])
+    messages: bool = True
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     poll_interval: float = 5.0
     history: float = 86400.0
 

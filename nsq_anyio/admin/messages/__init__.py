@@ -12,4 +12,5 @@
     tails        which topics are tailed, and for how long
     publishing   publishes a message from a form
     jobs         lists, retries and drops dead letters
+    messages     all of that, for one application
 """

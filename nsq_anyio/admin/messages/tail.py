@@ -50,7 +50,8 @@ _OPTIONS = ConsumerOptions(
 class TailState:
     """What viewers are told beside the messages.
 
-    :ivar phase: ``draining``: it would take messages from others, which nobody has confirmed
+    :ivar phase: ``draining``: it would take messages from others, which nobody has confirmed; ``gone``: no
+        nsqd has the topic; ``closed``: the application ends
     :ivar connected: the addresses of the nsqds whose messages come
     :ivar left_out: the nsqds whose messages do not come, each with the reason
     :ivar waiting: in the phase ``draining``, how many messages it would take at once
@@ -61,7 +62,7 @@ class TailState:
     :ivar problem: why it ended
     """
 
-    phase: Literal["starting", "live", "draining", "gone", "failed"] = "starting"
+    phase: Literal["starting", "live", "draining", "gone", "failed", "closed"] = "starting"
     connected: Sequence[str] = ()
     left_out: Sequence[tuple[str, str]] = ()
     waiting: int = 0
@@ -79,7 +80,7 @@ class TailState:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
-        return self.phase in ("draining", "gone", "failed")
+        return self.phase not in ("starting", "live")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,11 @@ class Tail:
     async def changed(self) -> None:
         """Wait until there are new messages, or there is a new state."""
         await self._changed.wait()
+
+    def close(self) -> None:
+        """Tell those who watch that nothing more will come, unless they know."""
+        if not self.state.is_over:
+            self._tell(TailState("closed"))
 
     async def run(self) -> None:
         """Show messages until cancelled, or until it cannot go on, which `state` explains."""

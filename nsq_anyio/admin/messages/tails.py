@@ -39,7 +39,6 @@ class Tails:
     """Starts and ends tails.
 
     :param tasks: runs them; they end with it
-    :param render: renders messages; called in a worker thread
     """
 
     def __init__(
@@ -48,14 +47,12 @@ class Tails:
         watch: Watch,
         upstream: Upstream,
         connection: ConnectionOptions,
-        render: Callable[[Sequence[MessageRow]], str],
         bounds: MessageBounds,
     ) -> None:
         self._tasks = tasks
         self._watch = watch
         self._upstream = upstream
         self._connection = connection
-        self._render = render
         self._bounds = bounds
         self._watched: dict[tuple[str, bool], _Watched] = {}
         self._permits: dict[str, tuple[str, float]] = {}
@@ -86,11 +83,14 @@ class Tails:
         return permitted == topic and until > anyio.current_time()
 
     @asynccontextmanager
-    async def watching(self, topic: str, *, may_drain: bool = False) -> AsyncGenerator[Tail]:
+    async def watching(
+        self, topic: str, render: Callable[[Sequence[MessageRow]], str], *, may_drain: bool = False
+    ) -> AsyncGenerator[Tail]:
         """Yield the tail of a topic, which all viewers share; the last of them ends it.
 
         A viewer who has not confirmed that waiting messages are taken never shares a tail that takes them.
 
+        :param render: renders messages; called in a worker thread, for all viewers if this is the first
         :raises TooManyViewers: if there are too many
         """
         key = topic, may_drain
@@ -100,7 +100,7 @@ class Tails:
         if watched is None:
             if self.topics >= self._bounds.tails:
                 raise TooManyViewers(f"{self._bounds.tails} topics are being watched already")
-            watched = self._watched[key] = _Watched(self._new_tail(topic, may_drain=may_drain))
+            watched = self._watched[key] = _Watched(self._new_tail(topic, render, may_drain=may_drain))
             self._tasks.start_soon(self._run, key, watched)
         watched.viewers += 1
         try:
@@ -112,22 +112,27 @@ class Tails:
                 watched.scope.cancel()
 
     async def _run(self, key: tuple[str, bool], watched: _Watched) -> None:
-        with watched.scope:
-            await watched.tail.run()
-        # Those who still watch are told why it is over; whoever comes next gets a new one.
-        self._forget(key, watched)
+        try:
+            with watched.scope:
+                await watched.tail.run()
+        finally:
+            # Those who still watch are told why it is over; whoever comes next gets a new one.
+            watched.tail.close()
+            self._forget(key, watched)
 
     def _forget(self, key: tuple[str, bool], watched: _Watched) -> None:
         if self._watched.get(key) is watched:
             del self._watched[key]
 
-    def _new_tail(self, topic: str, *, may_drain: bool) -> Tail:
+    def _new_tail(
+        self, topic: str, render: Callable[[Sequence[MessageRow]], str], *, may_drain: bool
+    ) -> Tail:
         return Tail(
             topic,
             self._watch,
             self._upstream,
             self._connection,
-            self._render,
+            render,
             self._bounds,
             may_drain=may_drain,
         )

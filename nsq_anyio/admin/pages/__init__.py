@@ -10,6 +10,9 @@
     rendered    each page is rendered once for each view
     assets      style sheets, scripts and icons
     overview    the first page
+    tail        messages of a topic, live
+    publishing  the form that publishes a message
+    letters     dead letters
 
 A page is a module with an async function from a `Visit` to the values of its template, a template that
 extends ``layout`` and fills the block ``live``, and a line in ``PAGES`` of ``pages``.

@@ -12,7 +12,7 @@ from ...serving.http_messages import BodyTooLarge, Request
 from ...serving.nsq_api import Refusal
 from ..orders import Order, is_action
 
-__all__ = ["Form", "InvalidOrder", "new_number", "order_of"]
+__all__ = ["Form", "InvalidOrder", "new_number", "order_of", "read_fields"]
 
 _MAX_FORM_SIZE = 16 * 1024
 _MAX_FIELDS = 20
@@ -37,15 +37,7 @@ class Form:
 
         :raises Refusal: 413 if it is too large; 400 if it is no form
         """
-        try:
-            body = await request.read(_MAX_FORM_SIZE)
-        except BodyTooLarge:
-            raise Refusal(413, "BODY_TOO_BIG") from None
-        try:
-            text = body.decode("ascii")
-            found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
-        except ValueError:
-            raise Refusal(400, "INVALID_FORM") from None
+        found = await read_fields(request)
         if any(len(values) > 1 for values in found.values()):
             raise Refusal(400, "INVALID_FORM")
         return cls({name: values[0].strip() for name, values in found.items()})
@@ -53,6 +45,26 @@ class Form:
     def get(self, name: str) -> str:
         """Return a field; empty if it is not there."""
         return self.fields.get(name, "")
+
+
+async def read_fields(
+    request: Request, *, limit: int = _MAX_FORM_SIZE, most: int = _MAX_FIELDS
+) -> dict[str, list[str]]:
+    """Return the fields of a form, each with its values as they were sent.
+
+    :param limit: the most bytes
+    :param most: the most fields
+    :raises Refusal: 413 if it is too large; 400 if it is no form
+    """
+    try:
+        body = await request.read(limit)
+    except BodyTooLarge:
+        raise Refusal(413, "BODY_TOO_BIG") from None
+    try:
+        text = body.decode("ascii")
+        return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=most)
+    except ValueError:
+        raise Refusal(400, "INVALID_FORM") from None
 
 
 def order_of(field: Callable[[str], str]) -> Order:

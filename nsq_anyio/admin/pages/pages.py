@@ -13,21 +13,37 @@ from ...monitoring import View, Watch
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.streaming import StreamedResponse
-from .assets import Assets
+from .letters import confirm_job, letter, letters, start_job, stop_job
 from .overview import overview
+from .publishing import publish, publish_form
 from .rendered import Rendered
-from .rendering import Renderer
 from .security import page_response
+from .tail import live, permit_draining, stream
 from .visit import Endpoint, Page, PageError, Site, Values, Visit
 
 __all__ = ["PAGES", "Pages"]
 
 PAGES: Mapping[str, Page] = {
     "/": Page("overview.html", overview, "overview"),
+    "/live/:topic": Page("live.html", live, "topics", is_shared=False),
+    "/letters/:topic": Page("letters.html", letters, "topics", is_shared=False),
 }
 """The pages by their paths, in which ``:name`` stands for any segment."""
 
-ENDPOINTS: Mapping[str, Mapping[str, Endpoint]] = {"GET": {}, "POST": {}}
+ENDPOINTS: Mapping[str, Mapping[str, Endpoint]] = {
+    "GET": {
+        "/live/:topic/messages": stream,
+        "/letters/:topic/confirm": confirm_job,
+        "/letters/:topic/letter": letter,
+        "/publish/:topic": publish_form,
+    },
+    "POST": {
+        "/live/:topic": permit_draining,
+        "/letters/:topic": start_job,
+        "/letters/:topic/stop": stop_job,
+        "/publish/:topic": publish,
+    },
+}
 """What else is answered, by method and path; a path that is there comes before one with ``:name``."""
 
 _REFUSALS = {
@@ -55,8 +71,8 @@ class Pages:
         self._base = base
         self._site = site
         self._watch = watch
-        self._assets = Assets()
-        self._renderer = Renderer(self._assets)
+        self._renderer = site.renderer
+        self._assets = site.renderer.assets
         self._rendered = Rendered()
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
@@ -106,6 +122,8 @@ class Pages:
             values = {**shared, **await page.gather(visit)}
             return await anyio.to_thread.run_sync(visit.render, page.template, values)
 
+        if not page.is_shared:
+            return page_response(await render())
         return page_response(await self._rendered.get(visit.view.number, key, render))
 
     async def _view(self) -> View:

@@ -17,9 +17,12 @@ class Renderer:
     """Renders templates. Any thread may call it.
 
     What a template does not mark as safe is escaped; a name that it is not given is an error.
+
+    :ivar assets: the files that pages load
     """
 
     def __init__(self, assets: Assets) -> None:
+        self.assets: Assets = assets
         environment = jinja2.Environment(
             loader=jinja2.PackageLoader("nsq_anyio.admin.pages"),
             autoescape=True,

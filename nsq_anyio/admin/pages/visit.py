@@ -12,8 +12,10 @@ from ...serving.nsq_api import Arguments
 from ...serving.streaming import StreamedResponse
 from ..access import Access
 from ..actions import Actions
+from ..messages.messages import Messages
 from ..options import AdminOptions
 from ..upstream import Upstream
+from .rendering import Renderer
 from .security import page_response
 
 __all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit"]
@@ -28,6 +30,8 @@ class Site:
 
     :ivar history: of the cluster
     :ivar upstream: to ask servers what the view does not have
+    :ivar renderer: renders what is not a part of one visit
+    :ivar messages: the live tails and the work on dead letters; None if messages are not shown
     """
 
     options: AdminOptions
@@ -35,6 +39,8 @@ class Site:
     actions: Actions
     upstream: Upstream
     history: History
+    renderer: Renderer
+    messages: Messages | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +86,18 @@ class PageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page that is the same for all who may do the same.
+    """A page.
 
     :ivar template: its name
     :ivar gather: returns the values of the template
     :ivar section: the entry of the navigation that it belongs to
+    :ivar is_shared: whether it is the same for all who may do the same, until the next poll
     """
 
     template: str
     gather: Callable[[Visit], Awaitable[Values]]
     section: str
+    is_shared: bool = True
 
 
 Endpoint: TypeAlias = Callable[[Visit], Awaitable[Response | StreamedResponse]]

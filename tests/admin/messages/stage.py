@@ -41,11 +41,11 @@ class Stage:
     rendered: list[MessageRow] = field(default_factory=list[MessageRow])
 
     def tails(self) -> Tails:
-        def render(rows: Sequence[MessageRow]) -> str:
-            self.rendered += rows
-            return "".join(f"[{row.content.preview}]" for row in rows)
+        return Tails(self.tasks, self.watch, self.upstream, self.connection, self.bounds)
 
-        return Tails(self.tasks, self.watch, self.upstream, self.connection, render, self.bounds)
+    def render(self, rows: Sequence[MessageRow]) -> str:
+        self.rendered += rows
+        return "".join(f"[{row.content.preview}]" for row in rows)
 
     def jobs(self) -> Jobs:
         return Jobs(self.tasks, self.watch, self.upstream, self.connection, self.bounds)

@@ -28,7 +28,7 @@ async def test_it_shows_copies_and_vanishes() -> None:
         topic = await on.topic("clicks", "archive")
         await on.http.publish(topic, b"before")
         tails = on.tails()
-        async with tails.watching(topic) as tail:
+        async with tails.watching(topic, on.render) as tail:
             await until(tail, "live")
             assert len(tail.state.connected) == 1
             for number in range(3):
@@ -50,9 +50,9 @@ async def test_viewers_share_one_consumer() -> None:
     async with stage() as on:
         topic = await on.topic("clicks", "archive")
         tails = on.tails()
-        async with tails.watching(topic) as first:
+        async with tails.watching(topic, on.render) as first:
             await until(first, "live")
-            async with tails.watching(topic) as second:
+            async with tails.watching(topic, on.render) as second:
                 assert first is second
                 await on.http.publish(topic, b"one")
                 assert await shown(second, 1) == "[one]"
@@ -70,7 +70,7 @@ async def test_it_drains_no_topic_unless_it_is_told_to() -> None:
         await on.http.publish(topic, b"one")
         await on.http.publish(topic, b"two")
         tails = on.tails()
-        async with tails.watching(topic) as tail:
+        async with tails.watching(topic, on.render) as tail:
             await until(tail, "draining")
             assert (tail.state.is_over, tail.state.waiting) == (True, 2)
         assert await on.channels(topic) == {}
@@ -78,27 +78,27 @@ async def test_it_drains_no_topic_unless_it_is_told_to() -> None:
         assert not tails.is_permitted("other", token)
         assert not tails.is_permitted(topic, "")
         assert tails.is_permitted(topic, token)
-        async with tails.watching(topic, may_drain=True) as tail:
+        async with tails.watching(topic, on.render, may_drain=True) as tail:
             assert await shown(tail, 2) == "[one][two]"
-            async with tails.watching(topic) as other:  # who has not confirmed it takes nothing
+            async with tails.watching(topic, on.render) as other:  # who has not confirmed it takes nothing
                 await until(other, "draining")
 
 
 async def test_an_ephemeral_channel_does_not_keep_messages() -> None:
     async with stage() as on:
         topic = await on.topic("clicks", "other#ephemeral")
-        async with on.tails().watching(topic) as tail:
+        async with on.tails().watching(topic, on.render) as tail:
             await until(tail, "draining")
 
 
 async def test_no_topic_is_created() -> None:
     async with stage() as on:
         tails = on.tails()
-        async with tails.watching("unknown") as tail:
+        async with tails.watching("unknown", on.render) as tail:
             await until(tail, "gone")
         assert await on.topics() == []
         topic = await on.topic("clicks", "archive")
-        async with tails.watching(topic) as tail:
+        async with tails.watching(topic, on.render) as tail:
             await until(tail, "live")
             await on.http.delete_topic(topic)
             await until(tail, "gone")
@@ -108,7 +108,7 @@ async def test_no_topic_is_created() -> None:
 async def test_it_ends_when_the_last_lasting_channel_is_deleted() -> None:
     async with stage() as on:
         topic = await on.topic("clicks", "archive")
-        async with on.tails().watching(topic) as tail:
+        async with on.tails().watching(topic, on.render) as tail:
             await until(tail, "live")
             await on.http.delete_channel(topic, "archive")
             await until(tail, "draining")
@@ -118,7 +118,7 @@ async def test_it_ends_when_the_last_lasting_channel_is_deleted() -> None:
 async def test_a_busy_topic_is_sampled() -> None:
     async with stage(received_per_second=40, shown_per_second=20) as on:
         topic = await on.topic("clicks", "archive")
-        async with on.tails().watching(topic) as tail, anyio.create_task_group() as tasks:
+        async with on.tails().watching(topic, on.render) as tail, anyio.create_task_group() as tasks:
 
             async def publish() -> None:
                 while True:
@@ -140,20 +140,20 @@ async def test_viewers_and_topics_are_bounded() -> None:
         await on.topic("a", "c")
         await on.topic("b", "c")
         tails = on.tails()
-        async with tails.watching("a"):
+        async with tails.watching("a", on.render):
             with pytest.raises(TooManyViewers):
-                async with tails.watching("b"):
+                async with tails.watching("b", on.render):
                     pass
-            async with tails.watching("a"):
+            async with tails.watching("a", on.render):
                 with pytest.raises(TooManyViewers):
-                    async with tails.watching("a"):
+                    async with tails.watching("a", on.render):
                         pass
 
 
 async def test_what_is_kept_is_bounded() -> None:
     async with stage(kept=10, shown_per_second=1000) as on:
         topic = await on.topic("clicks", "archive")
-        async with on.tails().watching(topic) as tail:
+        async with on.tails().watching(topic, on.render) as tail:
             await until(tail, "live")
             for number in range(50):
                 await on.http.publish(topic, b"%d" % number)
@@ -166,7 +166,7 @@ async def test_what_is_kept_is_bounded() -> None:
 async def test_cancelled_it_ends_at_once() -> None:
     async with stage() as on:
         topic = await on.topic("clicks", "archive")
-        async with on.tails().watching(topic) as tail:
+        async with on.tails().watching(topic, on.render) as tail:
             await until(tail, "live")
             on.tasks.cancel_scope.cancel()
         with anyio.CancelScope(shield=True), anyio.fail_after(10):

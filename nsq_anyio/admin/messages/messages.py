@@ -1,0 +1,45 @@
+"""The message views of one application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from anyio.abc import TaskGroup
+
+from ...connection import prepared
+from ...monitoring import Watch
+from ...options import ConnectionOptions
+from ..options import AdminOptions
+from ..upstream import Upstream
+from .jobs import Jobs
+from .settings import MessageBounds
+from .tails import Tails
+
+__all__ = ["Messages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What is shared by all who look at messages.
+
+    :ivar connection: how messages are consumed
+    """
+
+    tails: Tails
+    jobs: Jobs
+    connection: ConnectionOptions
+
+    @classmethod
+    def of(cls, tasks: TaskGroup, watch: Watch, upstream: Upstream, options: AdminOptions) -> Self:
+        """Make the views.
+
+        :param tasks: runs what goes on between requests; it ends with it
+        :raises InvalidOption: if a file of the TLS options cannot be read or used
+        """
+        connection, bounds = prepared(options.connection), MessageBounds()
+        return cls(
+            Tails(tasks, watch, upstream, connection, bounds),
+            Jobs(tasks, watch, upstream, connection, bounds),
+            connection,
+        )

@@ -1,0 +1,179 @@
+"""Dead letters: what is listed, and the forms that list, retry and drop them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import cast
+from urllib.parse import parse_qs, urlencode
+
+from ...dead_letters.letters import Filter
+from ...http import ChannelStats
+from ...names import is_ephemeral, is_valid_name
+from ...serving.http_messages import Response
+from ..messages.jobs import JobKind, JobRefused, Listing, is_job_kind
+from ..messages.places import Places
+from .forms import read_fields
+from .message_access import messages_of, topic_of
+from .visit import PageError, Values, Visit
+
+__all__ = ["confirm_job", "letter", "letters", "start_job", "stop_job"]
+
+_DEFAULT_CHANNEL = "dead-letter"
+_AGES = {
+    "": "any time",
+    "-3600": "in the last hour",
+    "-86400": "in the last day",
+    "-604800": "in the last week",
+    "3600": "more than an hour ago",
+    "86400": "more than a day ago",
+    "604800": "more than a week ago",
+}
+_FIELDS = ("error", "from_topic", "from_channel", "died")
+_MOST_FIELDS = 150
+_MAX_TEXT = 500
+
+
+async def letters(visit: Visit) -> Values:
+    """Return the values of the page."""
+    messages = messages_of(visit)
+    topic = topic_of(visit)
+    channels = _channels(visit, topic)
+    channel = visit.query.optional("channel") or _usual(channels)
+    if not is_valid_name(channel):
+        raise PageError(404, "There is no such channel", "Choose one of the topic's channels.")
+    job = messages.jobs.last(topic, channel)
+    is_progress = visit.request.headers.get("hx-trigger") == "job"
+    return {
+        "topic": topic,
+        "channels": channels,
+        "channel": channel,
+        "stats": channels.get(channel),
+        "here_query": f"?{urlencode({'channel': channel})}",
+        "ages": _AGES,
+        "job": job,
+        "listing": messages.jobs.listing(topic, channel),
+        # The list has boxes that the visitor ticks, so no poll replaces it; the end of a job does.
+        "is_list_new": is_progress and job is not None and not job.is_running,
+    }
+
+
+async def letter(visit: Visit) -> Response:
+    """Show one of the listed letters, in full."""
+    topic, channel, listing = _listed(visit)
+    wanted = visit.query.optional("id")
+    row = next((row for row in listing.rows if row.id == wanted), None)
+    return visit.show("_letter.html", {"topic": topic, "channel": channel, "row": row})
+
+
+async def confirm_job(visit: Visit) -> Response:
+    """Ask in the dialog whether to retry or drop letters, and name which."""
+    messages_of(visit)
+    topic = topic_of(visit)
+    visit.site.access.check_user(visit.request)
+    channel = _channel_of(visit.query.optional("channel"))
+    of_all = visit.query.optional("all")
+    ids = () if of_all else _ids(visit.request.target.query)
+    values = {name: visit.query.optional(name)[:_MAX_TEXT] for name in _FIELDS}
+    channels = _channels(visit, topic)
+    shown = {
+        "topic": topic,
+        "channel": channel,
+        "kind": of_all or visit.query.optional("kind"),
+        "is_all": bool(of_all),
+        "ids": ids,
+        "fields": values,
+        "ages": _AGES,
+        "stats": channels.get(channel),
+    }
+    return visit.show("_letters_confirm.html", shown)
+
+
+async def start_job(visit: Visit) -> Response:
+    """Start a job, and close the dialog; or say why it does not start."""
+    messages = messages_of(visit)
+    topic = topic_of(visit)
+    visit.site.access.check_form(visit.request)
+    found = await read_fields(visit.request, most=_MOST_FIELDS)
+    fields = {name: values[0].strip()[:_MAX_TEXT] for name, values in found.items()}
+    kind, channel, ids = fields.get("kind", ""), _channel_of(fields.get("channel", "")), found.get("id", [])
+    try:
+        if not is_job_kind(kind):
+            raise JobRefused("This action does not exist. Reload the page and try again.")
+        if kind == "drop" and not ids and fields.get("name") != topic:
+            raise JobRefused(f"Type the name of the topic, {topic}, to drop all letters that match.")
+        if not Places.in_view(visit.view, topic, visit.site.options.connection).all:
+            raise JobRefused("No nsqd has this topic. Reload the page.")
+        meant = _filter(fields, ids, letters_only=kind != "list")
+        messages.jobs.start(topic, channel, cast("JobKind", kind), meant, limit=len(ids))
+    except JobRefused as refusal:
+        return visit.show("_problem.html", {"problem": str(refusal)})
+    visit.site.actions.record(f"{kind}_dead_letters", topic, channel, "", visit.request)
+    return _acted(visit.show("_problem.html", {"problem": ""}))
+
+
+async def stop_job(visit: Visit) -> Response:
+    """Stop a job."""
+    messages = messages_of(visit)
+    topic = topic_of(visit)
+    visit.site.access.check_form(visit.request)
+    found = await read_fields(visit.request)
+    messages.jobs.stop(topic, _channel_of(found.get("channel", [""])[0]))
+    return _acted(visit.show("_problem.html", {"problem": ""}))
+
+
+def _acted(response: Response) -> Response:
+    """Tell the page to close its dialog, and to fetch itself again."""
+    return Response(
+        response.status, response.body, (*response.headers, ("HX-Trigger", "acted, close-dialog"))
+    )
+
+
+def _listed(visit: Visit) -> tuple[str, str, Listing]:
+    messages = messages_of(visit)
+    topic, channel = topic_of(visit), _channel_of(visit.query.optional("channel"))
+    return topic, channel, messages.jobs.listing(topic, channel) or Listing()
+
+
+def _channels(visit: Visit, topic: str) -> Mapping[str, ChannelStats | None]:
+    """Return the channels that may hold letters, with their statistics over all nsqds.
+
+    :raises PageError: if no nsqd has the topic
+    """
+    total = next((each.total for each in visit.view.topics if each.total.topic_name == topic), None)
+    if total is None:
+        raise PageError(404, "No nsqd has this topic", "It may have been deleted. See the list of topics.")
+    found: dict[str, ChannelStats | None] = {
+        each.channel_name: each for each in total.channels if not is_ephemeral(each.channel_name)
+    }
+    # The messages of a topic without channels wait for the first one.
+    return found if total.channels else {_DEFAULT_CHANNEL: None}
+
+
+def _usual(channels: Mapping[str, ChannelStats | None]) -> str:
+    return _DEFAULT_CHANNEL if _DEFAULT_CHANNEL in channels else next(iter(channels), _DEFAULT_CHANNEL)
+
+
+def _channel_of(name: str) -> str:
+    if not is_valid_name(name):
+        raise PageError(404, "There is no such channel", "Choose one of the topic's channels.")
+    return name
+
+
+def _ids(query: str) -> Sequence[str]:
+    return parse_qs(query, max_num_fields=_MOST_FIELDS).get("id", [])
+
+
+def _filter(fields: Mapping[str, str], ids: Sequence[str], *, letters_only: bool) -> Filter:
+    now = time.time()
+    age = fields.get("died", "")
+    seconds = float(age) if age in _AGES and age else 0.0
+    return Filter(
+        error=fields.get("error") or None,
+        died_before=now - seconds if seconds > 0 else None,
+        died_after=now + seconds if seconds < 0 else None,
+        topic=fields.get("from_topic") or None,
+        channel=fields.get("from_channel") or None,
+        ids=frozenset(ids),
+        letters_only=letters_only,
+    )

@@ -1,0 +1,9 @@
+// The list of dead letters: selects all of them, or none.
+document.body.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-all]");
+  if (button === null) return;
+  const boxes = [...document.getElementById(button.dataset.all).querySelectorAll("input[type=checkbox]")];
+  const wanted = boxes.some((box) => !box.checked);
+  for (const box of boxes) box.checked = wanted;
+});
+document.body.addEventListener("close-dialog", () => document.getElementById("dialog").close());
