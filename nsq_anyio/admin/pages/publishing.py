@@ -36,10 +36,9 @@ async def publish(visit: Visit) -> Response:
     except Refusal as refusal:
         if refusal.status != 413:
             raise
-        problem = (
-            f"The form is larger than {_MAX_FORM_SIZE // 1024:,} KiB. Publish the message with nsq-anyio pub."
+        return _shown(
+            visit, topic, {}, "The form is larger than 2 MiB. Use nsq-anyio pub for such a message."
         )
-        return _shown(visit, topic, {}, problem)
     fields = {name: values[0] for name, values in found.items()}
     try:
         draft = Draft.of_form(fields)
@@ -57,9 +56,7 @@ async def publish(visit: Visit) -> Response:
     finally:
         # Whether it succeeds or not: it may have been stored.
         visit.site.actions.record("publish_message", topic, "", node, visit.request)
-    return visit.show(
-        "_published.html", {"topic": topic, "outcome": outcome, "defer": draft.defer, "fields": fields}
-    )
+    return visit.show("_published.html", {"topic": topic, "outcome": outcome, "defer": draft.defer})
 
 
 def _shown(visit: Visit, topic: str, fields: dict[str, str], problem: str) -> Response:
@@ -84,7 +81,7 @@ def _places(visit: Visit, topic: str) -> tuple[Place, ...]:
         raise PageError(
             404,
             "No nsqd has this topic",
-            "So there is nothing to publish to. Create the topic on the page Lookup, or publish with nsq-anyio pub.",
+            "So there is nothing to publish to. Create the topic first, or use nsq-anyio pub.",
         )
     return places
 

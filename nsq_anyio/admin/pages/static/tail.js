@@ -39,7 +39,7 @@ function show(items) {
 function receive(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
-  const items = [...template.content.querySelectorAll(":scope > li")];
+  const items = [...template.content.children];
   showTimes(template.content);
   if (isPaused) {
     waiting = [...items, ...waiting].slice(0, MOST);
