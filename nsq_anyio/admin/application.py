@@ -23,10 +23,8 @@ from .live import Live
 from .messages.messages import Messages
 from .notifications import Notifications
 from .options import AdminOptions
-from .pages.assets import Assets
 from .pages.pages import Pages
-from .pages.rendering import Renderer
-from .pages.visit import Site
+from .pages.visit import make_site
 from .upstream import Upstream
 
 __all__ = ["Admin", "app"]
@@ -102,14 +100,9 @@ class Admin(anyio.AsyncContextManagerMixin):
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)
             self._watch = watch
-            site = Site(
-                options,
-                self._access,
-                self._actions,
-                self._upstream,
-                watch.history,
-                Renderer(Assets()),
-                Messages.of(tasks, watch, self._upstream, options) if options.messages else None,
+            messages = Messages.of(tasks, watch, self._upstream, options) if options.messages else None
+            site = make_site(
+                options, self._access, self._actions, self._upstream, watch.history, messages=messages
             )
             self._pages = Pages(options.base, site, watch)
             self._is_open = True

@@ -6,12 +6,7 @@ from ...names import is_valid_name
 from ..messages.messages import Messages
 from .visit import PageError, Visit
 
-__all__ = ["may_see_messages", "messages_of", "topic_of"]
-
-
-def may_see_messages(visit: Visit) -> bool:
-    """Return whether the visitor may see messages, so that pages link to them."""
-    return visit.site.messages is not None and visit.site.access.is_admin(visit.request)
+__all__ = ["messages_of", "topic_of"]
 
 
 def messages_of(visit: Visit) -> Messages:
@@ -26,7 +21,7 @@ def messages_of(visit: Visit) -> Messages:
             "Messages are not shown here",
             "The operator has switched them off, with --no-messages. Topics and channels have their figures.",
         )
-    if not visit.site.access.is_admin(visit.request):
+    if not visit.may_read:
         raise PageError(
             403, "Only administrators see messages", "Messages may be confidential. Ask an administrator."
         )

@@ -13,18 +13,32 @@ from ...monitoring import View, Watch
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.streaming import StreamedResponse
+from .channel import channel
+from .counter import counter
 from .letters import confirm_job, letter, letters, start_job, stop_job
+from .lookup import lookup
+from .node import node
+from .nodes import nodes
 from .overview import overview
+from .per_view import PerView
 from .publishing import publish, publish_form
-from .rendered import Rendered
 from .security import page_response
 from .tail import live, permit_draining, stream
+from .topic import topic
+from .topics import topics
 from .visit import Endpoint, Page, PageError, Site, Values, Visit
 
 __all__ = ["PAGES", "Pages"]
 
 PAGES: Mapping[str, Page] = {
     "/": Page("overview.html", overview, "overview"),
+    "/topics": Page("topics.html", topics, "topics"),
+    "/topics/:topic": Page("topic.html", topic, "topics"),
+    "/topics/:topic/:channel": Page("channel.html", channel, "topics"),
+    "/nodes": Page("nodes.html", nodes, "nodes"),
+    "/nodes/:node": Page("node.html", node, "nodes"),
+    "/lookup": Page("lookup.html", lookup, "lookup"),
+    "/counter": Page("counter.html", counter, "counter"),
     "/live/:topic": Page("live.html", live, "topics", is_shared=False),
     "/letters/:topic": Page("letters.html", letters, "topics", is_shared=False),
 }
@@ -59,6 +73,7 @@ _REFUSALS = {
 }
 
 _FIRST_POLL = 5.0
+_MOST_RENDERED = 32 * 1024 * 1024
 
 
 class Pages:
@@ -73,7 +88,7 @@ class Pages:
         self._watch = watch
         self._renderer = site.renderer
         self._assets = site.renderer.assets
-        self._rendered = Rendered()
+        self._rendered = PerView[bytes](len, _MOST_RENDERED)
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
         """Answer a request; return None if its path is another's."""
@@ -94,6 +109,7 @@ class Pages:
             access = self._site.access
             access.check_host(request)
             may_act = access.may_act(request)
+            may_read = self._site.messages is not None and access.is_admin(request)
             view = await self._view()
             visit = Visit(
                 self._site,
@@ -102,8 +118,9 @@ class Pages:
                 arguments(request),
                 root,
                 may_act,
+                may_read,
                 request,
-                partial(self._render, root, view, may_act),
+                partial(self._render, root, view, may_act, may_read),
             )
             return await (self._page(target, visit) if isinstance(target, Page) else target(visit))
         except PageError as error:
@@ -114,7 +131,8 @@ class Pages:
     async def _page(self, page: Page, visit: Visit) -> Response:
         request = visit.request
         layout = "fragment.html" if _is_fragment(request) else "base.html"
-        key = (page.template, visit.parameters, request.target.query, visit.root, visit.may_act, layout)
+        rights = visit.may_act, visit.may_read
+        key = (page.template, visit.parameters, request.target.query, visit.root, rights, layout)
 
         async def render() -> bytes:
             here = request.target.origin + quote(request.target.path, errors="replace")
@@ -137,12 +155,15 @@ class Pages:
 
     def _error(self, root: str, error: PageError) -> Response:
         values = {"layout": "base.html", "section": "", "error": error}
-        return page_response(self._render(root, self._watch.last, False, "error.html", values), error.status)
+        body = self._render(root, self._watch.last, False, False, "error.html", values)
+        return page_response(body, error.status)
 
-    def _render(self, root: str, view: View | None, may_act: bool, template: str, values: Values) -> bytes:
+    def _render(
+        self, root: str, view: View | None, may_act: bool, may_read: bool, template: str, values: Values
+    ) -> bytes:
         """Render a template with the values that every template has."""
         interval = self._site.options.poll_interval
-        shared = {"root": root, "view": view, "may_act": may_act, "interval": interval}
+        shared = {"root": root, "view": view, "may_act": may_act, "may_read": may_read, "interval": interval}
         return self._renderer.render(template, {**shared, **values})
 
     @staticmethod

@@ -15,13 +15,19 @@ from ..actions import Actions
 from ..messages.messages import Messages
 from ..options import AdminOptions
 from ..upstream import Upstream
+from .assets import Assets
+from .client_rows import Clients
+from .digest import Digest, Digester
+from .per_view import PerView
 from .rendering import Renderer
 from .security import page_response
 
-__all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit"]
+__all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit", "make_site"]
 
 Values: TypeAlias = Mapping[str, object]
 """The values of a template."""
+
+_MOST_CLIENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Site:
 
     :ivar history: of the cluster
     :ivar upstream: to ask servers what the view does not have
+    :ivar digester: computes what pages need of a view
+    :ivar clients: the consumers of the channels that somebody looks at
     :ivar renderer: renders what is not a part of one visit
     :ivar messages: the live tails and the work on dead letters; None if messages are not shown
     """
@@ -39,8 +47,27 @@ class Site:
     actions: Actions
     upstream: Upstream
     history: History
+    digester: Digester
+    clients: PerView[Clients]
     renderer: Renderer
     messages: Messages | None
+
+
+def make_site(
+    options: AdminOptions,
+    access: Access,
+    actions: Actions,
+    upstream: Upstream,
+    history: History,
+    *,
+    messages: Messages | None,
+) -> Site:
+    """Return a site, with what it keeps of each view."""
+    clients = PerView[Clients](lambda found: len(found.clients), _MOST_CLIENTS)
+    renderer = Renderer(Assets())
+    return Site(
+        options, access, actions, upstream, history, Digester(history), clients, renderer, messages
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +79,7 @@ class Visit:
     :ivar query: the parameters of the query
     :ivar root: stands before the path of each link; empty, or without a slash at its end
     :ivar may_act: whether the user may act. The server refuses the actions of others all the same
+    :ivar may_read: whether the user may see messages
     :ivar request: the request; pages that are cached must not depend on it in any other way
     :ivar render: renders a template, with these values beside those that every template has
     """
@@ -62,8 +90,13 @@ class Visit:
     query: Arguments
     root: str
     may_act: bool
+    may_read: bool
     request: Request
     render: Callable[[str, Values], bytes]
+
+    async def digest(self) -> Digest:
+        """Return what pages need of the view."""
+        return await self.site.digester.of(self.view)
 
     def show(self, template: str, values: Values, *, status: int = 200) -> Response:
         """Return the response of an `Endpoint` that shows a template, such as a dialog."""
