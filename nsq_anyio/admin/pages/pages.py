@@ -13,7 +13,9 @@ from ...monitoring import View, Watch
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.streaming import StreamedResponse
+from .acting import act
 from .assets import Assets
+from .confirm import confirm
 from .overview import overview
 from .rendered import Rendered
 from .rendering import Renderer
@@ -27,7 +29,10 @@ PAGES: Mapping[str, Page] = {
 }
 """The pages by their paths, in which ``:name`` stands for any segment."""
 
-ENDPOINTS: Mapping[str, Mapping[str, Endpoint]] = {"GET": {}, "POST": {}}
+ENDPOINTS: Mapping[str, Mapping[str, Endpoint]] = {
+    "GET": {"/confirm": confirm},
+    "POST": {"/actions": act},
+}
 """What else is answered, by method and path; a path that is there comes before one with ``:name``."""
 
 _REFUSALS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...monitoring import History, View
@@ -14,6 +14,7 @@ from ..access import Access
 from ..actions import Actions
 from ..options import AdminOptions
 from ..upstream import Upstream
+from .once import Once
 from .security import page_response
 
 __all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit"]
@@ -28,6 +29,7 @@ class Site:
 
     :ivar history: of the cluster
     :ivar upstream: to ask servers what the view does not have
+    :ivar once: so that a form that is sent twice acts once
     """
 
     options: AdminOptions
@@ -35,6 +37,7 @@ class Site:
     actions: Actions
     upstream: Upstream
     history: History
+    once: Once = field(default_factory=Once)
 
 
 @dataclass(frozen=True, slots=True)
