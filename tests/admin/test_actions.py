@@ -228,8 +228,8 @@ async def test_a_server_without_the_channel_has_nothing_to_do() -> None:
 async def test_nobody_has_it() -> None:
     async with stage() as here:
         reply = await here.confirm(action="delete", topic="none")
-        assert reply.status_code == 502
-        assert "does not have the topic" in text(reply)
+        assert reply.status_code == 404
+        assert "No server has this topic any more" in text(reply)
         reply = await here.act(action="delete", topic="none", typed="none")
         assert (reply.status_code, title(reply)) == (200, "Nothing was done: no server has topic none.")
         await here.act(action="create", topic="idle")

@@ -43,6 +43,8 @@ async def _confirm(visit: Visit, cluster: ClusterInfo, order: Order) -> Response
         return dialogs.failure(visit, 404, title, wording.UNKNOWN_NODE)
     except UpstreamError:
         found = results(cluster.outcomes)
+        if all(each.state == "absent" for each in found):
+            return dialogs.failure(visit, 404, title, wording.NOBODY_HAS_IT)
         details = [f"{each.server}: {wording.said(order, each)}" for each in found]
         return dialogs.failure(visit, 502, title, wording.NOBODY_KNOWS, details)
     return dialogs.confirmation(visit, effects)

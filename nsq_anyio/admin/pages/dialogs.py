@@ -24,7 +24,13 @@ def creation(visit: Visit, topic: str, channel: str, *, error: str = "", status:
 
     :param error: what is wrong with the names; empty if nothing is
     """
-    values = {"topic": topic, "channel": channel, "error": error, "number": new_number()}
+    values = {
+        "topic": topic,
+        "channel": channel,
+        "explanation": wording.creation(has_nsqlookupds=bool(visit.site.upstream.nsqlookupds)),
+        "error": error,
+        "number": new_number(),
+    }
     return visit.show("_create.html", values, status=status)
 
 

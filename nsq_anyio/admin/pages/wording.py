@@ -9,10 +9,12 @@ from ..outcomes import ServerResult
 from .effects import Effects
 
 __all__ = [
+    "NOBODY_HAS_IT",
     "NOBODY_KNOWS",
     "REFUSALS",
     "UNKNOWN_NODE",
     "button",
+    "creation",
     "explanation",
     "has_to_be_typed",
     "heading",
@@ -44,6 +46,7 @@ REFUSALS = {
 """What refusals mean, by their codes."""
 
 UNKNOWN_NODE = "No nsqlookupd names this nsqd any more, so it is not asked. Look at the list of nodes."
+NOBODY_HAS_IT = "No server has this topic any more, so there is nothing to do."
 NOBODY_KNOWS = "No server says which nsqds have the topic, so nothing can be done. Try again later."
 
 
@@ -69,6 +72,16 @@ def has_to_be_typed(effects: Effects, *, was_typed: bool) -> str:
     if was_typed:
         return f"What you typed is not {effects.name_to_type}, so nothing was done."
     return f"There is something to lose. Type {effects.name_to_type} to confirm; nothing was done yet."
+
+
+def creation(*, has_nsqlookupds: bool) -> str:
+    """Return what it means to create a topic or channel, in whole sentences."""
+    if not has_nsqlookupds:
+        return "All nsqds create it."
+    return (
+        "The nsqlookupds register it, so that consumers find it as soon as an nsqd has it. An nsqd creates"
+        " the topic when somebody first publishes to it there, and the channel at once if it has the topic."
+    )
 
 
 def explanation(effects: Effects) -> Sequence[str]:
