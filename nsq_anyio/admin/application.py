@@ -23,7 +23,7 @@ from .live import Live
 from .notifications import Notifications
 from .options import AdminOptions
 from .pages.pages import Pages
-from .pages.visit import Site
+from .pages.visit import make_site
 from .upstream import Upstream
 
 __all__ = ["Admin", "app"]
@@ -99,7 +99,7 @@ class Admin(anyio.AsyncContextManagerMixin):
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)
             self._watch = watch
-            site = Site(options, self._access, self._actions, self._upstream, watch.history)
+            site = make_site(options, self._access, self._actions, self._upstream, watch.history)
             self._pages = Pages(options.base, site, watch)
             self._is_open = True
             try:
