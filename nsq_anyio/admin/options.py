@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..checks import check_seconds
+from ..checks import check_integer, check_seconds
 from ..errors import InvalidOption
 from ..http.url import ServerURL
 from ..options import ConnectionOptions
@@ -34,6 +34,8 @@ class AdminOptions:
         ``/ping`` is answered for any host
     :ivar notification_http_endpoint: the URL that is told about each action by a POST, or None
     :ivar timeout: seconds for one step on one server, 0.001 or more
+    :ivar max_reply_size: the largest answer of a server that is read, in bytes, 1 or more; an answer may have
+        one value for each 16 bytes of that. nsqadmin has no limit
     :ivar headers: sent to the servers that were given, such as ``{"Authorization": "Bearer ..."}``, and never
         to nsqds that nsqlookupds name
     :ivar ssl_context: for ``https``; the default trusts the system's certificate authorities
@@ -53,6 +55,7 @@ class AdminOptions:
     allowed_hosts: Sequence[str] = ()
     notification_http_endpoint: str | None = None
     timeout: float = 10.0
+    max_reply_size: int = 16 * 1024 * 1024
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     ssl_context: ssl.SSLContext | None = None
     config: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -80,6 +83,7 @@ class AdminOptions:
         if self.notification_http_endpoint is not None:
             ServerURL.parse(self.notification_http_endpoint)
         check_seconds("timeout", self.timeout, 0.001)
+        check_integer("max_reply_size", self.max_reply_size, 1)
         check_seconds("poll_interval", self.poll_interval, 0.01)
         check_seconds("history", self.history, 60)
         _ = self.config_network

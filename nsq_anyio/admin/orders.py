@@ -31,3 +31,18 @@ class Order:
     topic: str
     channel: str = ""
     node: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the channel, or else of the topic."""
+        return self.channel or self.topic
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a topic or channel is gone afterwards, and its consumers are disconnected."""
+        return self.action in ("delete", "tombstone")
+
+    @property
+    def discards(self) -> bool:
+        """Whether messages are gone afterwards."""
+        return self.deletes or self.action == "empty"

@@ -103,6 +103,7 @@ class Upstream:
             ssl_context=self._options.ssl_context,
             server_hostname=None,
             transport=None,
+            max_reply_size=self._options.max_reply_size,
         )
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, Self, TypeVar, get_args
 
 import anyio
+import anyio.to_thread
 import httpx
 
 from ..checks import check_integer, check_seconds
@@ -23,6 +24,12 @@ __all__ = ["Client", "Profile"]
 
 T = TypeVar("T")
 
+_LARGE = 1024 * 1024
+"""From this size on, answers are read in a worker thread, since that can take seconds."""
+
+_BYTES_PER_VALUE = 16
+_LEAST_VALUES = 1000
+
 Profile = Literal["index", "cmdline", "symbol", "profile", "heap", "goroutine", "block", "threadcreate"]
 
 
@@ -35,7 +42,8 @@ class Client(anyio.AsyncContextManagerMixin):
         password
     :param timeout: seconds for a whole request, from connecting to the last byte of its answer, 0.001 or
         more; default 10
-    :param max_reply_size: the largest answer that is read, in bytes, 1 or more; default 64 MiB
+    :param max_reply_size: the largest answer that is read, in bytes, 1 or more; default 64 MiB. JSON
+        may have one value for each 16 bytes of that, and at least 1000, so that its memory is bounded too
     :param headers: sent with each request, such as ``{"Authorization": "Bearer ..."}``
     :param authorization: a plain or async function that returns the header ``Authorization``, for tokens that
         expire; called before each request, within the request's ``timeout``
@@ -150,7 +158,10 @@ class Client(anyio.AsyncContextManagerMixin):
         self, path: str, reader: Callable[[object], T], parameters: Mapping[str, str] | None = None
     ) -> T:
         """GET an endpoint that answers with JSON."""
-        return (await self._request("GET", path, parameters)).read(reader)
+        reply = await self._request("GET", path, parameters)
+        if len(reply.body) < _LARGE:
+            return reply.read(reader)
+        return await anyio.to_thread.run_sync(reply.read, reader)
 
     async def _post(self, path: str, parameters: Mapping[str, str]) -> None:
         """POST a command; the body of its answer does not matter."""
@@ -211,7 +222,8 @@ class Client(anyio.AsyncContextManagerMixin):
             limit = self._max_reply_size
             raise HTTPInvalidReply(shown, f"the answer exceeds max_reply_size={limit} bytes")
         content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        return Reply(shown, response.status_code, content_type, body)
+        most_values = max(self._max_reply_size // _BYTES_PER_VALUE, _LEAST_VALUES)
+        return Reply(shown, response.status_code, content_type, body, most_values)
 
 
 def _reason(error: Exception) -> str:

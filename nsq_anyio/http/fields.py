@@ -18,14 +18,22 @@ _MIN_INTEGER = -(2**63)
 _MAX_INTEGER = 2**64 - 1
 _MAX_DIGITS = 20
 
+# Each value but the first of a list or object follows a comma; those in strings are counted as well.
+_VALUE_MARKS = (b",", b"[", b"{")
+
 _NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
 
 
-def parse_json(body: bytes) -> object:
+def parse_json(body: bytes, *, most_values: int | None = None) -> object:
     """Parse a reply.
 
-    :raises ValueError: if it is not JSON, nests too deeply, or has a number that no Go server can hold
+    :param most_values: how many values it may have; None for any number. Each takes hundreds of bytes of
+        memory, and two bytes in the reply are enough for one
+    :raises ValueError: if it is not JSON, nests too deeply, or has too many values or a number that no Go
+        server can hold
     """
+    if most_values is not None and sum(map(body.count, _VALUE_MARKS)) > most_values:
+        raise ValueError(f"more than {most_values} values")
     try:
         return json.loads(
             body.decode("utf-8"), parse_int=_integer, parse_float=_number, parse_constant=_no_constant

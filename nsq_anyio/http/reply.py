@@ -18,12 +18,16 @@ _MAX_SHOWN_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete answer; ``url`` may be shown."""
+    """A complete answer; ``url`` may be shown.
+
+    :ivar most_values: how many values its JSON may have
+    """
 
     url: str
     status: int
     content_type: str
     body: bytes
+    most_values: int = 4_000_000
 
     def text(self) -> str:
         """Return the body as text, with U+FFFD for bytes that are not UTF-8."""
@@ -36,7 +40,7 @@ class Reply:
         :raises HTTPStatusError: if the JSON has an error status inside, as in nsq before 1.0
         """
         try:
-            return reader(self._unwrapped(parse_json(self.body)))
+            return reader(self._unwrapped(parse_json(self.body, most_values=self.most_values)))
         except ValueError as error:
             raise HTTPInvalidReply(self.url, printable(str(error))) from error
 
@@ -53,7 +57,7 @@ class Reply:
     def error_code(self) -> str:
         """Return NSQ's code in an error reply, or as much of its text as can be shown."""
         try:
-            value = parse_json(self.body)
+            value = parse_json(self.body, most_values=self.most_values)
         except ValueError:
             # /ping answers in plain text. An HTML page comes from a proxy, and tells nothing about NSQ.
             text = self.text() if self.content_type in {"", "text/plain"} else ""

@@ -27,7 +27,7 @@ ClientT = TypeVar("ClientT", bound=Client)
 
 
 class Servers(anyio.AsyncContextManagerMixin):
-    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster`.
+    """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster` and of `Client`.
 
     :ivar urls: the URLs of the servers that were given, nsqlookupds first
     :ivar nsqds: the URLs of the nsqds that were given
@@ -46,6 +46,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         ssl_context: ssl.SSLContext | None,
         server_hostname: str | None,
         transport: httpx.AsyncBaseTransport | None,
+        max_reply_size: int = 64 * 1024 * 1024,
     ) -> None:
         check_seconds("timeout", timeout, 0.001)
         check_integer("concurrency", concurrency, 1)
@@ -54,6 +55,7 @@ class Servers(anyio.AsyncContextManagerMixin):
             return kind(
                 url,
                 timeout=timeout,
+                max_reply_size=max_reply_size,
                 headers=headers,
                 authorization=authorization,
                 ssl_context=ssl_context,
@@ -70,6 +72,7 @@ class Servers(anyio.AsyncContextManagerMixin):
         if not self.urls:
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
         self._timeout = timeout
+        self._max_reply_size = max_reply_size
         self._fan_out = FanOut(timeout, concurrency)
         self._given_transport = transport
         self._transport: httpx.AsyncBaseTransport | None = None
@@ -116,7 +119,12 @@ class Servers(anyio.AsyncContextManagerMixin):
             if (given := self._nsqds.get(url)) is not None:
                 return await call(given)
             # Anybody can register at an nsqlookupd, so nsqds that it names get no headers and no tokens.
-            async with Nsqd(url, timeout=self._timeout, transport=SharedTransport(transport)) as found:
+            async with Nsqd(
+                url,
+                timeout=self._timeout,
+                max_reply_size=self._max_reply_size,
+                transport=SharedTransport(transport),
+            ) as found:
                 return await call(found)
 
         return await self._fan_out.ask({url: partial(ask, url) for url in urls})

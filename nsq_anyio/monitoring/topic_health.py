@@ -110,7 +110,9 @@ def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Prob
         )
 
 
-def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats], channel: ChannelStats) -> Iterator[Problem]:
+def _per_nsqd(
+    shown: Mapping[str, str], topic: Totals[TopicStats], channel: ChannelStats
+) -> Iterator[Problem]:
     name, key = channel.channel_name, (topic.total.topic_name, channel.channel_name)
     rows = {
         url: next((each for each in stats.channels if each.channel_name == name), None)

@@ -13,6 +13,12 @@
     tail        messages of a topic, live
     publishing  the form that publishes a message
     letters     dead letters
+    confirm     what an action would do, before it is done
+    acting      does it, and shows what came of it
+    effects     what an action would affect
+    wording     actions in words
+    forms       orders as forms and queries spell them
+    once        a form that is sent twice acts once
 
 A page is a module with an async function from a `Visit` to the values of its template, a template that
 extends ``layout`` and fills the block ``live``, and a line in ``PAGES`` of ``pages``.

@@ -12,9 +12,6 @@ from ..producers import KnownNsqd
 
 __all__ = ["Affected", "Effects", "find_effects"]
 
-_DISCARDING = frozenset({"delete", "empty", "tombstone"})
-_DELETING = frozenset({"delete", "tombstone"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affected:
@@ -63,7 +60,7 @@ class Effects:
     def messages(self) -> int:
         """How many messages would be lost."""
         total = self.total
-        return total.waiting + total.in_flight + total.deferred if self.order.action in _DISCARDING else 0
+        return total.waiting + total.in_flight + total.deferred if self.order.discards else 0
 
     @property
     def is_known(self) -> bool:
@@ -74,12 +71,10 @@ class Effects:
     def name_to_type(self) -> str:
         """What has to be typed before the action; empty if it can lose no messages and no consumers."""
         order = self.order
-        if order.action not in _DISCARDING:
+        if not order.discards:
             return ""
-        disconnects = order.action in _DELETING and self.total.consumers > 0
-        if self.is_known and not self.messages and not disconnects:
-            return ""
-        return order.channel or order.topic
+        disconnects = order.deletes and self.total.consumers > 0
+        return order.name if self.messages or disconnects or not self.is_known else ""
 
     @property
     def is_empty(self) -> bool:
@@ -93,9 +88,7 @@ async def find_effects(cluster: ClusterInfo, order: Order) -> Effects:
     :raises UpstreamError: if nobody can tell which nsqds have the topic
     :raises UnknownNode: if nobody names an nsqd ``order.node``
     """
-    told = cluster.nsqlookupds if order.action in ("create", *_DELETING) else ()
-    if order.action == "create":
-        return Effects(order=order, nsqlookupds=told, total=Affected(name=""))
+    told = cluster.nsqlookupds if order.deletes else ()
     if order.node:
         nsqds = [await cluster.nsqd_named(order.node)]
     else:
@@ -152,7 +145,7 @@ def _topic_in(order: Order, stats: Stats | None) -> TopicStats | None:
 
 
 def _channels(order: Order, answers: Iterable[Stats]) -> tuple[str, ...]:
-    if order.channel or order.action not in _DELETING:
+    if order.channel or not order.deletes:
         return ()
     topics = (_topic_in(order, stats) for stats in answers)
     return tuple(sorted({each.channel_name for topic in topics if topic for each in topic.channels}))

@@ -13,7 +13,9 @@ from ...monitoring import View, Watch
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.streaming import StreamedResponse
+from .acting import act
 from .channel import channel
+from .confirm import confirm
 from .counter import counter
 from .letters import confirm_job, letter, letters, start_job, stop_job
 from .lookup import lookup
@@ -46,12 +48,14 @@ PAGES: Mapping[str, Page] = {
 
 ENDPOINTS: Mapping[str, Mapping[str, Endpoint]] = {
     "GET": {
+        "/confirm": confirm,
         "/live/:topic/messages": stream,
         "/letters/:topic/confirm": confirm_job,
         "/letters/:topic/letter": letter,
         "/publish/:topic": publish_form,
     },
     "POST": {
+        "/actions": act,
         "/live/:topic": permit_draining,
         "/letters/:topic": start_job,
         "/letters/:topic/stop": stop_job,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...monitoring import History, View
@@ -18,6 +18,7 @@ from ..upstream import Upstream
 from .assets import Assets
 from .client_rows import Clients
 from .digest import Digest, Digester
+from .once import Once
 from .per_view import PerView
 from .rendering import Renderer
 from .security import page_response
@@ -38,6 +39,7 @@ class Site:
     :ivar upstream: to ask servers what the view does not have
     :ivar digester: computes what pages need of a view
     :ivar clients: the consumers of the channels that somebody looks at
+    :ivar once: so that a form that is sent twice acts once
     :ivar renderer: renders what is not a part of one visit
     :ivar messages: the live tails and the work on dead letters; None if messages are not shown
     """
@@ -51,6 +53,7 @@ class Site:
     clients: PerView[Clients]
     renderer: Renderer
     messages: Messages | None
+    once: Once = field(default_factory=Once)
 
 
 def make_site(

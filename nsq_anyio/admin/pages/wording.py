@@ -8,7 +8,20 @@ from ..orders import Action, Order
 from ..outcomes import ServerResult
 from .effects import Effects
 
-__all__ = ["REFUSALS", "button", "explanation", "heading", "is_dangerous", "said", "subject", "summary"]
+__all__ = [
+    "NOBODY_HAS_IT",
+    "NOBODY_KNOWS",
+    "REFUSALS",
+    "UNKNOWN_NODE",
+    "button",
+    "creation",
+    "explanation",
+    "has_to_be_typed",
+    "heading",
+    "said",
+    "subject",
+    "summary",
+]
 
 _DONE: dict[Action, str] = {
     "create": "created",
@@ -24,12 +37,17 @@ REFUSALS = {
     "FORBIDDEN": "Only administrators may do this. Ask one of them, or the operator of this page.",
     "READ_ONLY": "This dashboard is read-only: nobody can change anything here.",
     "CROSS_SITE_REQUEST": (
-        "This request did not come from a page of this dashboard, so nothing was done. Reload the page and try"
-        " again. If that does not help, the proxy in front of it has to pass the header Host on unchanged."
+        "This request did not come from a page of this dashboard, so nothing was done. Reload the page and"
+        " try again. If that does not help, the proxy in front of it must pass the header Host on unchanged."
     ),
     "BODY_TOO_BIG": "The form is too large, so nothing was done.",
+    "INVALID_FORM": "The form cannot be read, so nothing was done. Reload the page and try again.",
 }
 """What refusals mean, by their codes."""
+
+UNKNOWN_NODE = "No nsqlookupd names this nsqd any more, so it is not asked. Look at the list of nodes."
+NOBODY_HAS_IT = "No server has this topic any more, so there is nothing to do."
+NOBODY_KNOWS = "No server says which nsqds have the topic, so nothing can be done. Try again later."
 
 
 def subject(order: Order) -> str:
@@ -49,22 +67,26 @@ def heading(order: Order) -> str:
     return f"{order.action.capitalize()} {subject(order)}{where}?"
 
 
-def is_dangerous(order: Order) -> bool:
-    """Return whether the action can lose messages or consumers."""
-    return order.action in ("delete", "empty", "tombstone")
+def has_to_be_typed(effects: Effects, *, was_typed: bool) -> str:
+    """Return why an action was not done yet."""
+    if was_typed:
+        return f"What you typed is not {effects.name_to_type}, so nothing was done."
+    return f"There is something to lose. Type {effects.name_to_type} to confirm; nothing was done yet."
+
+
+def creation(*, has_nsqlookupds: bool) -> str:
+    """Return what it means to create a topic or channel, in whole sentences."""
+    if not has_nsqlookupds:
+        return "All nsqds create it."
+    return (
+        "The nsqlookupds register it, so that consumers find it as soon as an nsqd has it. An nsqd creates"
+        " the topic when somebody first publishes to it there, and the channel at once if it has the topic."
+    )
 
 
 def explanation(effects: Effects) -> Sequence[str]:
-    """Return what the action does, in whole sentences."""
+    """Return what the action does, in whole sentences. Creation has a dialog of its own."""
     return tuple(_EXPLANATIONS[effects.order.action](effects))
-
-
-def _create(effects: Effects) -> Iterator[str]:
-    if effects.nsqlookupds:
-        yield "The nsqlookupds register it, so that consumers find it as soon as an nsqd has it."
-        yield "An nsqd creates the topic when somebody first publishes to it there."
-    else:
-        yield "All nsqds create it."
 
 
 def _delete(effects: Effects) -> Iterator[str]:
@@ -72,7 +94,8 @@ def _delete(effects: Effects) -> Iterator[str]:
         yield "The channel is deleted on each nsqd, with its messages. Its consumers are disconnected."
         yield "A consumer that connects again creates it again, without its former messages."
         return
-    yield "The topic is deleted on each nsqd, with its channels and all their messages. Consumers are disconnected."
+    yield "The topic is deleted on each nsqd, with its channels and all their messages."
+    yield "Its consumers are disconnected."
     yield from _made_again(effects)
 
 
@@ -106,9 +129,7 @@ def _tombstone(effects: Effects) -> Iterator[str]:
     node = effects.order.node
     if effects.nsqlookupds:
         yield f"The nsqlookupds hide {node} from whoever looks the topic up, for 45 seconds by default."
-        yield f"Then {node} deletes the topic, with its channels and messages, and disconnects their consumers."
-    else:
-        yield f"{node} deletes the topic, with its channels and messages. There is no nsqlookupd to hide it."
+    yield f"{node} deletes the topic, with its channels and messages, and disconnects their consumers."
     yield "The topic stays on all other nsqds."
     yield "Do this once nobody publishes the topic to this nsqd any more."
     yield from _made_again(effects)
@@ -126,7 +147,6 @@ def _made_again(effects: Effects) -> Iterator[str]:
 
 
 _EXPLANATIONS = {
-    "create": _create,
     "delete": _delete,
     "empty": _empty,
     "pause": _pause,
@@ -153,13 +173,14 @@ def summary(order: Order, found: Sequence[ServerResult]) -> str:
     done = sum(each.state == "done" for each in found)
     failed = sum(each.state == "failed" for each in found)
     what = subject(order)
-    if not failed and done:
-        return f"{what.capitalize() if False else what[0].upper() + what[1:]} was {_DONE[order.action]}."
-    if not failed:
-        return f"Nothing was done: no server has {what}."
-    if not done:
+    begun = f"{what[0].upper()}{what[1:]} was {_DONE[order.action]}"
+    if done and failed:
+        return f"{begun} in part only: {failed:,} of {_servers(len(found))} failed."
+    if done:
+        return f"{begun}."
+    if failed:
         return f"Nothing is known to have been done: {_servers(failed)} failed."
-    return f"{what[0].upper() + what[1:]} was {_DONE[order.action]} in part only: {failed:,} of {_servers(len(found))} failed."
+    return f"Nothing was done: no server has {what}."
 
 
 def _servers(count: int) -> str:

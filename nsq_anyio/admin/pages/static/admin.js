@@ -1,6 +1,7 @@
 // What pages do in the browser. All of it is an addition: without scripts, pages are read by links and forms.
 import { startCharts } from "./charts.js";
 import { startCounter } from "./counter.js";
+import { startDialog } from "./dialog.js";
 import { startKeyboard } from "./keyboard.js";
 import { startListing } from "./listing.js";
 import { startLive } from "./live.js";
@@ -15,6 +16,7 @@ startTheme();
 startKeyboard();
 startListing();
 startLive();
+startDialog();
 startCharts();
 startCounter(Number(document.documentElement.dataset.interval));
 showTimes(document.body);
@@ -23,10 +25,3 @@ showTimes(document.body);
 document.body.addEventListener("htmx:afterSwap", () => showTimes(document.body));
 document.body.addEventListener("htmx:oobAfterSwap", () => showTimes(document.body));
 
-// What is loaded into the dialog opens it; a form in it closes it with method="dialog".
-const dialog = document.getElementById("dialog");
-document.body.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target.id === "dialog-content" && !dialog.open) dialog.showModal();
-});
-// Actions answer with the header HX-Trigger: acted; the page is fetched again at once.
-document.body.addEventListener("acted", () => htmx.trigger(document.body, "poll"));
