@@ -16,10 +16,9 @@ from ...errors import HTTPError, HTTPStatusError, HTTPUnavailable, InvalidOption
 from ...http import Nsqd
 from ...http.servers import Servers
 
-__all__ = ["FORMATS", "Draft", "PublishOutcome", "Target", "publish"]
+__all__ = ["Draft", "PublishOutcome", "Target", "publish"]
 
-FORMATS = ("text", "json", "hex", "base64")
-"""How a form can give a body."""
+_FORMATS = "text, json, hex, base64"
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
 
@@ -149,7 +148,7 @@ def _payload(text: str, form: str) -> bytes:
             except (binascii.Error, ValueError):
                 raise InvalidOption("The body is not base64: check that no part of it is missing.") from None
         case _:
-            raise InvalidOption(f"format={form!r} is not valid: use one of {', '.join(FORMATS)}.")
+            raise InvalidOption(f"format={form!r} is not valid: use one of {_FORMATS}.")
 
 
 def _encoded(text: str) -> bytes:

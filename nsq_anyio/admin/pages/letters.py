@@ -14,7 +14,7 @@ from ...serving.http_messages import Response
 from ..messages.jobs import JobKind, JobRefused, Listing, is_job_kind
 from ..messages.places import Places
 from .forms import read_fields
-from .message_access import messages_of, topic_of
+from .message_access import in_dialog, in_place, messages_of, topic_of
 from .visit import PageError, Values, Visit
 
 __all__ = ["confirm_job", "letter", "letters", "start_job", "stop_job"]
@@ -58,6 +58,7 @@ async def letters(visit: Visit) -> Values:
     }
 
 
+@in_place
 async def letter(visit: Visit) -> Response:
     """Show one of the listed letters, in full."""
     topic, channel, listing = _listed(visit)
@@ -66,6 +67,7 @@ async def letter(visit: Visit) -> Response:
     return visit.show("_letter.html", {"topic": topic, "channel": channel, "row": row})
 
 
+@in_dialog
 async def confirm_job(visit: Visit) -> Response:
     """Ask in the dialog whether to retry or drop letters, and name which."""
     messages_of(visit)
@@ -89,6 +91,7 @@ async def confirm_job(visit: Visit) -> Response:
     return visit.show("_letters_confirm.html", shown)
 
 
+@in_place
 async def start_job(visit: Visit) -> Response:
     """Start a job, and close the dialog; or say why it does not start."""
     messages = messages_of(visit)
@@ -107,11 +110,12 @@ async def start_job(visit: Visit) -> Response:
         meant = _filter(fields, ids, letters_only=kind != "list")
         messages.jobs.start(topic, channel, cast("JobKind", kind), meant, limit=len(ids))
     except JobRefused as refusal:
-        return visit.show("_problem.html", {"problem": str(refusal)})
+        return visit.show("_problem.html", {"problem": str(refusal)}, status=409)
     visit.site.actions.record(f"{kind}_dead_letters", topic, channel, "", visit.request)
     return _acted(visit.show("_problem.html", {"problem": ""}))
 
 
+@in_place
 async def stop_job(visit: Visit) -> Response:
     """Stop a job."""
     messages = messages_of(visit)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from functools import partial
 
 from ...errors import InvalidOption
 from ...serving.http_messages import Response
-from ...serving.nsq_api import Refusal
 from ..messages.places import Place, Places
-from ..messages.publishing import FORMATS, Draft, Target
+from ..messages.publishing import Draft, Target
 from ..messages.publishing import publish as publish_draft
-from .forms import read_fields
-from .message_access import topic_of
+from .forms import new_number, read_fields
+from .message_access import in_dialog, topic_of
 from .visit import PageError, Visit
 
 __all__ = ["publish", "publish_form"]
@@ -20,36 +21,37 @@ _MAX_FORM_SIZE = 2 * 1024 * 1024
 """nsqd takes messages of 1 MiB by default, and a form can need up to three times as much."""
 
 
+@in_dialog
 async def publish_form(visit: Visit) -> Response:
     """Show the form in the dialog."""
     topic = topic_of(visit)
     visit.site.access.check_user(visit.request)
-    return _shown(visit, topic, {}, "")
+    return _form(visit, topic, {}, "")
 
 
+@in_dialog
 async def publish(visit: Visit) -> Response:
-    """Publish what the form has, and show what came of it; or show the form again, with what is wrong."""
+    """Publish what the form has, and show what came of it; or show the form again, with what is wrong.
+
+    A form that is sent twice publishes once.
+    """
     topic = topic_of(visit)
     visit.site.access.check_form(visit.request)
-    try:
-        found = await read_fields(visit.request, limit=_MAX_FORM_SIZE)
-    except Refusal as refusal:
-        if refusal.status != 413:
-            raise
-        return _shown(
-            visit, topic, {}, "The form is larger than 2 MiB. Use nsq-anyio pub for such a message."
-        )
+    found = await read_fields(visit.request, limit=_MAX_FORM_SIZE)
     fields = {name: values[0] for name, values in found.items()}
+    return await visit.site.once.respond(fields.get("number", ""), partial(_publish, visit, topic, fields))
+
+
+async def _publish(visit: Visit, topic: str, fields: Mapping[str, str]) -> Response:
     try:
         draft = Draft.of_form(fields)
     except InvalidOption as error:
-        return _shown(visit, topic, fields, str(error))
-    targets = _targets(visit, topic, fields.get("node", ""))
+        return _form(visit, topic, fields, str(error))
+    node = fields.get("node", "")
+    targets = [Target(each.name, each.url) for each in _places(visit, topic) if node in ("", each.name)]
     if not targets:
-        return _shown(
-            visit, topic, fields, "This nsqd is not there any more, or does not answer. Choose another."
-        )
-    node = targets[0].name if fields.get("node") else ""
+        return _form(visit, topic, fields, "This nsqd is gone, or does not answer. Choose another.")
+    random.shuffle(targets)
     try:
         async with visit.site.upstream.used() as servers:
             outcome = await publish_draft(servers, topic, draft, targets)
@@ -59,16 +61,15 @@ async def publish(visit: Visit) -> Response:
     return visit.show("_published.html", {"topic": topic, "outcome": outcome, "defer": draft.defer})
 
 
-def _shown(visit: Visit, topic: str, fields: dict[str, str], problem: str) -> Response:
-    places = _places(visit, topic)
+def _form(visit: Visit, topic: str, fields: Mapping[str, str], problem: str) -> Response:
     values = {
         "topic": topic,
-        "nodes": [place.name for place in places],
-        "formats": FORMATS,
+        "nodes": sorted(place.name for place in _places(visit, topic)),
         "fields": fields,
         "problem": problem,
+        "number": new_number(),
     }
-    return visit.show("_publish.html", values)
+    return visit.show("_publish.html", values, status=400 if problem else 200)
 
 
 def _places(visit: Visit, topic: str) -> tuple[Place, ...]:
@@ -78,15 +79,5 @@ def _places(visit: Visit, topic: str) -> tuple[Place, ...]:
     """
     places = Places.in_view(visit.view, topic, visit.site.options.connection).all
     if not places:
-        raise PageError(
-            404,
-            "No nsqd has this topic",
-            "So there is nothing to publish to. Create the topic first, or use nsq-anyio pub.",
-        )
+        raise PageError(404, "No nsqd has this topic", "Create the topic first, or use nsq-anyio pub.")
     return places
-
-
-def _targets(visit: Visit, topic: str, node: str) -> list[Target]:
-    found = [Target(each.name, each.url) for each in _places(visit, topic) if node in ("", each.name)]
-    random.shuffle(found)
-    return found

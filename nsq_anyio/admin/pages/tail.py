@@ -13,7 +13,7 @@ from ..messages.messages import Messages
 from ..messages.rows import MessageRow
 from ..messages.tail import Tail
 from ..messages.tails import TooManyViewers
-from .message_access import messages_of, topic_of
+from .message_access import in_place, messages_of, topic_of
 from .security import SECURITY_HEADERS
 from .visit import Values, Visit
 
@@ -40,6 +40,7 @@ def _total(visit: Visit, topic: str) -> TopicStats | None:
     return next((each.total for each in visit.view.topics if each.total.topic_name == topic), None)
 
 
+@in_place
 async def permit_draining(visit: Visit) -> Response:
     """Answer a viewer who has confirmed that the tail takes messages that wait in the topic."""
     messages = messages_of(visit)

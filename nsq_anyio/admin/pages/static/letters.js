@@ -6,4 +6,8 @@ document.body.addEventListener("click", (event) => {
   const wanted = boxes.some((box) => !box.checked);
   for (const box of boxes) box.checked = wanted;
 });
+// A refusal is shown where the form has its place for it.
+document.body.addEventListener("htmx:beforeSwap", (event) => {
+  if (["letters-problem", "letters-refused"].includes(event.detail.target.id)) event.detail.shouldSwap = true;
+});
 document.body.addEventListener("close-dialog", () => document.getElementById("dialog").close());

@@ -96,6 +96,7 @@ filter.addEventListener("input", () => {
   for (const item of list.children) item.hidden = !matches(item);
   tell();
 });
+state.addEventListener("htmx:beforeSwap", (event) => { event.detail.shouldSwap = true; });
 // Who has confirmed that waiting messages are taken gets a token.
 state.addEventListener("htmx:afterSwap", () => {
   const given = state.querySelector("[data-permit]");
