@@ -85,6 +85,14 @@ Example:
 @click.option(
     "--notification-http-endpoint", metavar="URL", help="Tell this URL about each action, by a POST."
 )
+@click.option(
+    "--poll-interval",
+    type=duration,
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    help="The time between two polls of the cluster, which all viewers share.",
+)
 @connect_timeout_flag
 @_ignored_flags
 @cluster_flags
@@ -97,6 +105,7 @@ def admin(
     allowed_host: Sequence[str],
     allow_config_from_cidr: str,
     notification_http_endpoint: str | None,
+    poll_interval: float,
     connect_timeout: float,
     cluster: ClusterFlags,
     backend: str,
@@ -125,6 +134,7 @@ def admin(
         allowed_hosts=allowed_host,
         notification_http_endpoint=notification_http_endpoint or None,
         timeout=cluster.timeout + connect_timeout,
+        poll_interval=poll_interval,
         headers=cluster.headers,
         ssl_context=None if tls == TLSOptions() else client_context(tls),
         config={

@@ -1,0 +1,89 @@
+"""Headless Chromium, and a page that fails its test for every error in its console."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from .stage import Stage, on_stage
+
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = (
+    "--no-sandbox",  # which root, as in a container, cannot use
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_LIMIT = 15_000.0
+
+
+@pytest.fixture(scope="session")
+def browser() -> Generator[Browser]:
+    path = next(filter(None, map(shutil.which, _CHROMIUM)), None)
+    assert path, "Chromium is missing: install it, on Debian by `apt-get install chromium`"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*_FLAGS])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def stage() -> Generator[Stage]:
+    with on_stage() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def dashboard(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The URL of a dashboard in which everybody may act, and which polls often."""
+    with stage.dashboard(tmp_path_factory.mktemp("admin"), "--poll-interval=500ms") as url:
+        yield url
+
+
+class Watched:
+    """Notes what goes wrong in pages, other than requests that a test expects to be refused."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.expected: tuple[str, ...] = ()
+
+    def watch(self, page: Page) -> None:
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._note)
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"{message.type}: {message.text}")
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [each for each in self.problems if not any(text in each for text in self.expected)]
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def page(browser: Browser, watched: Watched) -> Generator[Page]:
+    """A page of 1280 pixels, in a context of its own; errors and refusals of the CSP fail the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(_LIMIT)
+    page = context.new_page()
+    watched.watch(page)
+    yield page
+    context.close()
+    assert watched.unexpected == []
+
+
+@pytest.fixture
+def shots(request: pytest.FixtureRequest) -> Path | None:
+    """Where pictures go; None unless ``--shots`` names a directory."""
+    name: str = request.config.getoption("--shots", default="")
+    return Path(name) if name else None
