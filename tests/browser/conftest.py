@@ -87,3 +87,7 @@ def shots(request: pytest.FixtureRequest) -> Path | None:
     """Where pictures go; None unless ``--shots`` names a directory."""
     name: str = request.config.getoption("--shots", default="")
     return Path(name) if name else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shots", default="", metavar="DIR", help="Write pictures of the pages to this directory.")

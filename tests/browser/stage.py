@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio.from_thread
 import httpx
-from anyio.abc import BlockingPortal
+from anyio.from_thread import BlockingPortal
 
 from ..interop.cluster import Cluster, Server, run_cluster
 
