@@ -40,4 +40,6 @@ def sparkline(
         y = HEIGHT - (round(mean / largest * HEIGHT) if largest > 0 else 0)
         path.append(f"{'L' if is_down else 'M'}{x} {y}")
         is_down = True
+        if index + 1 == points or math.isnan(means[index + 1]):
+            path[-1] += "h0" if path[-1][0] == "M" else ""  # a dot, where the line has no other point
     return "".join(path)
