@@ -84,7 +84,7 @@ function makePlot(figure, data, span) {
   const plot = new uPlot({
     width: Math.max(place.clientWidth, 160),
     height: place.clientHeight,
-    padding: [8, 6, 0, 0],
+    padding: [8, 18, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false }, sync: { key: "nsq" } },
     scales: {
