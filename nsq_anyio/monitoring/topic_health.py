@@ -74,7 +74,7 @@ def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Prob
             yield Problem(
                 kind="stalled", is_bad=True, topic=topic, channel=name, text=text, weight=channel.depth
             )
-        elif trend.growth >= max(_LEAST_GROWTH, 0.05 * trend.depths[0]):
+        elif trend.growth >= max(_LEAST_GROWTH, 0.01 * trend.depths[0]):
             text = (
                 f"The depth grew by {trend.growth:,.0f} {over}, to {channel.depth:,}: "
                 f"{per_second(trend.ingress)} came in, {per_second(trend.egress)} were finished."

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...consumer import Message
-from ...consumer.dead_letter_headers import PREFIX, DeadLetterHeaders
+from ...consumer.dead_letter_headers import DeadLetterHeaders
 from ...dead_letters.letters import Letter
 from ...visible import one_line, visible
 from .content import Bounds, Content
@@ -48,7 +47,8 @@ class LetterRow:
 
     :ivar id: its own id, by which it is selected
     :ivar died: seconds since the epoch
-    :ivar details: what its headers say beside that, by their names without the prefix
+    :ivar source_id: the id of the original message, on ``source_nsqd``
+    :ivar published: when the original message was published, as ``died``; 0 if that is not known
     :ivar problem: why it is not a dead letter; empty if it is one
     :ivar content: of the original body
     """
@@ -62,7 +62,9 @@ class LetterRow:
     attempts: str
     error: str
     traceback: str
-    details: Sequence[tuple[str, str]]
+    source_id: str
+    source_nsqd: str
+    published: float
     problem: str
     content: Content
 
@@ -74,7 +76,7 @@ class LetterRow:
         def header(name: str) -> str:
             return one_line(letter.get(name))
 
-        shown = {names.REASON, names.TOPIC, names.CHANNEL, names.ATTEMPTS, names.TRACEBACK, f"{PREFIX}body"}
+        published = letter.get(names.TIMESTAMP)
         return cls(
             id=one_line(letter.message.id),
             nsqd=letter.message.nsqd,
@@ -85,11 +87,14 @@ class LetterRow:
             attempts=header(names.ATTEMPTS),
             error=one_line(letter.error),
             traceback=visible(letter.get(names.TRACEBACK)),
-            details=[
-                (name.removeprefix(PREFIX), one_line(value))
-                for name, value in letter.headers.items()
-                if name.startswith(PREFIX) and name not in shown
-            ],
+            source_id=header(names.ID),
+            source_nsqd=header(names.NSQD),
+            published=int(published) / _NANO if _is_time(published) else 0.0,
             problem=one_line(letter.problem),
             content=Content.of(letter.message.body if letter.body is None else letter.body, _IN_A_LETTER),
         )
+
+
+def _is_time(text: str) -> bool:
+    """Return whether a header is a time in nanoseconds that a double can hold."""
+    return text.isascii() and text.isdigit() and len(text) < 20

@@ -59,6 +59,7 @@ class TailState:
     :ivar received: messages that come in a second
     :ivar shown: how many of these are shown
     :ivar is_paused: whether nsqd passes on no messages of the topic
+    :ivar takes: whether it takes messages that nobody else gets
     :ivar problem: why it ended
     """
 
@@ -70,6 +71,7 @@ class TailState:
     received: float = 0.0
     shown: float = 0.0
     is_paused: bool = False
+    takes: bool = False
     problem: str = ""
 
     @property
@@ -193,7 +195,8 @@ class Tail:
                 self._tell(TailState("failed", left_out=left_out, problem="no nsqd can be reached by TCP"))
             return None
         is_paused = any(place.topic.paused for place in places)
-        self._tell(TailState("starting", left_out=left_out, is_paused=is_paused))
+        takes = bool(found.drained) and self.may_drain
+        self._tell(TailState("starting", left_out=left_out, is_paused=is_paused, takes=takes))
         return places
 
     async def _session(self, places: Sequence[Place], sample_rate: int) -> int:
