@@ -7,7 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from .stage import Stage, on_stage
 
@@ -19,7 +19,10 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_LIMIT = 15_000.0
+_LIMIT = 15_000.0  # milliseconds
+_TIMEOUTS = ("--http-client-request-timeout=2s", "--http-client-connect-timeout=1s")
+
+expect.set_options(timeout=_LIMIT)
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +44,7 @@ def stage() -> Generator[Stage]:
 @pytest.fixture(scope="module")
 def dashboard(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     """The URL of a dashboard in which everybody may act, and which polls often."""
-    with stage.dashboard(tmp_path_factory.mktemp("admin"), "--poll-interval=500ms") as url:
+    with stage.dashboard(tmp_path_factory.mktemp("admin"), "--poll-interval=500ms", *_TIMEOUTS) as url:
         yield url
 
 
@@ -58,7 +61,7 @@ class Watched:
 
     def _note(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.problems.append(f"{message.type}: {message.text}")
+            self.problems.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
 
     @property
     def unexpected(self) -> list[str]:

@@ -52,12 +52,22 @@ class Stage:
 
     def channel(self, topic: str, channel: str, *, at: int = 0) -> dict[str, Any]:
         """The statistics of a channel on one nsqd; empty if it is not there."""
-        return next((each for each in self.topic(topic, at=at).get("channels", ()) if each["channel_name"] == channel), {})
+        channels = self.topic(topic, at=at).get("channels", ())
+        return next((each for each in channels if each["channel_name"] == channel), {})
 
     def topic(self, topic: str, *, at: int = 0) -> dict[str, Any]:
         """The statistics of a topic on one nsqd; empty if it is not there."""
         reply = httpx.get(f"{self.nsqds[at].http_url}/stats?format=json&topic={topic}", trust_env=False).json()
-        return next((each for each in reply["topics"] if each["topic_name"] == topic), {})
+        return next((each for each in reply["topics"] or () if each["topic_name"] == topic), {})
+
+    @contextmanager
+    def suspended(self, at: int) -> Generator[None]:
+        """Let an nsqd do nothing for the length of the block; nsqlookupd does not notice."""
+        self.nsqds[at].suspend()
+        try:
+            yield
+        finally:
+            self.nsqds[at].resume()
 
     @contextmanager
     def dashboard(self, directory: Path, *flags: str) -> Generator[str]:
