@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from ..command import UtilityCommand, command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.connection import connection_flags
 from ..flags.kinds import boolean_option, duration, in_order
+
+if TYPE_CHECKING:
+    from ...options import ConnectionOptions
 
 __all__ = ["admin"]
 
@@ -85,9 +90,16 @@ Example:
 @click.option(
     "--notification-http-endpoint", metavar="URL", help="Tell this URL about each action, by a POST."
 )
+@click.option(
+    "--messages/--no-messages",
+    default=True,
+    show_default=True,
+    help="Whether pages show messages: a live tail, and dead letters.",
+)
 @connect_timeout_flag
 @_ignored_flags
 @cluster_flags
+@connection_flags("connection")
 @command_flags
 def admin(
     http_address: str,
@@ -97,8 +109,10 @@ def admin(
     allowed_host: Sequence[str],
     allow_config_from_cidr: str,
     notification_http_endpoint: str | None,
+    messages: bool,
     connect_timeout: float,
     cluster: ClusterFlags,
+    connection: ConnectionOptions,
     backend: str,
     **ignored: object,
 ) -> None:
@@ -126,6 +140,8 @@ def admin(
         notification_http_endpoint=notification_http_endpoint or None,
         timeout=cluster.timeout + connect_timeout,
         headers=cluster.headers,
+        messages=messages,
+        connection=connection,
         ssl_context=None if tls == TLSOptions() else client_context(tls),
         config={
             **_in_nanoseconds(ignored),
