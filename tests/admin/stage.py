@@ -33,7 +33,7 @@ class Stage:
             self.history.record(self.view)
         # No page asks what is at this port: names that are asked for are not there.
         upstream = Upstream(("http://127.0.0.1:9",), (), given)
-        actions = Actions(access, Notifications(None, given.timeout))
+        actions = Actions(access, Notifications(None, given.timeout), lambda: None)
         site = make_site(given, access, actions, upstream, self.history)
         self.pages = Pages(given.base, site, cast("Watch", _Watched(self.view)))
 

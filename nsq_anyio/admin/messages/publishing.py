@@ -20,6 +20,9 @@ __all__ = ["Draft", "PublishOutcome", "Target", "publish"]
 
 _FORMATS = "text, json, hex, base64"
 
+_EXITING = "EXITING"
+"""The code of an nsqd that is about to end."""
+
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
@@ -89,7 +92,7 @@ async def publish(servers: Servers, topic: str, draft: Draft, targets: Sequence[
         outcome = await _publish_to(servers, topic, draft, target)
         if outcome.state in ("stored", "unknown"):
             break
-        if outcome.state == "rejected" and outcome.reason != "EXITING":
+        if outcome.state == "rejected" and outcome.reason != _EXITING:
             break  # the others would refuse it too
     return outcome
 
@@ -107,8 +110,9 @@ async def _publish_to(servers: Servers, topic: str, draft: Draft, target: Target
 
 def _state(error: HTTPError) -> Literal["rejected", "not sent", "unknown"]:
     if isinstance(error, HTTPStatusError):
-        # nsqd answers these before it stores anything; a proxy in front of it may answer 5xx at any time.
-        return "rejected" if error.status < httpx.codes.INTERNAL_SERVER_ERROR or error.code else "unknown"
+        # nsqd refuses before it stores anything; a proxy in front of it may answer 5xx at any time.
+        is_refusal = error.status < httpx.codes.INTERNAL_SERVER_ERROR or error.code == _EXITING
+        return "rejected" if is_refusal else "unknown"
     if isinstance(error, HTTPUnavailable) and isinstance(error.__cause__, _NOT_CONNECTED):
         return "not sent"
     return "unknown"

@@ -63,7 +63,7 @@ def make_site(
     upstream: Upstream,
     history: History,
     *,
-    messages: Messages | None,
+    messages: Messages | None = None,
 ) -> Site:
     """Return a site, with what it keeps of each view."""
     clients = PerView[Clients](lambda found: len(found.clients), _MOST_CLIENTS)

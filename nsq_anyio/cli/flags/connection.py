@@ -68,12 +68,12 @@ class ProducerFlags(_Flags["ProducerOptions"]):
 
 
 def connection_flags(
-    *sides: Literal["consumer", "producer"], max_in_flight: str = str(DEFAULT_MAX_IN_FLIGHT)
+    *sides: Literal["consumer", "producer", "connection"], max_in_flight: str = str(DEFAULT_MAX_IN_FLIGHT)
 ) -> Callable[[_Command], _Command]:
     """Add the flags of connections, and those of consumers, producers or both.
 
-    :param sides: ``consumer`` passes `ConsumerFlags` to the command as ``consumer``, and ``producer`` passes
-        `ProducerFlags` as ``producer``
+    :param sides: ``consumer`` passes `ConsumerFlags` to the command as ``consumer``, ``producer`` passes
+        `ProducerFlags` as ``producer``, and ``connection`` passes `ConnectionOptions` alone
     :param max_in_flight: the default of ``--max-in-flight``, as the help shows it
     """
 
@@ -266,6 +266,9 @@ _SIDES = {
             ),
         ),
         _producer,
+    ),
+    "connection": _Side(
+        (), lambda flags, **others: {**others, "connection": flags.options(OptionValues({}, {}, {}))}
     ),
 }
 

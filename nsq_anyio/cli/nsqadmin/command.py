@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from ..command import UtilityCommand, command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.connection import connection_flags
 from ..flags.kinds import boolean_option, duration, in_order
+
+if TYPE_CHECKING:
+    from ...options import ConnectionOptions
 
 __all__ = ["admin"]
 
@@ -93,9 +98,16 @@ Example:
     metavar="DURATION",
     help="The time between two polls of the cluster, which all viewers share.",
 )
+@click.option(
+    "--messages/--no-messages",
+    default=True,
+    show_default=True,
+    help="Whether pages show messages: a live tail, and dead letters.",
+)
 @connect_timeout_flag
 @_ignored_flags
 @cluster_flags
+@connection_flags("connection")
 @command_flags
 def admin(
     http_address: str,
@@ -106,8 +118,10 @@ def admin(
     allow_config_from_cidr: str,
     notification_http_endpoint: str | None,
     poll_interval: float,
+    messages: bool,
     connect_timeout: float,
     cluster: ClusterFlags,
+    connection: ConnectionOptions,
     backend: str,
     **ignored: object,
 ) -> None:
@@ -136,6 +150,8 @@ def admin(
         timeout=cluster.timeout + connect_timeout,
         poll_interval=poll_interval,
         headers=cluster.headers,
+        messages=messages,
+        connection=connection,
         ssl_context=None if tls == TLSOptions() else client_context(tls),
         config={
             **_in_nanoseconds(ignored),

@@ -1,13 +1,11 @@
 """Publishing from a form: what it reads, and what came of it."""
 
-from collections.abc import Callable
-
 import anyio
 import pytest
 
 from nsq_anyio import InvalidOption, envelope
 from nsq_anyio.admin.messages.publishing import Draft, Target, publish
-from nsq_anyio.serving.http_messages import Request, Response
+from nsq_anyio.serving.http_messages import Handler, Request, Response
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener
 
@@ -116,7 +114,7 @@ async def answers_wrongly(_: Request) -> Response:
 @pytest.mark.anyio
 @pytest.mark.parametrize("handler", [fails, answers_wrongly])
 async def test_it_is_unknown_after_an_answer_that_is_not_nsqds(
-    handler: Callable[[Request], object],
+    handler: Handler,
 ) -> None:
     async with (
         stage() as on,
