@@ -43,7 +43,9 @@ async def letters(visit: Visit) -> Values:
     if not is_valid_name(channel):
         raise PageError(404, "There is no such channel", "Choose one of the topic's channels.")
     job = messages.jobs.last(topic, channel)
-    is_progress = visit.request.headers.get("hx-trigger") == "job"
+    listing = messages.jobs.listing(topic, channel)
+    version = f"{listing.at}-{len(listing.rows)}" if listing else ""
+    shown = visit.request.headers.get("x-shown-list")
     return {
         "topic": topic,
         "channels": channels,
@@ -52,9 +54,10 @@ async def letters(visit: Visit) -> Values:
         "here_query": f"?{urlencode({'channel': channel})}",
         "ages": _AGES,
         "job": job,
-        "listing": messages.jobs.listing(topic, channel),
-        # The list has boxes that the visitor ticks, so no poll replaces it; the end of a job does.
-        "is_list_new": is_progress and job is not None and not job.is_running,
+        "listing": listing,
+        "list_version": version,
+        # The list has boxes that the visitor ticks, so a poll replaces it only by another one, after a job.
+        "is_list_new": shown not in (None, version) and not (job and job.is_running),
     }
 
 

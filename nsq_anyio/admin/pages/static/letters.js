@@ -6,6 +6,10 @@ document.body.addEventListener("click", (event) => {
   const wanted = boxes.some((box) => !box.checked);
   for (const box of boxes) box.checked = wanted;
 });
+// What is fetched for a poll or a running job brings another list, if there is one.
+document.body.addEventListener("htmx:configRequest", ({ detail }) => {
+  if (detail.target.id === "live") detail.headers["X-Shown-List"] = document.getElementById("list-version").dataset.version;
+});
 // A refusal is shown where the form has its place for it.
 document.body.addEventListener("htmx:beforeSwap", (event) => {
   if (["letters-problem", "letters-refused"].includes(event.detail.target.id)) event.detail.shouldSwap = true;
