@@ -93,4 +93,6 @@ def shots(request: pytest.FixtureRequest) -> Path | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--shots", default="", metavar="DIR", help="Write pictures of the pages to this directory.")
+    parser.addoption(
+        "--shots", default="", metavar="DIR", help="Write pictures of the pages to this directory."
+    )

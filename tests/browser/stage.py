@@ -57,7 +57,9 @@ class Stage:
 
     def topic(self, topic: str, *, at: int = 0) -> dict[str, Any]:
         """The statistics of a topic on one nsqd; empty if it is not there."""
-        reply = httpx.get(f"{self.nsqds[at].http_url}/stats?format=json&topic={topic}", trust_env=False).json()
+        reply = httpx.get(
+            f"{self.nsqds[at].http_url}/stats?format=json&topic={topic}", trust_env=False
+        ).json()
         return next((each for each in reply["topics"] or () if each["topic_name"] == topic), {})
 
     @contextmanager

@@ -37,9 +37,7 @@ def close(page: Page) -> None:
     expect(page.locator("#dialog")).to_be_hidden()
 
 
-def test_a_topic_is_created_and_deleted(
-    page: Page, stage: Stage, dashboard: str, watched: Watched
-) -> None:
+def test_a_topic_is_created_and_deleted(page: Page, stage: Stage, dashboard: str, watched: Watched) -> None:
     watched.expected = ("404",)  # of the page whose topic is gone
     page.goto(f"{dashboard}/lookup")
     press(page, "Create topic or channel")
@@ -61,7 +59,9 @@ def test_a_topic_is_created_and_deleted(
 def test_messages_are_published_and_seen_live(page: Page, stage: Stage, dashboard: str) -> None:
     make(stage, "seen", "archive")
     page.goto(f"{dashboard}/live/seen")
-    until(lambda: any(each["channel_name"] != "archive" for each in stage.topic("seen")["channels"]), "the tail")
+    until(
+        lambda: any(each["channel_name"] != "archive" for each in stage.topic("seen")["channels"]), "the tail"
+    )
     expect(page.locator("#tail-state")).to_contain_text("2 nsqds")
 
     other = page.context.new_page()
@@ -223,9 +223,7 @@ def test_nobody_acts_in_read_only_mode(
         page.goto("about:blank")
 
 
-def test_it_works_below_a_path(
-    page: Page, stage: Stage, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_it_works_below_a_path(page: Page, stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> None:
     make(stage, "nested", "archive")
     with stage.dashboard(tmp_path_factory.mktemp("nested"), "--base-path=/nsq") as url:
         page.goto(f"{url}/nsq/topics/nested/archive")
