@@ -88,11 +88,9 @@ def page(browser: Browser, watched: Watched) -> Generator[Page]:
 @pytest.fixture
 def shots(request: pytest.FixtureRequest) -> Path | None:
     """Where pictures go; None unless ``--shots`` names a directory."""
-    name: str = request.config.getoption("--shots", default="")
-    return Path(name) if name else None
+    name = request.config.getoption("--shots", default=None)
+    return Path(str(name)) if name else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--shots", default="", metavar="DIR", help="Write pictures of the pages to this directory."
-    )
+    parser.addoption("--shots", metavar="DIR", help="Where pictures of the pages go.")

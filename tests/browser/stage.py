@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -53,14 +53,16 @@ class Stage:
     def channel(self, topic: str, channel: str, *, at: int = 0) -> dict[str, Any]:
         """The statistics of a channel on one nsqd; empty if it is not there."""
         channels = self.topic(topic, at=at).get("channels", ())
-        return next((each for each in channels if each["channel_name"] == channel), {})
+        none: dict[str, Any] = {}
+        return next((each for each in channels if each["channel_name"] == channel), none)
 
     def topic(self, topic: str, *, at: int = 0) -> dict[str, Any]:
         """The statistics of a topic on one nsqd; empty if it is not there."""
         reply = httpx.get(
             f"{self.nsqds[at].http_url}/stats?format=json&topic={topic}", trust_env=False
         ).json()
-        return next((each for each in reply["topics"] or () if each["topic_name"] == topic), {})
+        none: dict[str, Any] = {}
+        return next((each for each in reply["topics"] or () if each["topic_name"] == topic), none)
 
     @contextmanager
     def suspended(self, at: int) -> Generator[None]:
@@ -95,13 +97,12 @@ def until(condition: Callable[[], object], what: str, seconds: float = _PATIENCE
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    found: Sequence[str] = ()
+    found: list[str] = []
 
     def has_begun() -> bool:
-        nonlocal found
         text = log.read_text("utf-8", errors="replace")
         assert process.poll() is None, text
-        found = _LISTENING.findall(text)
+        found[:] = _LISTENING.findall(text)
         return bool(found)
 
     until(has_begun, "the dashboard listens")
