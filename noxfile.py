@@ -46,6 +46,7 @@ PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus]")
 NEED_RE2 = tuple(
     f"--deselect=tests/{name}" for name in ("test_pattern.py", "test_docs.py::test_example_runs[embedded-2-")
 )
+PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "nsq_anyio")
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,spark]")
 
 
@@ -243,9 +244,17 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation."""
+    """Check the spelling, and build the documentation; a reference that leads nowhere fails it."""
     session.install(*PACKAGE, *group("docs"))
+    session.run("codespell", *PROSE)
     session.run("sphinx-build", "-W", "-n", "-b", "html", "docs", "docs/_build/html")
+
+
+@nox.session(default=False)
+def links(session: nox.Session) -> None:
+    """Check the links to other sites; it needs the network."""
+    session.install(*PACKAGE, *group("docs"))
+    session.run("sphinx-build", "-n", "-b", "linkcheck", "docs", "docs/_build/links")
 
 
 def run_tests(session: nox.Session, *options: str) -> None:
