@@ -46,6 +46,9 @@ PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus,admin]")
 NEED_RE2 = tuple(
     f"--deselect=tests/{name}" for name in ("test_pattern.py", "test_docs.py::test_example_runs[embedded-2-")
 )
+# The compiled codec is a distribution of its own, with a session of its own; `all` has what Spark needs.
+NOT_INSTALLED_ALONE = ("codec", "spark")
+PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "nsq_anyio")
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,spark]")
 
 
@@ -250,9 +253,39 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation."""
+    """Check the spelling, and build the documentation; a reference that leads nowhere fails it."""
     session.install(*PACKAGE, *group("docs"))
+    session.run("codespell", *PROSE)
     session.run("sphinx-build", "-W", "-n", "-b", "html", "docs", "docs/_build/html")
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Build what is released, check it, and install it in clean environments, with each extra alone."""
+    session.install(*group("package"))
+    directory = Path(session.create_tmp()).resolve()
+    session.run("python", "-m", "build", "--installer", "uv", "--outdir", str(directory), silent=True)
+    (wheel,) = directory.glob("*.whl")
+    session.run("twine", "check", "--strict", *map(str, directory.glob("nsq_anyio*.*")))
+    session.run("check-wheel-contents", str(wheel))
+    extras = GROUPS["project"]["optional-dependencies"]
+    for extra in session.posargs or ["", *(each for each in extras if each not in NOT_INSTALLED_ALONE)]:
+        home = directory / (extra or "bare")
+        python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        session.run("uv", "venv", "--quiet", "--clear", "--python", sys.executable, str(home))
+        session.run(
+            *("uv", "pip", "install", "--quiet", "--python", str(python)),
+            f"nsq-anyio[{extra}] @ {wheel.as_uri()}" if extra else str(wheel),
+        )
+        program = Path("tests/packaging/check_install.py").resolve()
+        session.run(str(python), "-W", "error", str(program), *filter(None, [extra]), external=True)
+
+
+@nox.session(default=False)
+def links(session: nox.Session) -> None:
+    """Check the links to other sites; it needs the network."""
+    session.install(*PACKAGE, *group("docs"))
+    session.run("sphinx-build", "-n", "-b", "linkcheck", "docs", "docs/_build/links")
 
 
 def run_tests(session: nox.Session, *options: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from .benchmarks.comparison import with_rates
 from .benchmarks.document import PAGE, README, SAMPLES, with_sentence, with_tables
 from .benchmarks.results import Run
 from .benchmarks.surroundings import ROOT
@@ -39,6 +40,7 @@ def test_the_tables_are_made_of_the_samples(run: Run) -> None:
 def test_the_readme_claims_what_was_measured(run: Run) -> None:
     readme = README.read_text(encoding="utf-8")
     assert with_sentence(readme, run) == readme
+    assert with_rates(readme, run) == readme
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -27,7 +27,7 @@ __all__ = ["Topic"]
 class Topic:
     """The channels of a topic, and the messages that wait for a channel.
 
-    :param started: False holds messages back until `start`
+    :param started: False holds messages back until ``start`` is called
     :param disk: keeps what exceeds ``mem_queue_size``; None keeps all in memory
     :param on_change: called with the topic's name, a channel's name, and whether that channel exists now
     :param on_abandoned: called when an ephemeral topic has lost its last channel

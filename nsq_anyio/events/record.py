@@ -11,7 +11,7 @@ __all__ = ["ConnectionEvent", "ConsumerEvent", "Event", "MessageEvent", "Publish
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The root of all records; it is logged with its `level`."""
+    """The root of all records; it is logged with its ``level``."""
 
     level: ClassVar[int] = logging.DEBUG
 

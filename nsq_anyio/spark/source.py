@@ -59,7 +59,7 @@ class NsqDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch job.
 
-        :raises InvalidOption: for a bad option, or a schema other than `SCHEMA`
+        :raises InvalidOption: for a bad option, or a schema other than ``SCHEMA``
         """
         from .batch_reader import NsqBatchReader  # noqa: PLC0415 - writing needs none of it
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator
 
 from . import tables
+from .comparison import with_rates
 from .contenders import GO, ours
 from .results import Run
 from .surroundings import ROOT
@@ -34,10 +35,11 @@ _CLAIMED_FOR = (ours("asyncio"), ours("trio"))
 
 
 def publish(run: Run) -> None:
-    """Write the samples, the tables of the page and the sentence of the README."""
+    """Write the samples, the tables of the page, and the sentence and the rates of the README."""
     run.save(SAMPLES, [verdict.as_json() for verdict in check(run)])
     PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), run), encoding="utf-8")
-    README.write_text(with_sentence(README.read_text(encoding="utf-8"), run), encoding="utf-8")
+    readme = with_rates(with_sentence(README.read_text(encoding="utf-8"), run), run)
+    README.write_text(readme, encoding="utf-8")
 
 
 def with_tables(page: str, run: Run) -> str:

@@ -68,9 +68,9 @@ class NSQCollector:
         """Measure a consumer or producer until it ends. Call this at the beginning of its block.
 
         After its end, its counts stay in later scrapes. For an async consumer or producer, call this in its
-        event loop. One of `nsq_anyio.sync` is opened by this call, if it was not open.
+        event loop. One of ``nsq_anyio.sync`` is opened by this call, if it was not open.
 
-        :param measured: a consumer or producer, of `nsq_anyio` or of `nsq_anyio.sync`
+        :param measured: a consumer or producer, of ``nsq_anyio`` or of ``nsq_anyio.sync``
         :raises InvalidOption: if it is something else, if it was added before, or outside of an event loop
         """
         match measured:
