@@ -70,6 +70,11 @@ class History:
         return len(self._tracks)
 
     @property
+    def step(self) -> float:
+        """The seconds of its finest steps."""
+        return self._shape[0][0]
+
+    @property
     def left_out(self) -> int:
         """How many topics and channels of the last view are not kept, because there are too many."""
         return self._left_out

@@ -30,9 +30,7 @@ def _of_nsqd(survey: Survey, nsqd: NsqdSurvey) -> Iterator[Problem]:
         yield Problem(kind="nsqd_down", is_bad=True, server=url, text=text, weight=1)
         return
     if nsqd.stats.health not in ("", "OK"):
-        yield Problem(
-            kind="unhealthy", is_bad=True, server=url, text=f"It reports: {nsqd.stats.health}.", weight=1
-        )
+        yield Problem(kind="unhealthy", is_bad=True, server=url, text=f"It reports: {nsqd.stats.health}.")
     answered = [each for each in survey.nsqlookupds if not each.error]
     entries = {each.url: node for each in answered for node in each.nodes if node.url == url}
     missing = [each.url for each in answered if each.url not in entries]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 
+from ...monitoring import Problem
 from .charts import history_path, lines, row_lines
 from .visit import Values, Visit
 
-__all__ = ["overview"]
+__all__ = ["overview", "summary"]
 
-_MOST_PROBLEMS = 12
+_MOST_OF_A_KIND = 4
 _MOST_ROWS = 8
 
 
@@ -31,7 +34,8 @@ async def overview(visit: Visit) -> Values:
     nodes = digest.nodes
     return {
         "digest": digest,
-        "problems": digest.problems[:_MOST_PROBLEMS],
+        "problems": summary(digest.problems),
+        "stuck": sum(bool(row.problems) for row in digest.topics.values()),
         "names": {row.node.url: row.name for row in nodes},
         "busiest": busiest,
         "deepest": deepest,
@@ -44,3 +48,18 @@ async def overview(visit: Visit) -> Values:
         "history": history_path(visit),
         "left_out": visit.site.history.left_out,
     }
+
+
+def summary(problems: Sequence[Problem]) -> list[tuple[Problem, int]]:
+    """Return the first problems of each kind, each with 0; then one more with how many of its kind follow."""
+    found: list[tuple[Problem, int]] = []
+    counts = Counter((problem.kind, problem.is_bad) for problem in problems)
+    seen: Counter[tuple[str, bool]] = Counter()
+    for problem in problems:
+        kind = problem.kind, problem.is_bad
+        seen[kind] += 1
+        if seen[kind] <= _MOST_OF_A_KIND or counts[kind] == _MOST_OF_A_KIND + 1:
+            found.append((problem, 0))
+        elif seen[kind] == _MOST_OF_A_KIND + 1:
+            found.append((problem, counts[kind] - _MOST_OF_A_KIND))
+    return found

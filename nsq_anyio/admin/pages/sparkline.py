@@ -24,8 +24,8 @@ def sparkline(
     """
     sums, counts = [0.0] * points, [0] * points
     for time, value in zip(times, values, strict=True):
-        at = points - 1 - math.floor((end - time) * points / span)
-        if 0 <= at < points and not math.isnan(value):
+        at = points - max(math.ceil((end - time) * points / span), 1)
+        if at >= 0 and time <= end and not math.isnan(value):
             sums[at] += value
             counts[at] += 1
     means = [total / count if count else math.nan for total, count in zip(sums, counts, strict=True)]
@@ -40,4 +40,6 @@ def sparkline(
         y = HEIGHT - (round(mean / largest * HEIGHT) if largest > 0 else 0)
         path.append(f"{'L' if is_down else 'M'}{x} {y}")
         is_down = True
+        if index + 1 == points or math.isnan(means[index + 1]):
+            path[-1] += "h0" if path[-1][0] == "M" else ""  # a dot, where the line has no other point
     return "".join(path)

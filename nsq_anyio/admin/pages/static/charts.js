@@ -7,7 +7,8 @@ const NAMES = {
 };
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -83,11 +84,11 @@ function makePlot(figure, data, span) {
   const plot = new uPlot({
     width: Math.max(place.clientWidth, 160),
     height: place.clientHeight,
-    padding: [8, 6, 0, 0],
+    padding: [8, 18, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false }, sync: { key: "nsq" } },
     scales: {
-      x: { range: () => { const now = Date.now() / 1000; return [now - span(), now]; } },
+      x: { range: (self) => between(self.data[0][0], span()) },
       y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] },
     },
     axes: [
@@ -102,12 +103,12 @@ function makePlot(figure, data, span) {
         width: 1.5,
         fill: index === 0 ? colour("--accent-soft") + "88" : undefined,
         spanGaps: false,
-        points: { show: false },
+        points: { show: (self) => self.data[0].length < 3, size: 4 },
       })),
     ],
-    hooks: { setCursor: [(self) => { readout.textContent = readOf(self, measures); }] },
+    hooks: { setCursor: [(self) => read(self, measures, readout)], setData: [(self) => read(self, measures, readout)] },
   }, data, place);
-  readout.textContent = readOf(plot, measures);
+  read(plot, measures, readout);
   new ResizeObserver(() => {
     if (place.clientWidth && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height: place.clientHeight });
   }).observe(place);
@@ -123,19 +124,30 @@ function makePlot(figure, data, span) {
   return plot;
 }
 
-// What the line beside the title says: the values under the cursor, or else the latest.
-function readOf(plot, measures) {
+// What stands beside the title: the values under the cursor, or else the latest.
+function read(plot, measures, place) {
   const count = plot.data[0].length;
-  if (!count) return "nothing recorded yet";
+  if (!count) {
+    place.textContent = "nothing recorded yet";
+    return;
+  }
   const chosen = plot.cursor?.idx;
   const at = chosen ?? count - 1;
-  const values = measures.map((name, index) => {
+  const texts = measures.map((name, index) => {
     const value = plot.data[index + 1][at];
     return `${measures.length > 1 ? `${NAMES[name]} ` : ""}${value == null ? "–" : exact.format(value)}`;
   });
-  return `${chosen == null ? "" : `${clock.format(plot.data[0][at] * 1000)}: `}${values.join(", ")}`;
+  const parts = texts.map((text) => Object.assign(document.createElement("span"), { className: "value", textContent: text }));
+  if (chosen != null) parts.unshift(document.createTextNode(clock.format(plot.data[0][at] * 1000)));
+  place.replaceChildren(...parts);
+}
+
+// A new history is not drawn as a speck at the right: the axis begins with it.
+function between(first, span) {
+  const now = Date.now() / 1000;
+  return [Math.max(now - span, Math.min(first ?? 0, now - 300)), now];
 }
 
 function timeLabels(_, ticks) {
-  return ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
+  return ticks.map((tick) => minutes.format(tick * 1000));
 }

@@ -21,7 +21,7 @@ export function startCounter(interval) {
     document.querySelectorAll("[data-since]").forEach((element, index) => {
       const value = Number(element.dataset.since);
       if (!first.has(index)) first.set(index, value);
-      element.textContent = `+${format(element, Math.max(value - first.get(index), 0))} since you opened this page · `;
+      element.textContent = `+${format(element, Math.max(value - first.get(index), 0))} since you opened this page`;
     });
   };
   document.body.addEventListener("htmx:afterSwap", update);
