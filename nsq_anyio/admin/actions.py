@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from ..http import Nsqd
+from ..http.reply import printable
 from ..serving.http_messages import Request
 from .access import Access
 from .cluster_info import ClusterInfo
@@ -100,13 +101,14 @@ class Actions:
 
     def record(self, action: str, topic: str, channel: str, node: str, request: Request) -> None:
         """Log an action, notify of it, and poll soon. ``channel`` and ``node`` may be empty."""
-        subject = "".join(f" {kind} {name}" for kind, name in (("channel", channel), ("node", node)) if name)
+        named = (("channel", channel), ("node", printable(node)))
+        subject = "".join(f" {kind} {name}" for kind, name in named if name)
         _log.info(
             "%s: topic %s%s, by %s from %s",
             action,
             topic,
             subject,
-            self._access.user(request) or "an unnamed user",
+            printable(self._access.user(request)) or "an unnamed user",
             request.remote or "an unknown address",
         )
         self._notifications.note(action, topic, channel, node, request)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from urllib.parse import parse_qs
 
 from ..http.fields import is_object, parse_json
+from ..http.reply import printable
 from ..names import is_valid_name
 from ..serving.http_messages import BodyTooLarge, Handler, Request, Response
 from ..serving.nsq_api import Refusal, arguments, json_response, plain_response, text_response
@@ -82,7 +83,8 @@ class Api:
                 try:
                     return await question(request, cluster)
                 except UpstreamError as error:
-                    _log.warning("%s %s: %s", request.method, request.target.path, error)
+                    reasons = str(error).replace("\n", "; ")
+                    _log.warning("%s %s: %s", request.method, printable(request.target.path), reasons)
                     raise Refusal(502, f"UPSTREAM_ERROR: {error}") from None
                 except UnknownNode:
                     raise Refusal(404, "NODE_NOT_FOUND") from None

@@ -10,6 +10,7 @@ from typing import Self
 import anyio
 
 from ..connection.background import user_block_tasks
+from ..http.reply import printable
 from ..monitoring import Watch
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
 from ..serving.http_messages import PeerVanished, Request, Response
@@ -146,7 +147,7 @@ class Admin(anyio.AsyncContextManagerMixin):
         except PeerVanished:
             return
         except Exception:
-            _logger.exception("%s %s failed", request.method, request.target.path)
+            _logger.exception("%s %s failed", request.method, printable(request.target.path))
             response = error_response(500, "INTERNAL_ERROR")
         headers = tuple(response.headers)
         if _NO_SNIFFING not in headers:
