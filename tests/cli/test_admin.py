@@ -77,6 +77,18 @@ def test_only_administrators_act(cluster: tuple[str, list[Server]]) -> None:
         end(process)
 
 
+def test_nobody_acts_in_read_only_mode(cluster: tuple[str, list[Server]]) -> None:
+    flags = [f"--lookupd-http-address={cluster[0]}", ANY_PORT, "--read-only", "--max-reply-size=1000000"]
+    with running("admin", *flags) as process:
+        url = address(process)
+        reply = ask(f"{url}/api/topics/clicks", "POST", content='{"action":"pause"}')
+        assert (reply.status_code, reply.json()) == (403, {"message": "READ_ONLY"})
+        assert ask(f"{url}/api/topics").status_code == 200
+        assert "/confirm" not in ask(f"{url}/topics/clicks").text
+        _, log = end(process)
+        assert "may delete topics" not in log
+
+
 def test_a_configuration_file(cluster: tuple[str, list[Server]], tmp_path: Path) -> None:
     file = tmp_path / "admin.toml"
     file.write_text(

@@ -12,7 +12,7 @@ import click
 from ..command import UtilityCommand, command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
 from ..flags.connection import connection_flags
-from ..flags.kinds import boolean_option, duration, in_order
+from ..flags.kinds import Integer, boolean_option, duration, in_order
 
 if TYPE_CHECKING:
     from ...options import ConnectionOptions
@@ -74,6 +74,7 @@ Example:
     metavar="NAME",
     help="A user who may act; repeatable. Without this flag, everybody may.",
 )
+@boolean_option("--read-only", "Refuse all actions, and show none.")
 @click.option(
     "--allowed-host",
     multiple=True,
@@ -86,6 +87,14 @@ Example:
     show_default=True,
     metavar="CIDR",
     help="The network from which /config may be used; empty for any.",
+)
+@click.option(
+    "--max-reply-size",
+    type=Integer(min=1),
+    default=16 * 1024 * 1024,
+    show_default=True,
+    metavar="BYTES",
+    help="Read no larger answer of a server.",
 )
 @click.option(
     "--notification-http-endpoint", metavar="URL", help="Tell this URL about each action, by a POST."
@@ -106,8 +115,10 @@ def admin(
     base_path: str,
     acl_http_header: str,
     admin_user: Sequence[str],
+    read_only: bool,
     allowed_host: Sequence[str],
     allow_config_from_cidr: str,
+    max_reply_size: int,
     notification_http_endpoint: str | None,
     messages: bool,
     connect_timeout: float,
@@ -135,10 +146,12 @@ def admin(
         base_path=base_path,
         admin_users=admin_user,
         acl_http_header=acl_http_header,
+        read_only=read_only,
         allow_config_from_cidr=allow_config_from_cidr,
         allowed_hosts=allowed_host,
         notification_http_endpoint=notification_http_endpoint or None,
         timeout=cluster.timeout + connect_timeout,
+        max_reply_size=max_reply_size,
         headers=cluster.headers,
         messages=messages,
         connection=connection,
@@ -157,7 +170,7 @@ def admin(
     application = app(cluster.nsqlookupds, cluster.nsqds, options=options)
     if ignored["graphite_url"] or ignored["proxy_graphite"]:
         _log.warning("graphite and statsd are not used: nsq-anyio exporter and Prometheus replace them")
-    if not admin_user:
+    if not admin_user and not read_only:
         _log.warning("everybody who reaches %s may delete topics: see --admin-user", http_address)
     run_servers(partial(start, address, application), backend)
 
