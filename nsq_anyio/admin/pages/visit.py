@@ -68,9 +68,7 @@ def make_site(
     """Return a site, with what it keeps of each view."""
     clients = PerView[Clients](lambda found: len(found.clients), _MOST_CLIENTS)
     renderer = Renderer(Assets())
-    return Site(
-        options, access, actions, upstream, history, Digester(history), clients, renderer, messages
-    )
+    return Site(options, access, actions, upstream, history, Digester(history), clients, renderer, messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,9 +267,7 @@ _SIDES = {
         ),
         _producer,
     ),
-    "connection": _Side(
-        (), lambda flags, **others: {**others, "connection": flags.options(OptionValues({}, {}, {}))}
-    ),
+    "connection": _Side((), lambda flags, **others: {**others, "connection": flags.options(OptionValues())}),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -48,9 +48,9 @@ class OptionValues:
     :ivar tls: options of TLS, and ``tls``, which says whether to use TLS at all
     """
 
-    own: Mapping[str, Any]
-    connection: Mapping[str, Any]
-    tls: Mapping[str, Any]
+    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    connection: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tls: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 _IN_GO_ONLY = {

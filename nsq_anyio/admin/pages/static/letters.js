@@ -12,6 +12,8 @@ document.body.addEventListener("htmx:configRequest", ({ detail }) => {
 });
 // A refusal is shown where the form has its place for it.
 document.body.addEventListener("htmx:beforeSwap", (event) => {
-  if (["letters-problem", "letters-refused"].includes(event.detail.target.id)) event.detail.shouldSwap = true;
+  if (!["letters-problem", "letters-refused"].includes(event.detail.target.id)) return;
+  event.detail.shouldSwap = true;
+  event.detail.isError = false;
 });
 document.body.addEventListener("close-dialog", () => document.getElementById("dialog").close());

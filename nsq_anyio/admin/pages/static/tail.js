@@ -10,6 +10,7 @@ const pause = document.getElementById("tail-pause");
 const clear = document.getElementById("tail-clear");
 const filter = document.getElementById("tail-filter");
 const count = document.getElementById("tail-count");
+const empty = document.getElementById("tail-empty");
 
 let source = null;
 let permit = "";
@@ -25,6 +26,7 @@ function tell() {
   if (isPaused) parts.push(waiting.length === MOST ? `${MOST} or more new ones wait` : `${waiting.length} new ones wait`);
   if (hidden) parts.push(`${hidden} do not match`);
   count.textContent = parts.join(", ");
+  empty.hidden = isOver || list.children.length > 0;
 }
 
 function show(items) {
@@ -60,6 +62,7 @@ function open() {
   source.addEventListener("over", () => {
     isOver = true;
     close();
+    tell();
   });
   source.addEventListener("error", () => {
     state.textContent = "The connection is lost. Trying again …";
@@ -96,7 +99,10 @@ filter.addEventListener("input", () => {
   for (const item of list.children) item.hidden = !matches(item);
   tell();
 });
-state.addEventListener("htmx:beforeSwap", (event) => { event.detail.shouldSwap = true; });
+state.addEventListener("htmx:beforeSwap", (event) => {
+  event.detail.shouldSwap = true;
+  event.detail.isError = false;
+});
 // Who has confirmed that waiting messages are taken gets a token.
 state.addEventListener("htmx:afterSwap", () => {
   const given = state.querySelector("[data-permit]");
@@ -115,4 +121,5 @@ addEventListener("pageshow", (event) => { if (event.persisted && source === null
 
 for (const element of [pause, clear, filter]) element.hidden = false;
 state.textContent = "Connecting …";
+tell();
 if (!document.hidden) open();
