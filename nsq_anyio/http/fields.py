@@ -9,13 +9,13 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeGuard, TypeVar, cast
 
-__all__ = ["Fields", "is_object", "parse_json"]
+__all__ = ["MAX_INTEGER", "MIN_INTEGER", "Fields", "is_object", "no_constant", "parse_json"]
 
 T = TypeVar("T")
 
 # Go's widest integers: int64 for depths and times, uint64 for counters.
-_MIN_INTEGER = -(2**63)
-_MAX_INTEGER = 2**64 - 1
+MIN_INTEGER = -(2**63)
+MAX_INTEGER = 2**64 - 1
 _MAX_DIGITS = 20
 
 _NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
@@ -28,7 +28,7 @@ def parse_json(body: bytes) -> object:
     """
     try:
         return json.loads(
-            body.decode("utf-8"), parse_int=_integer, parse_float=_number, parse_constant=_no_constant
+            body.decode("utf-8"), parse_int=_integer, parse_float=_number, parse_constant=no_constant
         )
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
@@ -40,7 +40,7 @@ def parse_json(body: bytes) -> object:
 
 def _integer(text: str) -> int:
     # The length is checked first: converting very many digits is slow.
-    if len(text.lstrip("-")) <= _MAX_DIGITS and _MIN_INTEGER <= (value := int(text)) <= _MAX_INTEGER:
+    if len(text.lstrip("-")) <= _MAX_DIGITS and MIN_INTEGER <= (value := int(text)) <= MAX_INTEGER:
         return value
     raise ValueError("an integer beyond 64 bits")
 
@@ -52,7 +52,8 @@ def _number(text: str) -> float:
     return value
 
 
-def _no_constant(text: str) -> float:
+def no_constant(text: str) -> float:
+    """Refuse ``NaN`` and ``Infinity``, which Python's parser takes."""
     raise ValueError(f"{text} is not JSON")
 
 

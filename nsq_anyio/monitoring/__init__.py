@@ -2,7 +2,8 @@
 
 ::
 
-    figures   rates and sums from two surveys
+    figures   rates and sums
+    meter     computes them from two surveys
     view      what one survey comes to
     poller    the surveys, and the last view
     ring      means over equal steps of time
@@ -12,8 +13,9 @@
 
 from __future__ import annotations
 
-from .figures import Counts, Figures, Meter, Rates
+from .figures import Counts, Figures, Rates
 from .history import History, Series
+from .meter import Meter
 from .poller import Poller, Surveyed
 from .view import View
 from .watch import Watch

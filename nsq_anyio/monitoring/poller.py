@@ -13,7 +13,7 @@ import anyio.to_thread
 from ..checks import check_seconds
 from ..connection.background import background_tasks
 from ..http import Node, Survey
-from .figures import Meter
+from .meter import Meter
 from .view import View
 
 __all__ = ["Poller", "Surveyed"]
@@ -125,7 +125,8 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._next = anyio.Event()
 
     def _computed(self, number: int, survey: Survey, now: float) -> View:
-        view = View(number, survey, self._meter.update(survey, now), survey.topics())
+        topics = survey.topics(() if self._last is None else self._last.topics)
+        view = View(number, survey, self._meter.update(survey, now, topics), topics)
         if self._record is not None:
             self._record(view)
         return view
