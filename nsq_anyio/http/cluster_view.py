@@ -162,7 +162,11 @@ class ClusterView(anyio.AsyncContextManagerMixin):
         :param also: nsqds to ask even if no nsqlookupd names them any more, such as those found before
         """
         return await take_survey(
-            self._servers, self._readers, include_clients=include_clients, include_topics=include_topics, also=also
+            self._servers,
+            self._readers,
+            include_clients=include_clients,
+            include_topics=include_topics,
+            also=also,
         )
 
     async def _union(

@@ -122,9 +122,10 @@ class Fields:
 
     def values(self, name: str, default: T) -> tuple[T, ...]:
         """Return the list ``name``, whose elements have the type of ``default``."""
-        return tuple(
-            self._typed(value, default, name, index) for index, value in enumerate(self._elements(name))
-        )
+        elements = self._elements(name)
+        if _are_plain(elements, type(default)):
+            return tuple(cast("Sequence[T]", elements))
+        return tuple(self._typed(value, default, name, index) for index, value in enumerate(elements))
 
     def child(self, name: str) -> Fields:
         """Return the object ``name``; a missing one has no fields."""
@@ -174,6 +175,13 @@ class Fields:
             # A lone surrogate, which JSON can escape, could not be printed or written later.
             return cast("T", value.encode("utf-8", "replace").decode("utf-8"))
         return value
+
+
+def _are_plain(elements: Sequence[object], kind: type[object]) -> bool:
+    """Whether all are as they should be, as almost always; an nsqlookupd lists very many topics."""
+    if {*map(type, elements)} != {kind}:
+        return False
+    return kind is not str or "".join(cast("Sequence[str]", elements)).isascii()
 
 
 @cache

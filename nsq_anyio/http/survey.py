@@ -114,11 +114,12 @@ async def take_survey(
             work.start(tasks, url)
         await work.ask_nsqlookupds(tasks)
     readers.keep(work.started)
+    nodes = work.nodes()
     return Survey(
         time=began,
         seconds=anyio.current_time() - at,
-        nsqlookupds=tuple(work.nsqlookupds()),
-        nsqds=tuple(work.nsqds()),
+        nsqlookupds=tuple(work.nsqlookupds(nodes)),
+        nsqds=tuple(work.nsqds(nodes)),
     )
 
 
@@ -198,9 +199,9 @@ class _Pass:
     def _note(self, failures: dict[str, HTTPError]) -> None:
         self._errors |= {url: error.reason for url, error in failures.items()}
 
-    def nsqlookupds(self) -> Iterable[NsqlookupdSurvey]:
+    def nsqlookupds(self, found: Iterable[Node]) -> Iterable[NsqlookupdSurvey]:
         """Yield what the nsqlookupds answered, in the order in which they were given."""
-        urls = {node.name: node.url for node in self._nodes()}
+        urls = {node.name: node.url for node in found}
         for url in self._servers.nsqlookupds:
             nodes = {urls.get(node.name, node.url): node for node in self._registered.get(url, ())}
             yield NsqlookupdSurvey(
@@ -212,9 +213,9 @@ class _Pass:
                 unusable=tuple(self._unusable.get(url, ())),
             )
 
-    def nsqds(self) -> Iterable[NsqdSurvey]:
+    def nsqds(self, found: Iterable[Node]) -> Iterable[NsqdSurvey]:
         """Yield what the nsqds answered, each once, even if it was asked at two URLs."""
-        for node in self._nodes():
+        for node in found:
             yield NsqdSurvey(
                 node=node,
                 error=self._errors.get(node.url, ""),
@@ -222,7 +223,8 @@ class _Pass:
                 stats=self._stats.get(node.url, NO_STATS),
             )
 
-    def _nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all nsqds, as `unite` sorts them."""
         found = [node for nodes in self._registered.values() for node in nodes]
         described = {node.url for node in found} | self._asked.keys()
         silent = [url for url in (*self._servers.nsqds, *self.remembered) if url not in described]

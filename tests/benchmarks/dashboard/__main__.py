@@ -44,8 +44,18 @@ def _server(task: dict[str, Any]) -> Generator[list[int]]:
 
 
 @contextmanager
-def _dashboard(python: str, backend: str, lookups: Sequence[int], flags: Sequence[str]) -> Generator[tuple[int, str]]:
-    command = [python, "-m", "nsq_anyio", "admin", "--http-address=127.0.0.1:0", f"--backend={backend}", *flags]
+def _dashboard(
+    python: str, backend: str, lookups: Sequence[int], flags: Sequence[str]
+) -> Generator[tuple[int, str]]:
+    command = [
+        python,
+        "-m",
+        "nsq_anyio",
+        "admin",
+        "--http-address=127.0.0.1:0",
+        f"--backend={backend}",
+        *flags,
+    ]
     command += [f"--lookupd-http-address=127.0.0.1:{port}" for port in lookups]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -61,7 +71,9 @@ def _dashboard(python: str, backend: str, lookups: Sequence[int], flags: Sequenc
 
 
 def _measure(cluster: Cluster, arguments: argparse.Namespace) -> dict[str, Any]:
-    shares = [list(range(cluster.nsqds))[first :: arguments.processes] for first in range(arguments.processes)]
+    shares = [
+        list(range(cluster.nsqds))[first :: arguments.processes] for first in range(arguments.processes)
+    ]
     with ExitStack() as stack:
         ports: dict[int, int] = {}
         for share in shares:
@@ -72,7 +84,9 @@ def _measure(cluster: Cluster, arguments: argparse.Namespace) -> dict[str, Any]:
         lookups = stack.enter_context(
             _server({"cluster": asdict(cluster), "nsqlookupds": arguments.nsqlookupds, "ports": by_number})
         )
-        pid, url = stack.enter_context(_dashboard(arguments.python, arguments.backend, lookups, arguments.flag))
+        pid, url = stack.enter_context(
+            _dashboard(arguments.python, arguments.backend, lookups, arguments.flag)
+        )
         return asyncio.run(_watch(pid, url, first_ports, arguments))
 
 
@@ -121,7 +135,9 @@ def main() -> None:
         except PermissionError:
             print(f"a priority of -{arguments.nice} is not permitted: running without it")
     results: list[dict[str, Any]] = []
-    base = Cluster(nsqds=arguments.nsqds, topics=arguments.topics, channels=arguments.channels, clients=arguments.clients)
+    base = Cluster(
+        nsqds=arguments.nsqds, topics=arguments.topics, channels=arguments.channels, clients=arguments.clients
+    )
     for spread in arguments.spread or (min(8, base.nsqds), base.nsqds):
         for active in arguments.active or (0.0, 0.1, 1.0):
             cluster = replace(base, spread=spread, active=active)
@@ -134,7 +150,11 @@ def main() -> None:
 
 
 def _line(result: dict[str, Any]) -> str:
-    cluster, event, page = result["cluster"], result["event_after_last_answer"], result["page_after_last_answer"]
+    cluster, event, page = (
+        result["cluster"],
+        result["event_after_last_answer"],
+        result["page_after_last_answer"],
+    )
     return (
         f"topics on {cluster['spread']:2} nsqds each, {cluster['active']:4.0%} active: "
         f"{result['cpu_percent']:5.1f} % of a core, {result['cpu_seconds_per_poll']:.3f} s a poll, "
@@ -152,15 +172,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--channels", type=int, default=2, help="of each topic")
     parser.add_argument("--clients", type=int, default=600, help="of each nsqd")
     parser.add_argument("--nsqlookupds", type=int, default=2)
-    parser.add_argument("--spread", type=int, action="append", help="nsqds that have each topic; default: 8, and all")
-    parser.add_argument("--active", type=float, action="append", help="share of topics that change; default: 0, 0.1, 1")
+    parser.add_argument(
+        "--spread", type=int, action="append", help="nsqds that have each topic; default: 8, and all"
+    )
+    parser.add_argument(
+        "--active", type=float, action="append", help="share of topics that change; default: 0, 0.1, 1"
+    )
     parser.add_argument("--viewers", type=int, default=10)
     parser.add_argument("--polls", type=int, default=12, help="that are measured")
     parser.add_argument("--processes", type=int, default=8, help="that answer for the nsqds")
     parser.add_argument("--backend", default="asyncio", choices=("asyncio", "uvloop", "trio"))
-    parser.add_argument("--python", default=sys.executable, help="what runs the dashboard; default: this Python")
+    parser.add_argument(
+        "--python", default=sys.executable, help="what runs the dashboard; default: this Python"
+    )
     parser.add_argument("--flag", action="append", default=[], help="a further flag of nsq-anyio admin")
-    parser.add_argument("--nice", type=int, default=5, help="raise the priority by this, if that is permitted")
+    parser.add_argument(
+        "--nice", type=int, default=5, help="raise the priority by this, if that is permitted"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     return parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ class Cluster:
     :ivar spread: on how many nsqds each topic is
     :ivar channels: of each topic
     :ivar clients: connections to each nsqd
-    :ivar active: in which share of an nsqd's topics something happens from one answer to the next, 0 to 1
+    :ivar active: the share of the topics in which something happens all the time, 0 to 1, on each nsqd
     """
 
     nsqds: int = 80
@@ -43,6 +44,10 @@ class Cluster:
             if any((topic + round(place * step)) % self.nsqds == nsqd for place in range(self.spread))
         ]
 
+    def is_active(self, topic: str) -> bool:
+        """Return whether something happens in a topic."""
+        return zlib.crc32(topic.encode()) % 1000 < 1000 * self.active
+
 
 class NsqdAnswers:
     """The answers of one nsqd."""
@@ -53,7 +58,11 @@ class NsqdAnswers:
         self._topics = [self._topic(name) for name in cluster.topics_of(number)]
         self._texts = [_text(topic) for topic in self._topics]
         self._clients = [
-            {**CLIENT, "client_id": f"worker-{index}", "remote_address": f"10.0.{index // 250}.{index % 250}:4000"}
+            {
+                **CLIENT,
+                "client_id": f"worker-{index}",
+                "remote_address": f"10.0.{index // 250}.{index % 250}:4000",
+            }
             for index in range(cluster.clients)
         ]
         self._changed: set[int] = set()
@@ -79,9 +88,9 @@ class NsqdAnswers:
 
     def go_on(self) -> None:
         """Let something happen."""
-        count = round(len(self._topics) * self._cluster.active)
-        for index in self._random.sample(range(len(self._topics)), count):
-            topic = self._topics[index]
+        for index, topic in enumerate(self._topics):
+            if not self._cluster.is_active(topic["topic_name"]):
+                continue
             messages = self._random.randrange(1, 500)
             topic["message_count"] += messages
             topic["message_bytes"] += messages * 300
@@ -121,7 +130,12 @@ def lookup_answers(cluster: Cluster, ports: list[int]) -> dict[str, bytes]:
         topics = cluster.topics_of(number)
         everywhere.update(topics)
         random.shuffle(topics)
-        own = {"broadcast_address": "127.0.0.1", "hostname": f"nsqd-{port}", "http_port": port, "tcp_port": port}
+        own = {
+            "broadcast_address": "127.0.0.1",
+            "hostname": f"nsqd-{port}",
+            "http_port": port,
+            "tcp_port": port,
+        }
         producers.append({**PRODUCER, **own, "topics": topics, "tombstones": [False] * len(topics)})
     random.shuffle(producers)
     return {"/nodes": _text({"producers": producers}), "/topics": _text({"topics": list(everywhere)})}

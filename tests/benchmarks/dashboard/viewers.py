@@ -22,7 +22,9 @@ class Looked:
     :ivar sizes: of the overview, in bytes before compression; 0 if it is not served
     """
 
-    events: dict[int, tuple[float, dict[str, Any]]] = field(default_factory=dict[int, tuple[float, dict[str, Any]]])
+    events: dict[int, tuple[float, dict[str, Any]]] = field(
+        default_factory=dict[int, tuple[float, dict[str, Any]]]
+    )
     pages: dict[int, float] = field(default_factory=dict[int, float])
     sizes: list[int] = field(default_factory=list[int])
 
