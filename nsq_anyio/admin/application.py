@@ -12,7 +12,7 @@ import anyio
 from ..connection.background import user_block_tasks
 from ..monitoring import Watch
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
-from ..serving.http_messages import PeerVanished, Response
+from ..serving.http_messages import PeerVanished, Request, Response
 from ..serving.nsq_api import error_response
 from ..serving.streaming import StreamedResponse, stream_response
 from .access import Access
@@ -22,6 +22,8 @@ from .configuration import Configuration
 from .live import Live
 from .notifications import Notifications
 from .options import AdminOptions
+from .pages.pages import Pages
+from .pages.visit import Site
 from .upstream import Upstream
 
 __all__ = ["Admin", "app"]
@@ -75,13 +77,15 @@ class Admin(anyio.AsyncContextManagerMixin):
         self._notifications = Notifications(options.notification_http_endpoint, options.timeout)
         self._is_open = False
         access = self._access = Access(options)
+        self._actions = Actions(access, self._notifications)
         self._options = options
         self._live_views: Live | None = None
+        self._pages: Pages | None = None
         self._api = Api(
             options.base,
             self._upstream,
             access,
-            Actions(access, self._notifications),
+            self._actions,
             Configuration(options, self._upstream, nsqds),
         )
 
@@ -93,12 +97,14 @@ class Admin(anyio.AsyncContextManagerMixin):
             tasks.start_soon(self._notifications.run)
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)
+            site = Site(options, self._access, self._actions, self._upstream, watch.history)
+            self._pages = Pages(options.base, site, watch)
             self._is_open = True
             try:
                 yield self
             finally:
                 self._is_open = False
-                self._live_views = None
+                self._live_views = self._pages = None
                 await self._notifications.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,21 +132,27 @@ class Admin(anyio.AsyncContextManagerMixin):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = request_of(scope, receive)
         try:
-            response = None if self._live_views is None else await self._live_views(request)
-            if response is None:
-                response = await self._api(request)
+            response = await self._response(request)
         except PeerVanished:
             return
         except Exception:
             _logger.exception("%s %s failed", request.method, request.target.path)
             response = error_response(500, "INTERNAL_ERROR")
-        headers = (*response.headers, _NO_SNIFFING)
+        headers = tuple(response.headers)
+        if _NO_SNIFFING not in headers:
+            headers = (*headers, _NO_SNIFFING)
         if isinstance(response, StreamedResponse):
             await stream_response(receive, send, StreamedResponse(response.status, response.body, headers))
             return
         await send_response(send, Response(response.status, response.body, headers))
         if not self._is_open:
             await self._notifications.flush()
+
+    async def _response(self, request: Request) -> Response | StreamedResponse:
+        for part in (self._pages, self._live_views):
+            if part is not None and (response := await part(request)) is not None:
+                return response
+        return await self._api(request)
 
 
 def _texts(value: str | Sequence[str]) -> tuple[str, ...]:

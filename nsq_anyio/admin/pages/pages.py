@@ -1,0 +1,166 @@
+"""Which page a path is, and the response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+
+from ...monitoring import View, Watch
+from ...serving.http_messages import Request, Response
+from ...serving.nsq_api import Refusal, arguments
+from ...serving.streaming import StreamedResponse
+from .assets import Assets
+from .overview import overview
+from .rendered import Rendered
+from .rendering import Renderer
+from .security import page_response
+from .visit import Endpoint, Page, PageError, Site, Values, Visit
+
+__all__ = ["PAGES", "Pages"]
+
+PAGES: Mapping[str, Page] = {
+    "/": Page("overview.html", overview, "overview"),
+}
+"""The pages by their paths, in which ``:name`` stands for any segment."""
+
+ENDPOINTS: Mapping[str, Mapping[str, Endpoint]] = {"GET": {}, "POST": {}}
+"""What else is answered, by method and path; a path that is there comes before one with ``:name``."""
+
+_REFUSALS = {
+    "FORBIDDEN": ("You may not do this", "Only administrators may act. Ask one of them, or the operator."),
+    "INVALID_HOST": (
+        "This host name is not served",
+        "Use one of the names that the operator allowed with --allowed-host.",
+    ),
+    "INVALID_REQUEST": (
+        "This address is not valid",
+        "Its query cannot be read. Start again from the overview.",
+    ),
+}
+
+_FIRST_POLL = 5.0
+
+
+class Pages:
+    """Answers requests for pages and their files; None for what is neither.
+
+    :param base: the path below which it is, without a slash at its end
+    """
+
+    def __init__(self, base: str, site: Site, watch: Watch) -> None:
+        self._base = base
+        self._site = site
+        self._watch = watch
+        self._assets = Assets()
+        self._renderer = Renderer(self._assets)
+        self._rendered = Rendered()
+
+    async def __call__(self, request: Request) -> Response | StreamedResponse | None:
+        """Answer a request; return None if its path is another's."""
+        path = request.target.path
+        if not path.startswith(self._base):
+            return None
+        path = path[len(self._base) :] or "/"
+        method = "GET" if request.method == "HEAD" else request.method
+        if method == "GET" and path.startswith("/static/"):
+            return self._assets.answer(path, request)
+        found = _find(method, path)
+        if found is None:
+            is_known = method == "GET" and _find("GET", path.rstrip("/")) is not None
+            return self._without_slash(request) if is_known else None
+        target, parameters = found
+        root = request.target.origin + self._base
+        try:
+            access = self._site.access
+            access.check_host(request)
+            may_act = access.is_admin(request)
+            view = await self._view()
+            visit = Visit(
+                self._site,
+                view,
+                parameters,
+                arguments(request),
+                root,
+                may_act,
+                request,
+                partial(self._render, root, view, may_act),
+            )
+            return await (self._page(target, visit) if isinstance(target, Page) else target(visit))
+        except PageError as error:
+            return self._error(root, error)
+        except Refusal as refusal:
+            return self._error(root, _explained(refusal))
+
+    async def _page(self, page: Page, visit: Visit) -> Response:
+        request = visit.request
+        layout = "fragment.html" if _is_fragment(request) else "base.html"
+        key = (page.template, visit.parameters, request.target.query, visit.root, visit.may_act, layout)
+
+        async def render() -> bytes:
+            here = request.target.origin + quote(request.target.path, errors="replace")
+            shared = {"layout": layout, "section": page.section, "here": here}
+            values = {**shared, **await page.gather(visit)}
+            return await anyio.to_thread.run_sync(visit.render, page.template, values)
+
+        return page_response(await self._rendered.get(visit.view.number, key, render))
+
+    async def _view(self) -> View:
+        with anyio.move_on_after(_FIRST_POLL):
+            return await self._watch.after(None)
+        raise PageError(
+            503,
+            "The first poll is still under way",
+            "The servers have not answered yet. Try again in a moment.",
+        )
+
+    def _error(self, root: str, error: PageError) -> Response:
+        values = {"layout": "base.html", "section": "", "error": error}
+        return page_response(self._render(root, self._watch.last, False, "error.html", values), error.status)
+
+    def _render(self, root: str, view: View | None, may_act: bool, template: str, values: Values) -> bytes:
+        """Render a template with the values that every template has."""
+        interval = self._site.options.poll_interval
+        shared = {"root": root, "view": view, "may_act": may_act, "interval": interval}
+        return self._renderer.render(template, {**shared, **values})
+
+    @staticmethod
+    def _without_slash(request: Request) -> Response:
+        place = request.target.origin + quote(request.target.path.rstrip("/"), errors="replace")
+        return Response(301, headers=(("Location", place),))
+
+
+def _is_fragment(request: Request) -> bool:
+    """Return whether htmx asks for a part of a page."""
+    headers = request.headers
+    return "hx-request" in headers and "hx-history-restore-request" not in headers
+
+
+def _find(method: str, path: str) -> tuple[Page | Endpoint, tuple[str, ...]] | None:
+    """Return what answers a path, and what stands there for the ``:name`` segments."""
+    segments = path.split("/")
+    tables: list[Mapping[str, Page | Endpoint]] = [ENDPOINTS.get(method, {})]
+    if method == "GET":
+        tables.append(PAGES)
+    for table in tables:
+        if path in table:
+            return table[path], ()
+        for pattern, target in table.items():
+            wanted = pattern.split("/")
+            if len(wanted) == len(segments) and all(
+                each == given or (each.startswith(":") and given)
+                for each, given in zip(wanted, segments, strict=True)
+            ):
+                names = (given for each, given in zip(wanted, segments, strict=True) if each.startswith(":"))
+                return target, tuple(names)
+    return None
+
+
+def _explained(refusal: Refusal) -> PageError:
+    title, text = _REFUSALS.get(
+        refusal.code, ("This request is not valid", f"The server answered {refusal.code}.")
+    )
+    return PageError(refusal.status, title, text)

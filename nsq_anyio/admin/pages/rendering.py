@@ -1,0 +1,48 @@
+"""Templates, and what they can call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+import jinja2
+
+from .assets import Assets
+from .formats import FILTERS
+
+__all__ = ["Renderer", "segment"]
+
+
+class Renderer:
+    """Renders templates. Any thread may call it.
+
+    What a template does not mark as safe is escaped; a name that it is not given is an error.
+    """
+
+    def __init__(self, assets: Assets) -> None:
+        environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("nsq_anyio.admin.pages"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        environment.filters |= {**FILTERS, "segment": segment, "query": _query}
+        environment.globals["asset"] = assets.path
+        self._environment = environment
+
+    def render(self, template: str, values: Mapping[str, object]) -> bytes:
+        """Return the text of a template in UTF-8; what UTF-8 does not have becomes ``?``."""
+        return self._environment.get_template(template).render(values).encode(errors="replace")
+
+
+def segment(text: str) -> str:
+    """Escape a name as one segment of a path."""
+    return quote(text, safe="", errors="replace")
+
+
+def _query(values: Mapping[str, object]) -> str:
+    """Return a query with what is not empty, with the question mark."""
+    given = {name: value for name, value in values.items() if value not in ("", None)}
+    return f"?{urlencode(given, errors='replace')}" if given else "?"

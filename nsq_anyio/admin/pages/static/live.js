@@ -1,0 +1,50 @@
+// One stream of events per page; each poll of the cluster fetches the live parts again, by hx-trigger="poll from:body".
+//
+// Browsers open only six connections to a server that speaks HTTP/1.1. So a page that nobody sees gives its stream up.
+const GIVE_UP_AFTER = 10_000;
+
+export function startLive() {
+  const connection = document.getElementById("connection");
+  let source = null;
+  let last = 0;
+  let hiding = 0;
+
+  const say = (text) => {
+    if (connection.textContent !== text) connection.textContent = text;
+    document.body.classList.toggle("stale", text !== "");
+  };
+  const open = () => {
+    source = new EventSource(`${document.documentElement.dataset.root}/events`);
+    source.addEventListener("poll", (event) => {
+      const { number } = JSON.parse(event.data);
+      say("");
+      // The first event is for the view that the page was made of, unless the page waited in the background.
+      if (number !== last) htmx.trigger(document.body, "poll");
+      last = number;
+    });
+    source.addEventListener("error", () => {
+      say("Connection lost: what you see is getting old. Trying again …");
+      // After an answer that is no stream, browsers do not try again.
+      if (source.readyState === EventSource.CLOSED) setTimeout(reopen, 5000);
+    });
+  };
+  const close = () => {
+    source?.close();
+    source = null;
+  };
+  const reopen = () => {
+    if (document.hidden) return;
+    close();
+    open();
+  };
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(close, GIVE_UP_AFTER);
+    else if (source === null) open();
+  });
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) reopen();
+  });
+  if (!document.hidden) open();
+}
