@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any

@@ -5,6 +5,7 @@
     figures   rates and sums
     meter     computes them from two surveys
     view      what one survey comes to
+    pace      how often to poll
     poller    the surveys, and the last view
     ring      means over equal steps of time
     history   the series of each topic and channel

@@ -12,7 +12,7 @@ from .figures import Counts, Figures, Key, Rates
 __all__ = ["Meter"]
 
 _Measures: TypeAlias = Mapping[str, tuple[int, int, int, int, int]]
-"""The counters of a topic on one nsqd, in the order of `Counts`, and its backlog: under "", then by channel."""
+"""Of a topic on one nsqd, under "", then by channel: counters in the order of `Counts`, and the backlog."""
 
 _NOTHING: _Measures = {}
 _ZERO = 0, 0, 0, 0, 0
@@ -117,10 +117,13 @@ class _Step:
         """Add what the nsqds have counted since the last answer of each."""
         if known is None:
             known = _Topic(None, {}, {}, {})
-        elif known.totals is totals and len(known.measures) == len(totals.nodes):
-            if self._special.isdisjoint(totals.nodes):
-                self.figures.rates.update(dict.fromkeys(known.sums, _STILL))
-                return known
+        elif (
+            known.totals is totals
+            and len(known.measures) == len(totals.nodes)
+            and self._special.isdisjoint(totals.nodes)
+        ):
+            self.figures.rates.update(dict.fromkeys(known.sums, _STILL))
+            return known
         nodes = {} if known.totals is None else known.totals.nodes
         measures = self._of_silent(known)
         counters: dict[str, list[int]] = {}
@@ -204,24 +207,21 @@ def _advance(
     seconds = since.seconds
     for channel, (messages, size, requeued, timed_out, backlog) in new.items():
         before = old.get(channel, _ZERO)
-        left = before[4] - backlog
-        if not since.is_restarted:
-            # A topic that was deleted and created again begins at zero, too.
-            messages -= before[0] if messages >= before[0] else 0
-            size -= before[1] if size >= before[1] else 0
-            requeued -= before[2] if requeued >= before[2] else 0
-            timed_out -= before[3] if timed_out >= before[3] else 0
-        left = max(left + messages, 0)
+        known = _ZERO if since.is_restarted else before
+        # A topic that was deleted and created again begins at zero, too.
+        came = messages - known[0] if messages >= known[0] else messages
+        requeues = requeued - known[2] if requeued >= known[2] else requeued
+        timeouts = timed_out - known[3] if timed_out >= known[3] else timed_out
         total = counters[channel]
-        total[0] += messages
-        total[1] += size
-        total[2] += requeued
-        total[3] += timed_out
+        total[0] += came
+        total[1] += size - known[1] if size >= known[1] else size
+        total[2] += requeues
+        total[3] += timeouts
         if seconds > 0:
             rate = rates.get(channel)
             if rate is None:
                 rate = rates[channel] = [0.0, 0.0, 0.0, 0.0]
-            rate[0] += messages / seconds
-            rate[1] += left / seconds
-            rate[2] += requeued / seconds
-            rate[3] += timed_out / seconds
+            rate[0] += came / seconds
+            rate[1] += max(came + before[4] - backlog, 0) / seconds
+            rate[2] += requeues / seconds
+            rate[3] += timeouts / seconds

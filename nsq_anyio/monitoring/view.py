@@ -18,9 +18,13 @@ class View:
     :ivar survey: what each server answered
     :ivar figures: rates, and sums that never decrease
     :ivar topics: the statistics of each topic over all nsqds, sorted by topic
+    :ivar interval: seconds from the beginning of this poll to that of the next one. Whoever tells people how
+        often the servers are asked reads it here: it is longer than what was set if polls would take too much
+        of a core
     """
 
     number: int
     survey: Survey
     figures: Figures
     topics: tuple[Totals[TopicStats], ...] = ()
+    interval: float = 0.0

@@ -111,7 +111,7 @@ def admin(
     from ...options import TLSOptions
     from ...transport.tls_context import client_context
     from ..run import run_servers
-    from .run import start
+    from .run import quiet_garbage_collector, start
 
     if cluster.nsqlookupds and cluster.nsqds:
         raise click.UsageError("use --lookupd-http-address or --nsqd-http-address, not both")
@@ -143,6 +143,7 @@ def admin(
         _log.warning("graphite and statsd are not used: nsq-anyio exporter and Prometheus replace them")
     if not admin_user:
         _log.warning("everybody who reaches %s may delete topics: see --admin-user", http_address)
+    quiet_garbage_collector()
     run_servers(partial(start, address, application), backend)
 
 
