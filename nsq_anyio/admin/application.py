@@ -12,6 +12,7 @@ import anyio
 from ..connection.background import user_block_tasks
 from ..monitoring import Watch
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
+from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
 from ..serving.nsq_api import error_response
 from ..serving.streaming import StreamedResponse, stream_response
@@ -20,6 +21,7 @@ from .actions import Actions
 from .api import Api
 from .configuration import Configuration
 from .live import Live
+from .metrics import Metrics
 from .notifications import Notifications
 from .options import AdminOptions
 from .pages.pages import Pages
@@ -57,10 +59,9 @@ def app(
 class Admin(anyio.AsyncContextManagerMixin):
     """The application that `app` returns.
 
-    While it is open, it polls the cluster and answers ``/events`` and ``/history``, requests share
-    connections to the servers, and notifications are posted by a task. It is open in its ``async with``
-    block, or while an ASGI server runs its lifespan. A host that mounts it does
-    not do that, so enter it in the lifespan of the host. Without that it works as well: each request opens
+    While it is open, it polls the cluster, serves the pages, ``/events``, ``/history`` and ``/metrics``,
+    requests share connections to the servers, and notifications are posted by a task. It is open in its
+    ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does not do that, so enter it in the lifespan of the host. Without that it works as well: each request opens
     its own connections, and posts its own notifications after its response.
     """
 
@@ -81,6 +82,8 @@ class Admin(anyio.AsyncContextManagerMixin):
         self._options = options
         self._live_views: Live | None = None
         self._pages: Pages | None = None
+        self._metrics: Metrics | None = None
+        self._compression = Compression()
         self._api = Api(
             options.base,
             self._upstream,
@@ -99,12 +102,13 @@ class Admin(anyio.AsyncContextManagerMixin):
             self._live_views = Live(options.base, self._access, watch)
             site = Site(options, self._access, self._actions, self._upstream, watch.history)
             self._pages = Pages(options.base, site, watch)
+            self._metrics = Metrics(options.base, self._access, watch.poller)
             self._is_open = True
             try:
                 yield self
             finally:
                 self._is_open = False
-                self._live_views = self._pages = None
+                self._live_views = self._pages = self._metrics = None
                 await self._notifications.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,12 +148,13 @@ class Admin(anyio.AsyncContextManagerMixin):
         if isinstance(response, StreamedResponse):
             await stream_response(receive, send, StreamedResponse(response.status, response.body, headers))
             return
-        await send_response(send, Response(response.status, response.body, headers))
+        response = await self._compression(request, Response(response.status, response.body, headers))
+        await send_response(send, response)
         if not self._is_open:
             await self._notifications.flush()
 
     async def _response(self, request: Request) -> Response | StreamedResponse:
-        for part in (self._pages, self._live_views):
+        for part in (self._pages, self._live_views, self._metrics):
             if part is not None and (response := await part(request)) is not None:
                 return response
         return await self._api(request)

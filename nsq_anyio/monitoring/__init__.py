@@ -2,14 +2,15 @@
 
 ::
 
-    figures   rates and sums
-    meter     computes them from two surveys
-    view      what one survey comes to
-    pace      how often to poll
-    poller    the surveys, and the last view
-    ring      means over equal steps of time
-    history   the series of each topic and channel
-    watch     a poller with history
+    figures         rates and sums
+    meter           computes them from two surveys
+    registrations   what nsqlookupds lack, and for how long
+    view            what one survey comes to
+    pace            how often to poll
+    poller          the surveys, and the last view
+    ring            means over equal steps of time
+    history         the series of each topic and channel
+    watch           a poller with history
 """
 
 from __future__ import annotations

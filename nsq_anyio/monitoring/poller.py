@@ -16,6 +16,7 @@ from ..errors import InvalidOption
 from ..http import Node, Survey
 from .meter import Meter
 from .pace import Pace
+from .registrations import Registrations
 from .view import View
 
 __all__ = ["Poller", "Surveyed"]
@@ -85,6 +86,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._include_topics = include_topics
         self._record = record
         self._meter = Meter()
+        self._registrations = Registrations()
         self._last: View | None = None
         self._next = anyio.Event()
         # By URL, in the order in which they were last there: each node, and when that was.
@@ -137,7 +139,8 @@ class Poller(anyio.AsyncContextManagerMixin):
     def _computed(self, number: int, survey: Survey, now: float) -> View:
         topics = survey.topics(() if self._last is None else self._last.topics)
         figures = self._meter.update(survey, now, topics)
-        view = View(number, survey, figures, topics, self._pace.end())
+        missing = self._registrations.update(survey, now)
+        view = View(number, survey, figures, topics, self._pace.end(), missing)
         if self._record is not None:
             self._record(view)
         return view
