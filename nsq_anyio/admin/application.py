@@ -61,8 +61,9 @@ class Admin(anyio.AsyncContextManagerMixin):
 
     While it is open, it polls the cluster, serves the pages, ``/events``, ``/history`` and ``/metrics``,
     requests share connections to the servers, and notifications are posted by a task. It is open in its
-    ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does not do that, so enter it in the lifespan of the host. Without that it works as well: each request opens
-    its own connections, and posts its own notifications after its response.
+    ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does not do that,
+    so enter it in the lifespan of the host. Without that it works as well: each request opens its own
+    connections, and posts its own notifications after its response.
     """
 
     def __init__(
