@@ -25,7 +25,7 @@ from .metrics import Metrics
 from .notifications import Notifications
 from .options import AdminOptions
 from .pages.pages import Pages
-from .pages.visit import Site
+from .pages.visit import make_site
 from .upstream import Upstream
 
 __all__ = ["Admin", "app"]
@@ -101,7 +101,7 @@ class Admin(anyio.AsyncContextManagerMixin):
             tasks.start_soon(self._notifications.run)
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)
-            site = Site(options, self._access, self._actions, self._upstream, watch.history)
+            site = make_site(options, self._access, self._actions, self._upstream, watch.history)
             self._pages = Pages(options.base, site, watch)
             self._metrics = Metrics(options.base, self._access, watch.poller)
             self._is_open = True

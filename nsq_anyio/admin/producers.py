@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..errors import InvalidAddress
 from ..http import NsqdInfo, Producer
 
-__all__ = ["KnownNsqd", "described", "out_of_date", "shown_server", "unite"]
+__all__ = ["KnownNsqd", "described", "out_of_date", "shown_server", "unite", "version_key"]
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
 
@@ -90,7 +90,7 @@ def unite(found: Iterable[KnownNsqd]) -> list[KnownNsqd]:
 
 def out_of_date(nsqds: Iterable[KnownNsqd]) -> set[str]:
     """Return the TCP names of the nsqds with an older version than another one."""
-    versions = {nsqd.tcp_name: _version(nsqd.producer.version) for nsqd in nsqds}
+    versions = {nsqd.tcp_name: version_key(nsqd.producer.version) for nsqd in nsqds}
     newest = max(versions.values(), default=())
     return {name for name, version in versions.items() if version < newest}
 
@@ -119,7 +119,7 @@ def _joined(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _version(text: str) -> tuple[int | bool | str, ...]:
+def version_key(text: str) -> tuple[int | bool | str, ...]:
     """Return a version that can be compared; what is no version is the oldest."""
     found = _VERSION.fullmatch(text)
     if found is None:

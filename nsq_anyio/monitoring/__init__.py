@@ -11,14 +11,19 @@
     ring            means over equal steps of time
     history         the series of each topic and channel
     watch           a poller with history
+    trend           how a topic or a channel fared lately
+    health          what is stuck, by `server_health` and `topic_health`, each a `Problem` in words
 """
 
 from __future__ import annotations
 
 from .figures import Counts, Figures, Rates
+from .health import problems
 from .history import History, Series
 from .meter import Meter
 from .poller import Poller, Surveyed
+from .problem import Problem
+from .trend import Trend, TrendOf, trend
 from .view import View
 from .watch import Watch
 
@@ -28,9 +33,14 @@ __all__ = [
     "History",
     "Meter",
     "Poller",
+    "Problem",
     "Rates",
     "Series",
     "Surveyed",
+    "Trend",
+    "TrendOf",
     "View",
     "Watch",
+    "problems",
+    "trend",
 ]

@@ -75,6 +75,11 @@ class History:
         return len(self._tracks)
 
     @property
+    def step(self) -> float:
+        """The seconds of its finest steps."""
+        return self._shape[0][0]
+
+    @property
     def left_out(self) -> int:
         """How many topics and channels of the last view are not kept, because there are too many."""
         return self._left_out
@@ -104,6 +109,22 @@ class History:
         times = [time for time, _ in rows]
         columns = zip(*(values for _, values in rows), strict=True) if rows else ((),) * len(MEASURES)
         return Series(times, dict(zip(MEASURES, columns, strict=True)))
+
+    def recent(self, topic: str = "", channel: str = "", *, seconds: float = 600.0) -> Series:
+        """Return the end of a series in its finest steps, those without an answer left out.
+
+        :param seconds: how far back, from the latest step of the whole cluster; at most an hour
+        """
+        with self._lock:
+            track, cluster = self._tracks.get((topic, channel)), self._tracks.get(_CLUSTER)
+            if track is None or cluster is None:
+                return Series([], {name: [] for name in MEASURES})
+            ring, last = track[0], cluster[0].last
+            first = max(last - round(seconds / ring.step) + 1, ring.last - ring.capacity + 1, 0)
+            rows = [(number, ring.at(number)) for number in range(first, ring.last + 1)]
+        known = [(number, values) for number, values in rows if not all(map(math.isnan, values))]
+        columns = zip(*(values for _, values in known), strict=True) if known else ((),) * len(MEASURES)
+        return Series([number * ring.step for number, _ in known], dict(zip(MEASURES, columns, strict=True)))
 
     def _prune(self, time: float) -> None:
         """Forget what has been gone for too long."""

@@ -6,7 +6,7 @@ import jinja2
 import pytest
 
 from nsq_anyio.admin.pages.assets import Assets
-from nsq_anyio.admin.pages.rendered import Rendered
+from nsq_anyio.admin.pages.per_view import PerView
 from nsq_anyio.admin.pages.rendering import Renderer, segment
 from nsq_anyio.admin.pages.visit import PageError
 
@@ -38,7 +38,7 @@ def test_an_unknown_file_is_an_error() -> None:
 
 @pytest.mark.anyio
 async def test_a_page_is_rendered_once_for_all_who_ask() -> None:
-    rendered = Rendered()
+    rendered = PerView[bytes](len, 1000)
     calls = 0
 
     async def render() -> bytes:
@@ -63,7 +63,7 @@ async def test_a_page_is_rendered_once_for_all_who_ask() -> None:
 
 @pytest.mark.anyio
 async def test_who_waits_renders_when_the_first_one_is_cancelled_or_fails() -> None:
-    rendered = Rendered()
+    rendered = PerView[bytes](len, 1000)
     began = anyio.Event()
 
     async def hang() -> bytes:
@@ -93,7 +93,7 @@ async def test_who_waits_renders_when_the_first_one_is_cancelled_or_fails() -> N
 
 @pytest.mark.anyio
 async def test_what_is_kept_is_bounded() -> None:
-    rendered = Rendered(most_bytes=25)
+    rendered = PerView[bytes](len, 25)
     calls: list[str] = []
 
     async def ask(path: str, size: int = 10) -> None:

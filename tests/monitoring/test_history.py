@@ -103,3 +103,18 @@ def test_a_ring_that_sleeps_longer_than_it_is_forgets_all() -> None:
     ring.add(100.0, [7.0])
     assert [ring.at(number)[0] for number in (100,)] == [7.0]
     assert all(math.isnan(ring.at(number)[0]) for number in (98, 99))
+
+
+def test_the_end_of_a_series_in_its_finest_steps() -> None:
+    history = History()
+    for second in range(0, 900, 5):
+        topics = [topic(depth=second)] if second < 600 else []
+        history.record(view(BEGIN + second, *topics, topic("u")))
+    series = history.recent("u", seconds=60)
+    assert list(series.times) == [BEGIN + second for second in (840, 855, 870, 885)]
+    assert history.step == 15
+    # What is gone has no steps of its own; the time counts from the last one of the cluster.
+    assert list(history.recent("t", seconds=330).times) == [BEGIN + 570, BEGIN + 585]
+    assert history.recent("t", seconds=60).times == []
+    assert history.recent("none").times == []
+    assert len(history.recent("u", seconds=10 * DAY).times) == 60

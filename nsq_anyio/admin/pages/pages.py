@@ -14,16 +14,30 @@ from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.streaming import StreamedResponse
 from .assets import Assets
+from .channel import channel
+from .counter import counter
+from .lookup import lookup
+from .node import node
+from .nodes import nodes
 from .overview import overview
-from .rendered import Rendered
+from .per_view import PerView
 from .rendering import Renderer
 from .security import page_response
+from .topic import topic
+from .topics import topics
 from .visit import Endpoint, Page, PageError, Site, Values, Visit
 
 __all__ = ["PAGES", "Pages"]
 
 PAGES: Mapping[str, Page] = {
     "/": Page("overview.html", overview, "overview"),
+    "/topics": Page("topics.html", topics, "topics"),
+    "/topics/:topic": Page("topic.html", topic, "topics"),
+    "/topics/:topic/:channel": Page("channel.html", channel, "topics"),
+    "/nodes": Page("nodes.html", nodes, "nodes"),
+    "/nodes/:node": Page("node.html", node, "nodes"),
+    "/lookup": Page("lookup.html", lookup, "lookup"),
+    "/counter": Page("counter.html", counter, "counter"),
 }
 """The pages by their paths, in which ``:name`` stands for any segment."""
 
@@ -43,6 +57,7 @@ _REFUSALS = {
 }
 
 _FIRST_POLL = 5.0
+_MOST_RENDERED = 32 * 1024 * 1024
 
 
 class Pages:
@@ -57,7 +72,7 @@ class Pages:
         self._watch = watch
         self._assets = Assets()
         self._renderer = Renderer(self._assets)
-        self._rendered = Rendered()
+        self._rendered = PerView[bytes](len, _MOST_RENDERED)
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
         """Answer a request; return None if its path is another's."""

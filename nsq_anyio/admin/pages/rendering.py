@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import jinja2
 
@@ -11,6 +11,26 @@ from .assets import Assets
 from .formats import FILTERS
 
 __all__ = ["Renderer", "segment"]
+
+
+_KINDS = {
+    "nsqlookupd_down": "down",
+    "unusable": "unusable",
+    "nsqd_down": "down",
+    "unhealthy": "not healthy",
+    "not_registered": "not registered",
+    "topic_not_registered": "not registered",
+    "no_channels": "no channels",
+    "paused": "paused",
+    "no_consumers": "no consumers",
+    "stalled": "stalled",
+    "growing": "growing",
+    "requeues": "requeues",
+    "timeouts": "timeouts",
+    "channel_missing": "channel missing",
+    "nsqd_without_consumers": "no consumers",
+}
+"""A word or two for each kind of `Problem`."""
 
 
 class Renderer:
@@ -28,8 +48,8 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        environment.filters |= {**FILTERS, "segment": segment, "query": _query}
-        environment.globals["asset"] = assets.path
+        environment.filters |= {**FILTERS, "segment": segment, "without_scheme": _without_scheme}
+        environment.globals |= {"asset": assets.path, "kinds": _KINDS}
         self._environment = environment
 
     def render(self, template: str, values: Mapping[str, object]) -> bytes:
@@ -42,7 +62,6 @@ def segment(text: str) -> str:
     return quote(text, safe="", errors="replace")
 
 
-def _query(values: Mapping[str, object]) -> str:
-    """Return a query with what is not empty, with the question mark."""
-    given = {name: value for name, value in values.items() if value not in ("", None)}
-    return f"?{urlencode(given, errors='replace')}" if given else "?"
+def _without_scheme(url: str) -> str:
+    """Return a URL as people read it: without ``http://``, and without a slash at its end."""
+    return url.removeprefix("http://").rstrip("/")

@@ -14,12 +14,17 @@ from ..access import Access
 from ..actions import Actions
 from ..options import AdminOptions
 from ..upstream import Upstream
+from .client_rows import Clients
+from .digest import Digest, Digester
+from .per_view import PerView
 from .security import page_response
 
-__all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit"]
+__all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit", "make_site"]
 
 Values: TypeAlias = Mapping[str, object]
 """The values of a template."""
+
+_MOST_CLIENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class Site:
 
     :ivar history: of the cluster
     :ivar upstream: to ask servers what the view does not have
+    :ivar digester: computes what pages need of a view
+    :ivar clients: the consumers of the channels that somebody looks at
     """
 
     options: AdminOptions
@@ -35,6 +42,16 @@ class Site:
     actions: Actions
     upstream: Upstream
     history: History
+    digester: Digester
+    clients: PerView[Clients]
+
+
+def make_site(
+    options: AdminOptions, access: Access, actions: Actions, upstream: Upstream, history: History
+) -> Site:
+    """Return a site, with what it keeps of each view."""
+    clients = PerView[Clients](lambda found: len(found.clients), _MOST_CLIENTS)
+    return Site(options, access, actions, upstream, history, Digester(history), clients)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +75,10 @@ class Visit:
     may_act: bool
     request: Request
     render: Callable[[str, Values], bytes]
+
+    async def digest(self) -> Digest:
+        """Return what pages need of the view."""
+        return await self.site.digester.of(self.view)
 
     def show(self, template: str, values: Values, *, status: int = 200) -> Response:
         """Return the response of an `Endpoint` that shows a template, such as a dialog."""

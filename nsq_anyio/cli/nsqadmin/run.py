@@ -32,9 +32,10 @@ def quiet_garbage_collector() -> None:
     gc.set_threshold(_COLLECT_AFTER, 20, 100)
 
 
-async def start(address: ListenAddress, application: Admin, servers: AsyncExitStack) -> None:
+async def start(address: ListenAddress, application: Admin, servers: AsyncExitStack) -> Address:
     """Serve the application until the stack is closed.
 
+    :return: where it listens
     :raises InvalidOption: for a value out of range
     :raises ListenFailed: if the address cannot be listened on
     """
@@ -42,4 +43,6 @@ async def start(address: ListenAddress, application: Admin, servers: AsyncExitSt
     await servers.enter_async_context(application)
     tasks = await servers.enter_async_context(background_tasks())
     tasks.start_soon(lambda: serve_asgi(listener, application, max_body_size=_MAX_BODY_SIZE))
-    _log.info("HTTP: listening on %s", Address(address.host, local_port(listener)))
+    listening = Address(address.host, local_port(listener))
+    _log.info("HTTP: listening on %s", listening)
+    return listening

@@ -1,0 +1,94 @@
+"""The nsqlookupds: which nsqds and topics each knows, and what is registered without being there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import anyio
+
+from ...http import Nsqlookupd, Survey
+from ...names import is_valid_name
+from .listing import listing
+from .node_rows import NodeRow
+from .visit import Values, Visit
+
+__all__ = ["lookup"]
+
+_PATIENCE = 4.0
+_MOST_NODES = 200
+_MOST_TOMBSTONES = 200
+_PAGE_SIZE = 50
+
+
+class _Registered(NamedTuple):
+    """An nsqd, and whether each nsqlookupd knows it."""
+
+    row: NodeRow
+    knows: Sequence[bool]
+
+
+async def lookup(visit: Visit) -> Values:
+    """Return what each nsqlookupd knows, and a page of the topics that no nsqd has."""
+    survey = visit.view.survey
+    digest = await visit.digest()
+    known = {each.url: {node.url: node for node in each.nodes} for each in survey.nsqlookupds}
+    matrix = [
+        _Registered(row, [row.node.url in known[each.url] for each in survey.nsqlookupds])
+        for row in digest.nodes
+    ]
+    matrix.sort(key=lambda each: all(each.knows))  # what is missing somewhere comes first
+    names = {row.node.url: row.name for row in digest.nodes}
+    tombstones = [
+        {"topic": topic, "node": names[node.url], "lookup": each.url}
+        for each in survey.nsqlookupds
+        for node in each.nodes
+        for topic in node.tombstoned
+    ]
+    inactive = listing(
+        inactive_topics(survey),
+        visit.query,
+        text=str,
+        columns={"name": str},
+        sort="name",
+        size=_PAGE_SIZE,
+    )
+    return {
+        "lookups": survey.nsqlookupds,
+        "problems": digest.of_server,
+        "matrix": matrix[:_MOST_NODES],
+        "left_out": max(len(matrix) - _MOST_NODES, 0),
+        "missing": sum(not all(each.knows) for each in matrix),
+        "tombstones": tombstones[:_MOST_TOMBSTONES],
+        "more_tombstones": max(len(tombstones) - _MOST_TOMBSTONES, 0),
+        "listing": inactive,
+        "channels": await _channels(visit, inactive.rows),
+    }
+
+
+def inactive_topics(survey: Survey) -> list[str]:
+    """Return the topics that nsqlookupds know and no nsqd has, or may have without answering; sorted."""
+    active = {topic.topic_name for each in survey.nsqds for topic in each.stats.topics}
+    for each in survey.nsqlookupds:
+        for node in each.nodes:
+            active.update(set(node.topics).difference(node.tombstoned))
+    return sorted({topic for each in survey.nsqlookupds for topic in each.topics}.difference(active))
+
+
+async def _channels(visit: Visit, topics: Sequence[str]) -> dict[str, list[str]]:
+    """Return the channels that nsqlookupds know of each topic, of those that answered in time."""
+    found: dict[str, set[str]] = {topic: set() for topic in topics}
+
+    async def ask_all(topic: str) -> None:
+        async def ask(nsqlookupd: Nsqlookupd) -> None:
+            found[topic].update(await nsqlookupd.channels(topic))
+
+        await servers.ask_nsqlookupds(ask)
+
+    if topics:
+        with anyio.move_on_after(_PATIENCE):
+            async with visit.site.upstream.used() as servers, anyio.create_task_group() as tasks:
+                for topic in filter(is_valid_name, topics):
+                    tasks.start_soon(partial(ask_all, topic))
+    return {topic: sorted(names) for topic, names in found.items()}

@@ -1,0 +1,146 @@
+"""Which topics and channels are stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..http import ChannelStats, TopicStats, Totals
+from ..names import is_ephemeral
+from .figures import Key
+from .problem import Problem, messages_wait, named, per_second
+from .trend import LEAST_SECONDS, Trend, TrendOf
+from .view import View
+
+__all__ = ["topic_problems"]
+
+_LEAST_GROWTH = 100
+"""A depth that grows by fewer messages is no problem yet."""
+
+
+def topic_problems(view: View, trend_of: TrendOf) -> Iterator[Problem]:
+    """Yield what is wrong with each topic and channel."""
+    shown = {each.node.url: each.node.name for each in view.survey.nsqds}
+    for each in view.topics:
+        topic = each.total
+        yield from _of_topic(topic)
+        for channel in topic.channels:
+            key = topic.topic_name, channel.channel_name
+            for problem in (
+                _paused(*key, channel),
+                _unserved(*key, channel),
+                *_slow(key, channel, trend_of(key)),
+                *_per_nsqd(shown, each, channel),
+            ):
+                if problem is not None:
+                    yield problem
+
+
+def _of_topic(topic: TopicStats) -> Iterator[Problem]:
+    if topic.paused and topic.depth:
+        text = f"The topic is paused, and {messages_wait(topic.depth)} in it until it is unpaused."
+        yield Problem(kind="paused", topic=topic.topic_name, text=text, weight=topic.depth)
+    elif not topic.channels and topic.depth:
+        text = f"It has no channel, and {messages_wait(topic.depth)} until the first one is created."
+        yield Problem(kind="no_channels", topic=topic.topic_name, text=text, weight=topic.depth)
+
+
+def _paused(topic: str, name: str, channel: ChannelStats) -> Problem | None:
+    if not channel.paused or not channel.depth:
+        return None
+    text = f"The channel is paused, and {messages_wait(channel.depth)} until it is unpaused."
+    return Problem(kind="paused", topic=topic, channel=name, text=text, weight=channel.depth)
+
+
+def _unserved(topic: str, name: str, channel: ChannelStats) -> Problem | None:
+    if channel.client_count or channel.paused or not channel.depth:
+        return None
+    text = f"No consumer is connected, and {messages_wait(channel.depth)}."
+    return Problem(
+        kind="no_consumers", is_bad=True, topic=topic, channel=name, text=text, weight=channel.depth
+    )
+
+
+def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Problem]:
+    if trend is None:
+        return
+    topic, name = key
+    over = f"over the last {_minutes(trend.seconds)}"
+    if channel.client_count and not channel.paused and channel.depth:
+        if trend.egress == 0 and min(trend.depths) > 0 and trend.seconds >= LEAST_SECONDS:
+            taken = (
+                f"consumers hold {channel.in_flight_count:,}" if channel.in_flight_count else "none is taken"
+            )
+            text = f"Nothing was finished {over}: {messages_wait(channel.depth)}, and {taken}."
+            yield Problem(
+                kind="stalled", is_bad=True, topic=topic, channel=name, text=text, weight=channel.depth
+            )
+        elif trend.growth >= max(_LEAST_GROWTH, 0.01 * trend.depths[0]):
+            text = (
+                f"The depth grew by {trend.growth:,.0f} {over}, to {channel.depth:,}: "
+                f"{per_second(trend.ingress)} came in, {per_second(trend.egress)} were finished."
+            )
+            yield Problem(
+                kind="growing", is_bad=True, topic=topic, channel=name, text=text, weight=channel.depth
+            )
+    if trend.requeued >= 0.1 and trend.requeued >= 0.25 * trend.egress:
+        text = (
+            f"Consumers requeue {per_second(trend.requeued)} and finish {per_second(trend.egress)}: "
+            "their handlers fail."
+        )
+        yield Problem(
+            kind="requeues",
+            is_bad=trend.requeued >= trend.egress,
+            topic=topic,
+            channel=name,
+            text=text,
+            weight=trend.requeued,
+        )
+    if trend.timed_out >= 0.05 and trend.timed_out >= 0.02 * trend.egress:
+        text = (
+            f"{per_second(trend.timed_out)} time out, and {per_second(trend.egress)} are finished: "
+            "consumers take longer than the message timeout, or hang."
+        )
+        yield Problem(
+            kind="timeouts",
+            is_bad=trend.timed_out >= trend.egress,
+            topic=topic,
+            channel=name,
+            text=text,
+            weight=trend.timed_out,
+        )
+
+
+def _per_nsqd(
+    shown: Mapping[str, str], topic: Totals[TopicStats], channel: ChannelStats
+) -> Iterator[Problem]:
+    name, key = channel.channel_name, (topic.total.topic_name, channel.channel_name)
+    rows = {
+        url: next((each for each in stats.channels if each.channel_name == name), None)
+        for url, stats in topic.nodes.items()
+    }
+    missing = [shown.get(url, url) for url, row in rows.items() if row is None]
+    if missing and not is_ephemeral(name):
+        have = "has" if len(missing) == 1 else "have"
+        text = f"{named(missing)} {have} the topic and not this channel, which gets no messages from there."
+        yield Problem(kind="channel_missing", topic=key[0], channel=name, text=text, weight=len(missing))
+    if not channel.client_count or channel.paused:
+        return
+    alone = {
+        url: row.depth for url, row in rows.items() if row is not None and row.depth and not row.client_count
+    }
+    if alone:
+        waiting = sum(alone.values())
+        where = named([shown.get(url, url) for url in alone])
+        text = f"No consumer is connected to {where}, where {messages_wait(waiting)}."
+        yield Problem(
+            kind="nsqd_without_consumers",
+            is_bad=True,
+            topic=key[0],
+            channel=name,
+            text=text,
+            weight=waiting,
+        )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,65 @@
+"""How a topic or a channel fared over the last minutes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .figures import Key
+from .history import Series
+
+__all__ = ["LEAST_SECONDS", "Trend", "TrendOf", "trend"]
+
+LEAST_SECONDS = 45.0
+"""A shorter time tells nothing: consumers fetch messages in bursts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """How a topic or a channel fared over the last minutes.
+
+    :ivar seconds: over how long
+    :ivar depths: the depth over time, in equal steps; the last one is the latest
+    :ivar ingress: messages per second that came, in the mean; this and the next ones are NaN if not known
+    :ivar egress: messages per second that were finished
+    :ivar requeued: messages per second that were requeued
+    :ivar timed_out: messages per second that timed out
+    """
+
+    seconds: float
+    depths: Sequence[float]
+    ingress: float = math.nan
+    egress: float = math.nan
+    requeued: float = math.nan
+    timed_out: float = math.nan
+
+    @property
+    def growth(self) -> float:
+        """By how many messages the depth grew; 0 if it did not grow steadily."""
+        third = len(self.depths) // 3
+        if not third or self.seconds < LEAST_SECONDS:
+            return 0.0
+        first, last = _mean(self.depths[:third]), _mean(self.depths[-third:])
+        middle = _mean(self.depths[third:-third])
+        return self.depths[-1] - self.depths[0] if first < middle < last else 0.0
+
+
+TrendOf: TypeAlias = Callable[[Key], Trend | None]
+"""Returns the trend of a topic, or of a channel; None where it is not known."""
+
+
+def trend(series: Series, now: float) -> Trend | None:
+    """Return the trend of a series up to ``now``, in Unix seconds; None if it is empty."""
+    times, values = series.times, series.values
+    known = [index for index, depth in enumerate(values["depth"]) if not math.isnan(depth)]
+    if not known:
+        return None
+    rates = {name: _mean(values[name]) for name in ("ingress", "egress", "requeued", "timed_out")}
+    return Trend(seconds=now - times[known[0]], depths=[values["depth"][each] for each in known], **rates)
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [each for each in values if not math.isnan(each)]
+    return sum(known) / len(known) if known else math.nan

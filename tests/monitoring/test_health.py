@@ -1,0 +1,220 @@
+"""What is judged to be stuck, and in which words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
+from nsq_anyio.monitoring import Figures, Problem, Trend, View, problems, trend
+from nsq_anyio.monitoring.history import MEASURES, Series
+
+A, B = "http://a:4151", "http://b:4151"
+LOOKUP, OTHER = "http://l1:4161", "http://l2:4161"
+
+
+def node(url: str, *topics: str) -> Node:
+    return Node(url=url, broadcast_address=url[7:8], http_port=4151, topics=topics)
+
+
+def channel(name: str = "c", **counts: int | bool) -> ChannelStats:
+    return replace(ChannelStats(channel_name=name), **counts)  # type: ignore[arg-type]
+
+
+def topic(*channels: ChannelStats, name: str = "t", **counts: int | bool) -> TopicStats:
+    return replace(TopicStats(topic_name=name, channels=channels), **counts)  # type: ignore[arg-type]
+
+
+def nsqd(url: str, *topics: TopicStats, error: str = "", health: str = "OK") -> NsqdSurvey:
+    return NsqdSurvey(node=node(url), error=error, stats=Stats(health=health, topics=topics))
+
+
+def view(*nsqds: NsqdSurvey, lookups: tuple[NsqlookupdSurvey, ...] = ()) -> View:
+    survey = Survey(time=1000.0, seconds=0.1, nsqds=nsqds, nsqlookupds=lookups)
+    return View(1, survey, Figures(), survey.topics())
+
+
+def found(of: View, trend: Trend | None = None) -> list[Problem]:
+    return problems(of, lambda _: trend)
+
+
+def kinds(of: View, trend: Trend | None = None) -> list[tuple[str, bool]]:
+    return [(each.kind, each.is_bad) for each in found(of, trend)]
+
+
+def steady(depth: float = 0.0, **rates: float) -> Trend:
+    return Trend(seconds=300.0, depths=[depth] * 20, **rates)
+
+
+def test_nothing_is_wrong_with_an_idle_or_a_busy_cluster() -> None:
+    assert found(view()) == []
+    assert found(view(nsqd(A))) == []
+    idle = view(nsqd(A, topic(channel())))
+    assert found(idle) == []
+    busy = view(nsqd(A, topic(channel(depth=50, client_count=2, in_flight_count=9), depth=3)))
+    assert found(busy, steady(50.0, egress=100.0, requeued=1.0, timed_out=0.0)) == []
+    assert found(view(nsqd(A, topic(channel(client_count=1, paused=True)))), steady()) == []
+
+
+def test_no_consumer() -> None:
+    (problem,) = found(view(nsqd(A, topic(channel(depth=1234)))))
+    assert (problem.kind, problem.is_bad, problem.topic, problem.channel) == ("no_consumers", True, "t", "c")
+    assert problem.text == "No consumer is connected, and 1,234 messages wait."
+    (problem,) = found(view(nsqd(A, topic(channel(depth=1)))))
+    assert problem.text.endswith("and 1 message waits.")
+
+
+def test_paused() -> None:
+    assert kinds(view(nsqd(A, topic(channel(depth=5, paused=True))))) == [("paused", False)]
+    assert kinds(view(nsqd(A, topic(channel(), depth=5, paused=True)))) == [("paused", False)]
+
+
+def test_no_channel() -> None:
+    (problem,) = found(view(nsqd(A, topic(depth=7))))
+    assert (problem.kind, problem.channel) == ("no_channels", "")
+    assert "7 messages wait until the first one is created" in problem.text
+
+
+def test_growing() -> None:
+    served = view(nsqd(A, topic(channel(depth=5000, client_count=1))))
+    growing = Trend(seconds=300.0, depths=list(range(3000, 5001, 100)), ingress=20.0, egress=13.0)
+    (problem,) = found(served, growing)
+    assert (problem.kind, problem.is_bad, problem.weight) == ("growing", True, 5000)
+    assert problem.text == (
+        "The depth grew by 2,000 over the last 5 min, to 5,000: 20/s came in, 13/s were finished."
+    )
+    unserved = view(nsqd(A, topic(channel(depth=5000))))
+    assert kinds(unserved, growing) == [("no_consumers", True)]
+
+
+@pytest.mark.parametrize(
+    "depths",
+    [
+        [5000.0] * 20,
+        [float(5000 - 100 * step) for step in range(20)],
+        [0.0, 5000.0] * 10,  # up and down
+        [100.0 + step for step in range(20)],  # by too little
+        [100_000.0 + 40 * step for step in range(20)],  # by too little for so many
+        [0.0, 5000.0],  # too few to tell
+    ],
+)
+def test_not_growing(depths: list[float]) -> None:
+    served = view(nsqd(A, topic(channel(depth=5000, client_count=1))))
+    assert found(served, Trend(seconds=300.0, depths=depths, egress=9.0)) == []
+
+
+def test_growth_needs_some_time() -> None:
+    served = view(nsqd(A, topic(channel(depth=5000, client_count=1))))
+    growing = Trend(seconds=20.0, depths=[0.0, 1000.0, 5000.0], egress=9.0)
+    assert found(served, growing) == []
+
+
+def test_stalled() -> None:
+    held = view(nsqd(A, topic(channel(depth=5, client_count=1, in_flight_count=3))))
+    (problem,) = found(held, steady(5.0, egress=0.0))
+    assert (problem.kind, problem.is_bad) == ("stalled", True)
+    assert problem.text == (
+        "Nothing was finished over the last 5 min: 5 messages wait, and consumers hold 3."
+    )
+    (problem,) = found(view(nsqd(A, topic(channel(depth=5, client_count=1)))), steady(5.0, egress=0.0))
+    assert problem.text.endswith("and none is taken.")
+    assert found(held, steady(5.0)) == []  # the rates are not known yet
+
+
+def test_requeues_and_timeouts() -> None:
+    served = view(nsqd(A, topic(channel(client_count=1))))
+    assert kinds(served, steady(egress=10.0, requeued=2.0, timed_out=0.1)) == []
+    assert kinds(served, steady(egress=10.0, requeued=5.0, timed_out=0.0)) == [("requeues", False)]
+    assert kinds(served, steady(egress=1.0, requeued=5.0, timed_out=0.0)) == [("requeues", True)]
+    assert kinds(served, steady(egress=10.0, requeued=0.0, timed_out=1.0)) == [("timeouts", False)]
+    assert kinds(served, steady(egress=0.0, requeued=0.0, timed_out=0.5)) == [("timeouts", True)]
+    assert kinds(served, steady(egress=0.0, requeued=0.05, timed_out=0.01)) == []
+    assert kinds(served, steady()) == []
+
+
+def test_a_channel_that_is_missing_on_an_nsqd() -> None:
+    missing = view(nsqd(A, topic(channel())), nsqd(B, topic()))
+    (problem,) = found(missing)
+    assert (problem.kind, problem.is_bad) == ("channel_missing", False)
+    assert problem.text.startswith("b:4151 has the topic and not this channel")
+    ephemeral = view(nsqd(A, topic(channel("c#ephemeral"))), nsqd(B, topic()))
+    assert found(ephemeral) == []
+
+
+def test_an_nsqd_without_consumers() -> None:
+    some = view(nsqd(A, topic(channel(client_count=1))), nsqd(B, topic(channel(depth=9, client_count=0))))
+    (problem,) = found(some)
+    assert (problem.kind, problem.is_bad) == ("nsqd_without_consumers", True)
+    assert problem.text == "No consumer is connected to b:4151, where 9 messages wait."
+
+
+def test_servers_that_are_down_come_first() -> None:
+    lookup = NsqlookupdSurvey(url=LOOKUP, error="refused")
+    of = view(
+        nsqd(A, error="timed out"),
+        nsqd(B, topic(channel(depth=10**9)), health="NOK - disk"),
+        lookups=(lookup,),
+    )
+    assert [(each.kind, each.server) for each in found(of)] == [
+        ("nsqlookupd_down", LOOKUP),
+        ("nsqd_down", A),
+        ("unhealthy", B),
+        ("no_consumers", ""),
+    ]
+    assert "timed out" in found(of)[1].text
+
+
+def test_an_nsqd_that_nsqlookupds_do_not_know() -> None:
+    knows = NsqlookupdSurvey(url=LOOKUP, nodes=(node(A), node(B)))
+    some = NsqlookupdSurvey(url=OTHER, nodes=(node(A),))
+    (problem,) = found(view(nsqd(A), nsqd(B), lookups=(knows, some)))
+    assert (problem.kind, problem.is_bad, problem.server) == ("not_registered", False, B)
+    assert problem.text == f"{OTHER} does not know it, so consumers that ask there alone miss it."
+    none = NsqlookupdSurvey(url=LOOKUP)
+    assert kinds(view(nsqd(B), lookups=(none, replace(none, url=OTHER)))) == [("not_registered", True)]
+    # What an nsqlookupd knows that does not answer is not known.
+    down = replace(some, error="refused", nodes=())
+    assert kinds(view(nsqd(A), lookups=(knows, down))) == [("nsqlookupd_down", True)]
+
+
+def test_a_topic_that_an_nsqlookupd_does_not_list() -> None:
+    lookup = NsqlookupdSurvey(url=LOOKUP, nodes=(node(A, "t"),))
+    topics = [topic(name=name) for name in ("t", "u", "v", "w", "x", "y", "z")]
+    (problem,) = found(view(nsqd(A, *topics), lookups=(lookup,)))
+    assert (problem.kind, problem.weight) == ("topic_not_registered", 6)
+    assert "u, v, w and 3 others" in problem.text
+
+
+def test_registrations_that_cannot_be_used() -> None:
+    lookup = NsqlookupdSurvey(url=LOOKUP, unusable=("port 0",))
+    assert kinds(view(lookups=(lookup,))) == [("unusable", False)]
+
+
+def test_the_worst_comes_first() -> None:
+    of = view(
+        nsqd(
+            A,
+            topic(channel(depth=1)),
+            topic(channel(depth=5), name="u"),
+            topic(channel(depth=99, paused=True), name="v"),
+        )
+    )
+    assert [each.topic for each in found(of)] == ["u", "t", "v"]
+
+
+def test_a_trend_is_made_of_what_is_known() -> None:
+    nothing: dict[str, Sequence[float]] = {name: [math.nan] * 3 for name in MEASURES}
+    values: dict[str, Sequence[float]] = {
+        **nothing,
+        "depth": [math.nan, 4.0, 6.0],
+        "egress": [math.nan, 1.0, 2.0],
+    }
+    made = trend(Series([100.0, 115.0, 130.0], values), 140.0)
+    assert made is not None
+    assert (made.seconds, list(made.depths), made.egress) == (25.0, [4.0, 6.0], 1.5)
+    assert math.isnan(made.requeued)
+    assert trend(Series([], {name: [] for name in MEASURES}), 140.0) is None
+    assert trend(Series([1.0, 2.0, 3.0], nothing), 140.0) is None
