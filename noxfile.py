@@ -42,7 +42,7 @@ OF_PYTHON = (
     *map(str, sorted(Path("tests").glob("test_*.py"))),
 )
 # google-re2, which the commands and AUTH need, has no wheels for interpreters without the GIL.
-PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus]")
+PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus,admin]")
 NEED_RE2 = tuple(
     f"--deselect=tests/{name}" for name in ("test_pattern.py", "test_docs.py::test_example_runs[embedded-2-")
 )

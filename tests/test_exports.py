@@ -19,6 +19,7 @@ from .package_source import MODULES, Module
 
 # Importing these needs an extra; their names are checked when it is installed.
 EXTRAS = {
+    "admin": "jinja2",
     "cli": "click",
     "spark": "pyspark",
     "instrumentation.opentelemetry": "opentelemetry",

@@ -14,7 +14,7 @@ from ..monitoring import Watch
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
 from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
-from ..serving.nsq_api import error_response
+from ..serving.nsq_api import error_response, plain_response
 from ..serving.streaming import StreamedResponse, stream_response
 from .access import Access
 from .actions import Actions
@@ -32,6 +32,10 @@ __all__ = ["Admin", "app"]
 
 _logger = logging.getLogger(__name__)
 
+_CLOSED = (
+    "This dashboard is not open, so it does not poll the cluster and has no pages. "
+    "Enter it in the lifespan of the application that mounts it: async with dashboard: ...\n"
+)
 _NO_SNIFFING = ("X-Content-Type-Options", "nosniff")
 
 
@@ -41,7 +45,7 @@ def app(
     *,
     options: AdminOptions | None = None,
 ) -> Admin:
-    """Return nsqadmin's HTTP API as an ASGI 3 application.
+    """Return the dashboard and nsqadmin's HTTP API as an ASGI 3 application.
 
     Give it to any ASGI server, or mount it in another application::
 
@@ -59,11 +63,11 @@ def app(
 class Admin(anyio.AsyncContextManagerMixin):
     """The application that `app` returns.
 
-    While it is open, it polls the cluster, serves the pages, ``/events``, ``/history`` and ``/metrics``,
-    requests share connections to the servers, and notifications are posted by a task. It is open in its
-    ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does not do that,
-    so enter it in the lifespan of the host. Without that it works as well: each request opens its own
-    connections, and posts its own notifications after its response.
+    While it is open, it polls the cluster, has the pages and answers ``/events``, ``/history`` and
+    ``/metrics``; requests share connections to the servers, and notifications are posted by a task. It is
+    open in its ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does
+    not do that, so enter it in the lifespan of the host. Without that the API works as well: each request
+    opens its own connections, and posts its own notifications after its response.
     """
 
     def __init__(
@@ -158,7 +162,11 @@ class Admin(anyio.AsyncContextManagerMixin):
         for part in (self._pages, self._live_views, self._metrics):
             if part is not None and (response := await part(request)) is not None:
                 return response
-        return await self._api(request)
+        response = await self._api(request)
+        is_closed = self._pages is None and response.status == 404
+        if is_closed and "text/html" in request.headers.get("accept", ""):
+            return plain_response(_CLOSED, 503)
+        return response
 
 
 def _texts(value: str | Sequence[str]) -> tuple[str, ...]:

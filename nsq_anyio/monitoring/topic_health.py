@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..http import ChannelStats, TopicStats, Totals
 from ..names import is_ephemeral
@@ -23,13 +23,13 @@ def topic_problems(view: View, trend_of: TrendOf) -> Iterator[Problem]:
     for each in view.topics:
         topic = each.total
         yield from _of_topic(topic)
+        yield from _per_nsqd(shown, each)
         for channel in topic.channels:
             key = topic.topic_name, channel.channel_name
             for problem in (
                 _paused(*key, channel),
                 _unserved(*key, channel),
-                *_slow(key, channel, trend_of(key)),
-                *_per_nsqd(shown, each, channel),
+                *_slow(key, channel, trend_of(key) if channel.client_count else None),
             ):
                 if problem is not None:
                     yield problem
@@ -62,10 +62,10 @@ def _unserved(topic: str, name: str, channel: ChannelStats) -> Problem | None:
 
 def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Problem]:
     if trend is None:
-        return
+        return  # it is new, or nobody could be slow
     topic, name = key
     over = f"over the last {_minutes(trend.seconds)}"
-    if channel.client_count and not channel.paused and channel.depth:
+    if channel.depth and not channel.paused:
         if trend.egress == 0 and min(trend.depths) > 0 and trend.seconds >= LEAST_SECONDS:
             taken = (
                 f"consumers hold {channel.in_flight_count:,}" if channel.in_flight_count else "none is taken"
@@ -110,36 +110,40 @@ def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Prob
         )
 
 
-def _per_nsqd(
-    shown: Mapping[str, str], topic: Totals[TopicStats], channel: ChannelStats
-) -> Iterator[Problem]:
-    name, key = channel.channel_name, (topic.total.topic_name, channel.channel_name)
-    rows = {
-        url: next((each for each in stats.channels if each.channel_name == name), None)
-        for url, stats in topic.nodes.items()
-    }
-    missing = [shown.get(url, url) for url, row in rows.items() if row is None]
-    if missing and not is_ephemeral(name):
-        have = "has" if len(missing) == 1 else "have"
-        text = f"{named(missing)} {have} the topic and not this channel, which gets no messages from there."
-        yield Problem(kind="channel_missing", topic=key[0], channel=name, text=text, weight=len(missing))
-    if not channel.client_count or channel.paused:
-        return
-    alone = {
-        url: row.depth for url, row in rows.items() if row is not None and row.depth and not row.client_count
-    }
-    if alone:
-        waiting = sum(alone.values())
-        where = named([shown.get(url, url) for url in alone])
-        text = f"No consumer is connected to {where}, where {messages_wait(waiting)}."
-        yield Problem(
-            kind="nsqd_without_consumers",
-            is_bad=True,
-            topic=key[0],
-            channel=name,
-            text=text,
-            weight=waiting,
-        )
+def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[Problem]:
+    """Yield what is wrong with channels on some nsqds alone."""
+    # One pass over all rows: a large cluster has very many.
+    holders: dict[str, set[str]] = {channel.channel_name: set() for channel in topic.total.channels}
+    alone: dict[str, dict[str, int]] = {}
+    for url, stats in topic.nodes.items():
+        for row in stats.channels:
+            holders[row.channel_name].add(url)
+            if row.depth and not row.client_count:
+                alone.setdefault(row.channel_name, {})[url] = row.depth
+    for channel in topic.total.channels:
+        key = topic.total.topic_name, channel.channel_name
+        if len(holders[channel.channel_name]) < len(topic.nodes):
+            lacking = [url for url in topic.nodes if url not in holders[channel.channel_name]]
+            yield from _missing(*key, [shown.get(url, url) for url in lacking])
+        waiting = alone.get(channel.channel_name)
+        if waiting and channel.client_count and not channel.paused:
+            yield _alone(*key, {shown.get(url, url): depth for url, depth in waiting.items()})
+
+
+def _missing(topic: str, name: str, nsqds: Sequence[str]) -> Iterator[Problem]:
+    if is_ephemeral(name):
+        return  # it comes and goes with its consumers, on each nsqd for itself
+    have = "has" if len(nsqds) == 1 else "have"
+    text = f"{named(nsqds)} {have} the topic and not this channel, which gets no messages from there."
+    yield Problem(kind="channel_missing", topic=topic, channel=name, text=text, weight=len(nsqds))
+
+
+def _alone(topic: str, name: str, waiting: Mapping[str, int]) -> Problem:
+    count = sum(waiting.values())
+    text = f"No consumer is connected to {named(list(waiting))}, where {messages_wait(count)}."
+    return Problem(
+        kind="nsqd_without_consumers", is_bad=True, topic=topic, channel=name, text=text, weight=count
+    )
 
 
 def _minutes(seconds: float) -> str:

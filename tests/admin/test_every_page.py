@@ -110,6 +110,10 @@ async def test_what_is_not_there_says_so() -> None:
         reply = await stage.get(path)
         assert reply.status == 404, path
         assert text in reply.body.decode()
+    # A page whose topic is deleted while it is open says so in its place.
+    part = await stage.get("/topics/none", hx_request="true")
+    assert part.status == 404
+    assert b"<html" not in part.body
 
 
 async def test_a_node_has_its_topics() -> None:
@@ -144,6 +148,10 @@ async def test_lookup_tells_who_knows_what() -> None:
     assert "port 0 is not valid" in page
     assert "1 of 2 is missing from an nsqlookupd" in page
     assert page.count('<span class="tag bad">missing</span>') == 1
+    down = replace(other, error="refused", nodes=())
+    page = await Stage(survey(nsqd(1, topic("t")), nsqd(2), lookups=[knows, down])).text("/lookup")
+    assert "every nsqlookupd that answered knows every nsqd" in page
+    assert page.count('<span class="tag">not known</span>') == 2
     # The tombstone, then what is registered and on no nsqd: a tombstoned registration does not count.
     assert rows(page)[-3:] == ["gone", "gone", "idle"]
 

@@ -23,22 +23,22 @@ _PAGE_SIZE = 50
 
 
 class _Registered(NamedTuple):
-    """An nsqd, and whether each nsqlookupd knows it."""
+    """An nsqd, and whether each nsqlookupd knows it; None for one that did not answer."""
 
     row: NodeRow
-    knows: Sequence[bool]
+    knows: Sequence[bool | None]
 
 
 async def lookup(visit: Visit) -> Values:
     """Return what each nsqlookupd knows, and a page of the topics that no nsqd has."""
     survey = visit.view.survey
     digest = await visit.digest()
-    known = {each.url: {node.url: node for node in each.nodes} for each in survey.nsqlookupds}
+    known = [(each.error, {node.url for node in each.nodes}) for each in survey.nsqlookupds]
     matrix = [
-        _Registered(row, [row.node.url in known[each.url] for each in survey.nsqlookupds])
+        _Registered(row, [row.node.url in urls or (None if error else False) for error, urls in known])
         for row in digest.nodes
     ]
-    matrix.sort(key=lambda each: all(each.knows))  # what is missing somewhere comes first
+    matrix.sort(key=lambda each: False not in each.knows)  # what is missing somewhere comes first
     names = {row.node.url: row.name for row in digest.nodes}
     tombstones = [
         {"topic": topic, "node": names[node.url], "lookup": each.url}
@@ -59,7 +59,7 @@ async def lookup(visit: Visit) -> Values:
         "problems": digest.of_server,
         "matrix": matrix[:_MOST_NODES],
         "left_out": max(len(matrix) - _MOST_NODES, 0),
-        "missing": sum(not all(each.knows) for each in matrix),
+        "missing": sum(False in each.knows for each in matrix),
         "tombstones": tombstones[:_MOST_TOMBSTONES],
         "more_tombstones": max(len(tombstones) - _MOST_TOMBSTONES, 0),
         "listing": inactive,

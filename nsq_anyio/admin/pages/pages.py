@@ -106,13 +106,13 @@ class Pages:
             )
             return await (self._page(target, visit) if isinstance(target, Page) else target(visit))
         except PageError as error:
-            return self._error(root, error)
+            return self._error(request, root, error)
         except Refusal as refusal:
-            return self._error(root, _explained(refusal))
+            return self._error(request, root, _explained(refusal))
 
     async def _page(self, page: Page, visit: Visit) -> Response:
         request = visit.request
-        layout = "fragment.html" if _is_fragment(request) else "base.html"
+        layout = _layout(request)
         key = (page.template, visit.parameters, request.target.query, visit.root, visit.may_act, layout)
 
         async def render() -> bytes:
@@ -132,8 +132,8 @@ class Pages:
             "The servers have not answered yet. Try again in a moment.",
         )
 
-    def _error(self, root: str, error: PageError) -> Response:
-        values = {"layout": "base.html", "section": "", "error": error}
+    def _error(self, request: Request, root: str, error: PageError) -> Response:
+        values = {"layout": _layout(request), "section": "", "error": error}
         return page_response(self._render(root, self._watch.last, False, "error.html", values), error.status)
 
     def _render(self, root: str, view: View | None, may_act: bool, template: str, values: Values) -> bytes:
@@ -148,10 +148,11 @@ class Pages:
         return Response(301, headers=(("Location", place),))
 
 
-def _is_fragment(request: Request) -> bool:
-    """Return whether htmx asks for a part of a page."""
+def _layout(request: Request) -> str:
+    """Return the template around a page: htmx asks for a part of one, unless it restores its history."""
     headers = request.headers
-    return "hx-request" in headers and "hx-history-restore-request" not in headers
+    is_part = "hx-request" in headers and "hx-history-restore-request" not in headers
+    return "fragment.html" if is_part else "base.html"
 
 
 def _find(method: str, path: str) -> tuple[Page | Endpoint, tuple[str, ...]] | None:

@@ -103,7 +103,7 @@ function makePlot(figure, data, span) {
         width: 1.5,
         fill: index === 0 ? colour("--accent-soft") + "88" : undefined,
         spanGaps: false,
-        points: { show: false },
+        points: { show: (self) => self.data[0].length < 3, size: 4 },
       })),
     ],
     hooks: { setCursor: [(self) => read(self, measures, readout)], setData: [(self) => read(self, measures, readout)] },

@@ -4,6 +4,13 @@
 const GIVE_UP_AFTER = 10_000;
 
 export function startLive() {
+  // What a page is about may be deleted while it is open. Then the server says so, in place of what was there.
+  document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.target.id !== "live" || ![403, 404, 503].includes(detail.xhr.status)) return;
+    detail.shouldSwap = detail.xhr.getResponseHeader("Content-Type").startsWith("text/html");
+    detail.isError = !detail.shouldSwap;
+  });
+
   const connection = document.getElementById("connection");
   let source = null;
   let last = 0;
