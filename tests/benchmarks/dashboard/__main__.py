@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from rich.console import Console
 
 from ..surroundings import ROOT
 from .answers import Cluster
@@ -35,7 +36,8 @@ _WARM_UP = 2
 def _server(task: dict[str, Any]) -> Generator[list[int]]:
     command = [sys.executable, "-m", "tests.benchmarks.dashboard.server", json.dumps(task)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             yield json.loads(process.stdout.readline())
         finally:
@@ -44,18 +46,9 @@ def _server(task: dict[str, Any]) -> Generator[list[int]]:
 
 
 @contextmanager
-def _dashboard(
-    python: str, backend: str, lookups: Sequence[int], flags: Sequence[str]
-) -> Generator[tuple[int, str]]:
-    command = [
-        python,
-        "-m",
-        "nsq_anyio",
-        "admin",
-        "--http-address=127.0.0.1:0",
-        f"--backend={backend}",
-        *flags,
-    ]
+def _dashboard(arguments: argparse.Namespace, lookups: Sequence[int]) -> Generator[tuple[int, str]]:
+    command = [arguments.python, "-m", "nsq_anyio", "admin", "--http-address=127.0.0.1:0"]
+    command += [f"--backend={arguments.backend}", *arguments.flag]
     command += [f"--lookupd-http-address=127.0.0.1:{port}" for port in lookups]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -84,9 +77,7 @@ def _measure(cluster: Cluster, arguments: argparse.Namespace) -> dict[str, Any]:
         lookups = stack.enter_context(
             _server({"cluster": asdict(cluster), "nsqlookupds": arguments.nsqlookupds, "ports": by_number})
         )
-        pid, url = stack.enter_context(
-            _dashboard(arguments.python, arguments.backend, lookups, arguments.flag)
-        )
+        pid, url = stack.enter_context(_dashboard(arguments, lookups))
         return asyncio.run(_watch(pid, url, first_ports, arguments))
 
 
@@ -129,12 +120,14 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 def main() -> None:
     arguments = _parser().parse_args()
+    console = Console()
     if arguments.nice:
         try:
             os.setpriority(os.PRIO_PROCESS, 0, -arguments.nice)
         except PermissionError:
-            print(f"a priority of -{arguments.nice} is not permitted: running without it")
+            console.print(f"a priority of -{arguments.nice} is not permitted: running without it")
     results: list[dict[str, Any]] = []
+    about = {"python": sys.version, "backend": arguments.backend, "viewers": arguments.viewers}
     base = Cluster(
         nsqds=arguments.nsqds, topics=arguments.topics, channels=arguments.channels, clients=arguments.clients
     )
@@ -143,26 +136,26 @@ def main() -> None:
             cluster = replace(base, spread=spread, active=active)
             result = {"cluster": asdict(cluster), **_measure(cluster, arguments)}
             results.append(result)
-            print(_line(result), flush=True)
+            console.print(_line(result), soft_wrap=True, highlight=False)
             if arguments.json:
-                about = {"python": sys.version, "backend": arguments.backend, "viewers": arguments.viewers}
                 arguments.json.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
 
 
 def _line(result: dict[str, Any]) -> str:
-    cluster, event, page = (
-        result["cluster"],
-        result["event_after_last_answer"],
-        result["page_after_last_answer"],
-    )
+    cluster = result["cluster"]
     return (
         f"topics on {cluster['spread']:2} nsqds each, {cluster['active']:4.0%} active: "
         f"{result['cpu_percent']:5.1f} % of a core, {result['cpu_seconds_per_poll']:.3f} s a poll, "
-        f"every {result['interval']:.1f} s; after the last answer: event {event['median']:.2f} "
-        f"({event['lowest']:.2f} to {event['highest']:.2f}) s, all pages {page['median']:.2f} "
-        f"({page['lowest']:.2f} to {page['highest']:.2f}) s; overview {result['overview_bytes'] / 1000:.0f} kB; "
+        f"every {result['interval']:.1f} s; after the last answer: "
+        f"event {_range(result['event_after_last_answer'])}, "
+        f"all pages {_range(result['page_after_last_answer'])}; "
+        f"overview {result['overview_bytes'] / 1000:.0f} kB; "
         f"{result['rss_mib']:.0f} MiB, at most {result['peak_rss_mib']:.0f}; {result['errors']} errors"
     )
+
+
+def _range(spread: dict[str, float]) -> str:
+    return f"{spread['median']:.2f} s ({spread['lowest']:.2f} to {spread['highest']:.2f})"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -173,22 +166,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clients", type=int, default=600, help="of each nsqd")
     parser.add_argument("--nsqlookupds", type=int, default=2)
     parser.add_argument(
-        "--spread", type=int, action="append", help="nsqds that have each topic; default: 8, and all"
+        "--spread", type=int, action="append", help="nsqds with each topic; default: 8, and all"
     )
     parser.add_argument(
-        "--active", type=float, action="append", help="share of topics that change; default: 0, 0.1, 1"
+        "--active", type=float, action="append", help="share of busy topics; default: 0, 0.1, 1"
     )
     parser.add_argument("--viewers", type=int, default=10)
     parser.add_argument("--polls", type=int, default=12, help="that are measured")
     parser.add_argument("--processes", type=int, default=8, help="that answer for the nsqds")
     parser.add_argument("--backend", default="asyncio", choices=("asyncio", "uvloop", "trio"))
-    parser.add_argument(
-        "--python", default=sys.executable, help="what runs the dashboard; default: this Python"
-    )
+    parser.add_argument("--python", default=sys.executable, help="what is measured; default: this Python")
     parser.add_argument("--flag", action="append", default=[], help="a further flag of nsq-anyio admin")
-    parser.add_argument(
-        "--nice", type=int, default=5, help="raise the priority by this, if that is permitted"
-    )
+    parser.add_argument("--nice", type=int, default=5, help="raise the priority by this, if permitted")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     return parser
 

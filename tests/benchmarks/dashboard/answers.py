@@ -123,7 +123,10 @@ class NsqdAnswers:
 
 
 def lookup_answers(cluster: Cluster, ports: list[int]) -> dict[str, bytes]:
-    """Return the answers of an nsqlookupd that knows all nsqds, by their HTTP ports, in nsqlookupd's order: none."""
+    """Return the answers of an nsqlookupd that knows all nsqds, in no order, as nsqlookupd does.
+
+    :param ports: the HTTP ports of the nsqds
+    """
     producers: list[dict[str, Any]] = []
     everywhere: set[str] = set()
     for number, port in enumerate(ports):

@@ -14,7 +14,9 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """:ivar cpu_seconds: in user and in system mode, so far
+    """What a process has used.
+
+    :ivar cpu_seconds: in user and in system mode, so far
     :ivar rss: resident memory, in MiB
     :ivar peak_rss: the most so far
     """

@@ -1,4 +1,4 @@
-"""A process that answers for a handful of nsqds, or for all nsqlookupds. Its first line of output is its ports.
+"""A process that answers for a handful of nsqds, or for all nsqlookupds. It prints its ports first.
 
 It is of no use as a server: it reads requests without bodies, one after the other, and answers them at once.
 """
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from .answers import Cluster, NsqdAnswers, lookup_answers
@@ -20,7 +21,7 @@ __all__: list[str] = []
 Answer = Callable[[str, dict[str, list[str]]], bytes]
 
 _PAUSE = 1.0
-"""Seconds after an answer in which the next one is not yet made, so that it takes no core from the dashboard."""
+"""Seconds from an answer to when the next one is made, which would take a core from the dashboard."""
 
 
 class _Nsqd:
@@ -75,21 +76,24 @@ async def _open(answer: Answer) -> int:
 _servers: list[asyncio.Server] = []
 
 
-async def _main(task: dict[str, object]) -> None:
-    cluster = Cluster(**task["cluster"])  # type: ignore[arg-type]
+async def _main(task: dict[str, Any]) -> None:
+    cluster = Cluster(**task["cluster"])
     ports: list[int] = []
-    if "nsqds" in task:
-        sent: list[float] = []
-        for number in task["nsqds"]:  # type: ignore[attr-defined]
-            nsqd = _Nsqd(cluster, number, sent)
-            nsqd.port = await _open(nsqd.answer)
-            ports.append(nsqd.port)
-    else:
-        for _ in range(task["nsqlookupds"]):  # type: ignore[call-overload]
-            answers = lookup_answers(cluster, task["ports"])  # type: ignore[arg-type]
-            ports.append(await _open(lambda path, _, answers=answers: answers.get(path, b"{}")))  # type: ignore[misc]
-    print(json.dumps(ports), flush=True)
+    sent: list[float] = []
+    for number in task.get("nsqds", ()):
+        nsqd = _Nsqd(cluster, number, sent)
+        nsqd.port = await _open(nsqd.answer)
+        ports.append(nsqd.port)
+    for _ in range(task.get("nsqlookupds", 0)):
+        answers = lookup_answers(cluster, task["ports"])
+        ports.append(await _open(partial(_recorded, answers)))
+    sys.stdout.write(f"{json.dumps(ports)}\n")
+    sys.stdout.flush()
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the harness is gone
+
+
+def _recorded(answers: dict[str, bytes], path: str, _: dict[str, list[str]]) -> bytes:
+    return answers.get(path, b"{}")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,14 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 
 __all__ = ["Looked", "look_at"]
+
+
+Event: TypeAlias = tuple[float, dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -22,9 +25,7 @@ class Looked:
     :ivar sizes: of the overview, in bytes before compression; 0 if it is not served
     """
 
-    events: dict[int, tuple[float, dict[str, Any]]] = field(
-        default_factory=dict[int, tuple[float, dict[str, Any]]]
-    )
+    events: dict[int, Event] = field(default_factory=dict[int, Event])
     pages: dict[int, float] = field(default_factory=dict[int, float])
     sizes: list[int] = field(default_factory=list[int])
 
