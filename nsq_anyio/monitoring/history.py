@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from threading import Lock
 from typing import TypeAlias
 
@@ -121,10 +122,13 @@ class History:
                 return Series([], {name: [] for name in MEASURES})
             ring, last = track[0], cluster[0].last
             first = max(last - round(seconds / ring.step) + 1, ring.last - ring.capacity + 1, 0)
-            rows = [(number, ring.at(number)) for number in range(first, ring.last + 1)]
-        known = [(number, values) for number, values in rows if not all(map(math.isnan, values))]
-        columns = zip(*(values for _, values in known), strict=True) if known else ((),) * len(MEASURES)
-        return Series([number * ring.step for number, _ in known], dict(zip(MEASURES, columns, strict=True)))
+            times = [number * ring.step for number in range(first, ring.last + 1)]
+            columns: list[Sequence[float]] = ring.columns(first) if times else [()] * len(MEASURES)
+        if math.isnan(sum(columns[0])):  # a depth is known wherever there was an answer
+            is_known = [not math.isnan(depth) for depth in columns[0]]
+            times = list(compress(times, is_known))
+            columns = [list(compress(column, is_known)) for column in columns]
+        return Series(times, dict(zip(MEASURES, columns, strict=True)))
 
     def _prune(self, time: float) -> None:
         """Forget what has been gone for too long."""
