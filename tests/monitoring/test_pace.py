@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ def intervals(costs: Iterable[float], asked: float = 5.0, most_cpu: float | None
     """The intervals after polls that cost so many CPU seconds."""
     time = 0.0
     pace = Pace(asked, most_cpu, lambda: time)
-    found: list[float] = []
+    found: list[Any] = []
     for cost in costs:
         pace.begin()
         time += cost
