@@ -251,6 +251,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
 
 
+@nox.session(default=False)
+def bench_dashboard(session: nox.Session) -> None:
+    """Measure the dashboard on a large cluster of recorded answers, for some ten minutes."""
+    session.install(*PACKAGE, *group("bench"))
+    session.run("python", "-m", "tests.benchmarks.dashboard", *session.posargs)
+
+
 @nox.session
 def docs(session: nox.Session) -> None:
     """Check the spelling, and build the documentation; a reference that leads nowhere fails it."""

@@ -43,6 +43,7 @@ PACKAGE_LEAVES_OUT = {"cli", "spark", "instrumentation"}
 EDGE_TO_EDGE = {
     ("testing", "embedded"),
     ("service", "instrumentation"),
+    ("admin", "instrumentation"),
     ("cli", "admin"),
     ("cli", "service"),
     ("cli", "instrumentation"),

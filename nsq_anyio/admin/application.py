@@ -13,6 +13,7 @@ from ..connection.background import user_block_tasks
 from ..http.reply import printable
 from ..monitoring import Watch
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
+from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
 from ..serving.nsq_api import error_response, plain_response
 from ..serving.streaming import StreamedResponse, stream_response
@@ -22,6 +23,7 @@ from .api import Api
 from .configuration import Configuration
 from .live import Live
 from .messages.messages import Messages
+from .metrics import Metrics
 from .notifications import Notifications
 from .options import AdminOptions
 from .pages.pages import Pages
@@ -63,11 +65,11 @@ def app(
 class Admin(anyio.AsyncContextManagerMixin):
     """The application that `app` returns.
 
-    While it is open, it polls the cluster, has the pages and answers ``/events`` and ``/history``; requests
-    share connections to the servers, and notifications are posted by a task. It is open in its ``async with``
-    block, or while an ASGI server runs its lifespan. A host that mounts it does not do that, so enter it in
-    the lifespan of the host. Without that the API works as well: each request opens its own connections, and
-    posts its own notifications after its response.
+    While it is open, it polls the cluster, has the pages and answers ``/events``, ``/history`` and
+    ``/metrics``; requests share connections to the servers, and notifications are posted by a task. It is
+    open in its ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does
+    not do that, so enter it in the lifespan of the host. Without that the API works as well: each request
+    opens its own connections, and posts its own notifications after its response.
     """
 
     def __init__(
@@ -88,6 +90,8 @@ class Admin(anyio.AsyncContextManagerMixin):
         self._live_views: Live | None = None
         self._watch: Watch | None = None
         self._pages: Pages | None = None
+        self._metrics: Metrics | None = None
+        self._compression = Compression()
         self._api = Api(
             options.base,
             self._upstream,
@@ -110,12 +114,13 @@ class Admin(anyio.AsyncContextManagerMixin):
                 options, self._access, self._actions, self._upstream, watch.history, messages=messages
             )
             self._pages = Pages(options.base, site, watch)
+            self._metrics = Metrics(options.base, self._access, watch.poller)
             self._is_open = True
             try:
                 yield self
             finally:
                 self._is_open = False
-                self._live_views = self._pages = self._watch = None
+                self._live_views = self._pages = self._metrics = self._watch = None
                 await self._notifications.close()
 
     def _poll_soon(self) -> None:
@@ -159,12 +164,13 @@ class Admin(anyio.AsyncContextManagerMixin):
         if isinstance(response, StreamedResponse):
             await stream_response(receive, send, StreamedResponse(response.status, response.body, headers))
             return
-        await send_response(send, Response(response.status, response.body, headers))
+        response = await self._compression(request, Response(response.status, response.body, headers))
+        await send_response(send, response)
         if not self._is_open:
             await self._notifications.flush()
 
     async def _response(self, request: Request) -> Response | StreamedResponse:
-        for part in (self._pages, self._live_views):
+        for part in (self._pages, self._live_views, self._metrics):
             if part is not None and (response := await part(request)) is not None:
                 return response
         response = await self._api(request)

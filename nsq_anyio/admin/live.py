@@ -35,6 +35,7 @@ class Live:
         self._access = access
         self._watch = watch
         self._viewers = 0
+        self._headline: tuple[View, bytes] | None = None
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
         """Answer a request; return None if its path is another's."""
@@ -73,16 +74,27 @@ class Live:
                     await write(KEEP_ALIVE)
                     continue
                 view = new
-                await write(server_sent_event(_headline(view), event="poll", number=view.number))
+                await write(self._event(view))
         finally:
             self._viewers -= 1
 
+    def _event(self, view: View) -> bytes:
+        """Return the event of a view, made once for all viewers."""
+        if self._headline is None or self._headline[0] is not view:
+            self._headline = view, _event(view)
+        return self._headline[1]
 
-def _headline(view: View) -> str:
+
+def _event(view: View) -> bytes:
     *_, (_, values) = measured(view)  # the cluster comes last
-    figures = dict(zip(MEASURES, map(_known, values), strict=True))
-    errors = len(view.survey.errors)
-    return json.dumps({"number": view.number, "time": view.survey.time, "errors": errors, **figures})
+    headline = {
+        "number": view.number,
+        "time": view.survey.time,
+        "interval": view.interval,
+        "errors": len(view.survey.errors),
+        **dict(zip(MEASURES, map(_known, values), strict=True)),
+    }
+    return server_sent_event(json.dumps(headline), event="poll", number=view.number)
 
 
 def _known(value: float) -> float | None:

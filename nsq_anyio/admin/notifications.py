@@ -67,7 +67,7 @@ class Notifications:
         """Post the notifications that wait. Failures are logged."""
         if self._url is None or not self._queue:
             return
-        async with await make_transport(is_https=self._url.is_https, socket=self._url.socket) as transport:
+        async with make_transport(socket=self._url.socket) as transport:
             while self._queue:
                 await self._post(transport, self._url, self._queue.popleft())
         self._all_posted.set()

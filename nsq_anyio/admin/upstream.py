@@ -10,6 +10,7 @@ import anyio
 
 from ..errors import InvalidOption
 from ..http import Node, Survey
+from ..http.rereading import StatsReaders
 from ..http.servers import Servers
 from ..http.survey import take_survey
 from .options import AdminOptions
@@ -35,6 +36,7 @@ class Upstream:
         self._nsqlookupds = tuple(nsqlookupd)
         self._nsqds = tuple(nsqd)
         self._current: _Clients | None = None
+        self._readers = StatsReaders()
         self._servers(self._nsqlookupds)
 
     @property
@@ -73,7 +75,11 @@ class Upstream:
         """Ask all servers once; see `nsq_anyio.http.ClusterView.survey`."""
         async with self.used() as servers:
             return await take_survey(
-                servers, include_clients=include_clients, include_topics=include_topics, also=also
+                servers,
+                self._readers,
+                include_clients=include_clients,
+                include_topics=include_topics,
+                also=also,
             )
 
     async def replace_nsqlookupds(self, nsqlookupds: Sequence[str]) -> None:

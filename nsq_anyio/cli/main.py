@@ -27,7 +27,7 @@ _COMMANDS = {
     ),
     "admin": Place(
         ".nsqadmin.command:admin",
-        "Serve nsqadmin's HTTP API: topics, channels and nodes of a cluster, and actions on them.",
+        "Serve the dashboard of a cluster, and nsqadmin's HTTP API: what there is, and actions on it.",
     ),
     "to-file": Place(".to_file.command:to_file", "Write the messages of topics to files, one per line."),
     "to-http": Place(".to_http.command:to_http", "Send the messages of a topic to HTTP servers."),

@@ -31,7 +31,7 @@ __all__ = [
     "run_to_end",
 ]
 
-Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[None]]
+Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[object]]
 """Enters the servers into the stack and prints where they listen."""
 
 Main: TypeAlias = Callable[[], Awaitable[object]]

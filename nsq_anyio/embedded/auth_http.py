@@ -94,9 +94,7 @@ class AuthServers:
         request = httpx.Request("GET", target, headers=headers, extensions={"timeout": timeouts})
         try:
             # A transport, because httpx's client would log the URL. One for each request, as in nsqd.
-            async with await make_transport(
-                is_https=target.startswith("https:"), ssl_context=self._ssl_context, socket=socket
-            ) as transport:
+            async with make_transport(ssl_context=self._ssl_context, socket=socket) as transport:
                 response = await transport.handle_async_request(request)
                 try:
                     body = await read_body(response, response.aiter_raw(), _MAX_REPLY_SIZE)

@@ -39,7 +39,7 @@ class Client(anyio.AsyncContextManagerMixin):
     :param url: ``http://host:port``, ``https://host:port``, ``host:port``, or the absolute path of a unix
         socket. The path of a URL is put before each endpoint's, its query is sent along, and
         ``user:password@`` is sent as basic authentication. Errors, reprs and logs show neither query nor
-        password
+        password. An nsqd with ``--tls-required`` is asked again by https, at the port that it names
     :param timeout: seconds for a whole request, from connecting to the last byte of its answer, 0.001 or
         more; default 10
     :param max_reply_size: the largest answer that is read, in bytes, 1 or more; default 64 MiB. JSON
@@ -107,17 +107,15 @@ class Client(anyio.AsyncContextManagerMixin):
         # Not an httpx.AsyncClient: it logs every URL, with password and query, at INFO level, and it takes
         # proxies from the environment, where HTTP_PROXY would capture even 127.0.0.1. Its redirects and
         # cookies have no use here.
-        async with self._given_transport or await self._make_transport() as transport:
+        async with self._given_transport or self._make_transport() as transport:
             self._transport = transport
             try:
                 yield self
             finally:
                 self._transport = None
 
-    async def _make_transport(self) -> httpx.AsyncBaseTransport:
-        return await make_transport(
-            is_https=self._url.is_https, ssl_context=self._ssl_context, socket=self._url.socket
-        )
+    def _make_transport(self) -> httpx.AsyncBaseTransport:
+        return make_transport(ssl_context=self._ssl_context, socket=self._url.socket)
 
     async def ping(self) -> None:
         """Ask whether the server is healthy.
@@ -186,19 +184,29 @@ class Client(anyio.AsyncContextManagerMixin):
         transport = self._transport
         if transport is None:
             raise Closed(f"{self!r} is closed: use it inside its 'async with' block")
-        url, shown = self._url.endpoint(path, parameters or {})
+        server = self._url
+        url, shown = server.endpoint(path, parameters or {})
         timeout = self._timeout + extra_time
         reply: Reply | None = None
         # httpx bounds single operations only: a server that sends one byte a second would keep us waiting
         # forever.
         with anyio.move_on_after(timeout):
             headers = await authorized(self._headers, self._authorization, shown)
-            request = httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
-            try:
-                reply = await self._exchange(transport, request, shown)
-            except (httpx.RequestError, httpx.StreamError, OSError) as error:
-                # OSError: httpx does not map the alert with which a server refuses the client's certificate.
-                raise HTTPUnavailable(shown, _reason(error)) from error
+            while reply is None:
+                request = httpx.Request(
+                    method, url, headers=headers, content=body, extensions=self._extensions
+                )
+                try:
+                    answer = await self._exchange(transport, request, shown)
+                except (httpx.RequestError, httpx.StreamError, OSError) as error:
+                    # OSError: httpx does not map the alert by which a server refuses a client's certificate.
+                    raise HTTPUnavailable(shown, _reason(error)) from error
+                secure = server.secured(answer.https_port())
+                if secure is None:
+                    reply = answer
+                else:  # an nsqd with --tls-required has refused plain HTTP, and done nothing
+                    server = secure
+                    url, shown = server.endpoint(path, parameters or {})
         if reply is None:
             raise HTTPUnavailable(shown, f"no answer within {timeout:g} s")
         if not httpx.codes.is_success(reply.status):

@@ -41,10 +41,10 @@ class Cluster(ClusterView):
     :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be omitted
     :param timeout: seconds for one step on one server, 0.001 or more; default 10
     :param concurrency: how many servers are asked at once, 1 or more; default 16
-    :param headers: as for `Client`. This and the next three apply to the servers given here, never to nsqds
-        that nsqlookupds name
+    :param headers: as for `Client`. These, ``authorization`` and ``server_hostname`` apply to the servers
+        given here, never to nsqds that nsqlookupds name
     :param authorization: as for `Client`
-    :param ssl_context: as for `Client`
+    :param ssl_context: as for `Client`; also for nsqds with ``--tls-required`` that nsqlookupds name
     :param server_hostname: as for `Client`
     :param transport: the object that sends all requests, such as `httpx.MockTransport` in tests; it is closed
         with the block

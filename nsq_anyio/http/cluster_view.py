@@ -18,6 +18,7 @@ from .models import Producer
 from .nodes import Node, sighting, unite
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
+from .rereading import StatsReaders
 from .servers import Servers
 from .stats import ChannelStats, TopicStats
 from .survey import Survey, take_survey
@@ -61,6 +62,7 @@ class ClusterView(anyio.AsyncContextManagerMixin):
             server_hostname=server_hostname,
             transport=transport,
         )
+        self._readers = StatsReaders()
 
     def __repr__(self) -> str:
         return f"<Cluster {', '.join(self._servers.urls)}>"
@@ -160,7 +162,11 @@ class ClusterView(anyio.AsyncContextManagerMixin):
         :param also: nsqds to ask even if no nsqlookupd names them any more, such as those found before
         """
         return await take_survey(
-            self._servers, include_clients=include_clients, include_topics=include_topics, also=also
+            self._servers,
+            self._readers,
+            include_clients=include_clients,
+            include_topics=include_topics,
+            also=also,
         )
 
     async def _union(

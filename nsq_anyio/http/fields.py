@@ -9,13 +9,13 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeGuard, TypeVar, cast
 
-__all__ = ["Fields", "is_object", "parse_json"]
+__all__ = ["MAX_INTEGER", "MIN_INTEGER", "Fields", "is_object", "no_constant", "parse_json"]
 
 T = TypeVar("T")
 
 # Go's widest integers: int64 for depths and times, uint64 for counters.
-_MIN_INTEGER = -(2**63)
-_MAX_INTEGER = 2**64 - 1
+MIN_INTEGER = -(2**63)
+MAX_INTEGER = 2**64 - 1
 _MAX_DIGITS = 20
 
 # Each value but the first of a list or object follows a comma; those in strings are counted as well.
@@ -36,7 +36,7 @@ def parse_json(body: bytes, *, most_values: int | None = None) -> object:
         raise ValueError(f"more than {most_values} values")
     try:
         return json.loads(
-            body.decode("utf-8"), parse_int=_integer, parse_float=_number, parse_constant=_no_constant
+            body.decode("utf-8"), parse_int=_integer, parse_float=_number, parse_constant=no_constant
         )
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
@@ -48,7 +48,7 @@ def parse_json(body: bytes, *, most_values: int | None = None) -> object:
 
 def _integer(text: str) -> int:
     # The length is checked first: converting very many digits is slow.
-    if len(text.lstrip("-")) <= _MAX_DIGITS and _MIN_INTEGER <= (value := int(text)) <= _MAX_INTEGER:
+    if len(text.lstrip("-")) <= _MAX_DIGITS and MIN_INTEGER <= (value := int(text)) <= MAX_INTEGER:
         return value
     raise ValueError("an integer beyond 64 bits")
 
@@ -60,7 +60,8 @@ def _number(text: str) -> float:
     return value
 
 
-def _no_constant(text: str) -> float:
+def no_constant(text: str) -> float:
+    """Refuse ``NaN`` and ``Infinity``, which Python's parser takes."""
     raise ValueError(f"{text} is not JSON")
 
 
@@ -129,9 +130,10 @@ class Fields:
 
     def values(self, name: str, default: T) -> tuple[T, ...]:
         """Return the list ``name``, whose elements have the type of ``default``."""
-        return tuple(
-            self._typed(value, default, name, index) for index, value in enumerate(self._elements(name))
-        )
+        elements = self._elements(name)
+        if _are_plain(elements, type(default)):
+            return tuple(cast("Sequence[T]", elements))
+        return tuple(self._typed(value, default, name, index) for index, value in enumerate(elements))
 
     def child(self, name: str) -> Fields:
         """Return the object ``name``; a missing one has no fields."""
@@ -181,6 +183,13 @@ class Fields:
             # A lone surrogate, which JSON can escape, could not be printed or written later.
             return cast("T", value.encode("utf-8", "replace").decode("utf-8"))
         return value
+
+
+def _are_plain(elements: Sequence[object], kind: type[object]) -> bool:
+    """Whether all are as they should be, as almost always; an nsqlookupd lists very many topics."""
+    if {*map(type, elements)} != {kind}:
+        return False
+    return kind is not str or "".join(cast("Sequence[str]", elements)).isascii()
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from ..errors import HTTPInvalidReply, InvalidAddress
 from .models import NsqdInfo, Producer
@@ -41,9 +42,7 @@ class Node:
         :raises InvalidAddress: if the nsqd registered no valid HTTP address
         """
         # If an nsqlookupd reports fewer tombstones than topics, they belong to the first topics.
-        hidden = {
-            topic for topic, is_hidden in zip(producer.topics, producer.tombstones, strict=False) if is_hidden
-        }
+        hidden = set(compress(producer.topics, producer.tombstones))
         return cls(
             url=producer.http_url,
             hostname=producer.hostname,
@@ -103,10 +102,14 @@ def unite(nodes: Iterable[Node]) -> tuple[Node, ...]:
 def _merged(node: Node, other: Node) -> Node:
     return replace(
         node,
-        topics=_sorted({*node.topics, *other.topics}),
-        tombstoned=_sorted({*node.tombstoned, *other.tombstoned}),
+        topics=_both(node.topics, other.topics),
+        tombstoned=_both(node.tombstoned, other.tombstoned),
         nsqlookupds=(*node.nsqlookupds, *other.nsqlookupds),
     )
+
+
+def _both(names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return names if names == others else _sorted({*names, *others})
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from .client import Client
 from .fields import Fields
 from .models import NsqdInfo
 from .parameters import channel_parameters, stats_parameters, topic_parameters
+from .rereading import StatsReader
 from .stats import Stats
 
 __all__ = ["LogLevel", "Nsqd"]
@@ -65,6 +66,11 @@ class Nsqd(Client):
         """
         parameters = stats_parameters("json", topic, channel, include_clients, include_mem)
         return await self._get("/stats", Stats.read, parameters)
+
+    async def stats_again(self, reader: StatsReader) -> Stats:
+        """Ask for the statistics without clients and memory; ``reader`` has read the ones before."""
+        parameters = stats_parameters("json", None, None, include_clients=False, include_mem=False)
+        return await reader.read(await self._request("GET", "/stats", parameters))
 
     async def stats_text(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TypeVar
 
 from ..errors import HTTPInvalidReply, HTTPStatusError
@@ -53,6 +54,17 @@ class Reply:
         if status != 200:
             raise HTTPStatusError(self.url, status, self.error_code())
         return value["data"]
+
+    def https_port(self) -> int | None:
+        """Return the port that an nsqd names when it refuses plain HTTP; None if this is no such answer."""
+        if self.status != HTTPStatus.FORBIDDEN:
+            return None
+        try:
+            value = parse_json(self.body)
+        except ValueError:
+            return None
+        port = value.get("https_port") if is_object(value) else None
+        return port if type(port) is int and 0 < port <= 65535 else None
 
     def error_code(self) -> str:
         """Return NSQ's code in an error reply, or as much of its text as can be shown."""

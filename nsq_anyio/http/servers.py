@@ -73,6 +73,8 @@ class Servers(anyio.AsyncContextManagerMixin):
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
         self._timeout = timeout
         self._max_reply_size = max_reply_size
+        # For nsqds that nsqlookupds name, if they want https. A certificate tells a name, and no secret.
+        self._ssl_context = ssl_context
         self._fan_out = FanOut(timeout, concurrency)
         self._given_transport = transport
         self._transport: httpx.AsyncBaseTransport | None = None
@@ -85,7 +87,8 @@ class Servers(anyio.AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         async with AsyncExitStack() as stack:
-            transport = await stack.enter_async_context(self._given_transport or await make_transport())
+            own = self._given_transport or make_transport(ssl_context=self._ssl_context)
+            transport = await stack.enter_async_context(own)
             for client in (*self._nsqlookupds.values(), *self._nsqds.values()):
                 await stack.enter_async_context(client)
             self._transport = transport

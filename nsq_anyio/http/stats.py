@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .fields import Fields
 
 __all__ = [
+    "NO_LATENCY",
     "ChannelStats",
     "ClientStats",
     "Latency",
@@ -46,11 +47,11 @@ class Latency:
         """Read ``e2e_processing_latency``."""
         if not reply.has("percentiles"):
             # As almost always; a large cluster has very many of them, so they share one.
-            return cls(count) if (count := reply.get("count", 0)) else _NO_LATENCY
+            return cls(count) if (count := reply.get("count", 0)) else NO_LATENCY
         return reply.fill(cls, percentiles=tuple(map(Percentile.read, reply.children("percentiles"))))
 
 
-_NO_LATENCY = Latency()
+NO_LATENCY = Latency()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class ChannelStats:
     client_count: int = 0
     clients: tuple[ClientStats, ...] = ()
     paused: bool = False
-    e2e_processing_latency: Latency = _NO_LATENCY
+    e2e_processing_latency: Latency = NO_LATENCY
 
     @classmethod
     def read(cls, reply: Fields) -> ChannelStats:
@@ -160,7 +161,7 @@ class TopicStats:
     message_count: int = 0
     message_bytes: int = 0
     paused: bool = False
-    e2e_processing_latency: Latency = _NO_LATENCY
+    e2e_processing_latency: Latency = NO_LATENCY
 
     @classmethod
     def read(cls, reply: Fields) -> TopicStats:

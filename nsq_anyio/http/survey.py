@@ -15,6 +15,7 @@ from ..errors import HTTPError
 from .nodes import Node, sighting, unite
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
+from .rereading import StatsReaders
 from .servers import Servers
 from .stats import Stats, TopicStats
 from .totals import Totals, totals_by_topic
@@ -84,26 +85,41 @@ class Survey:
         asked = {each.node.url: each.error for each in self.nsqds}
         return {url: error for url, error in {**looked_up, **asked}.items() if error}
 
-    def topics(self) -> tuple[Totals[TopicStats], ...]:
-        """Add up the statistics of each topic over all nsqds, sorted by topic; computed at each call."""
-        return totals_by_topic({each.node.url: each.stats.topics for each in self.nsqds if not each.error})
+    def topics(self, before: Iterable[Totals[TopicStats]] = ()) -> tuple[Totals[TopicStats], ...]:
+        """Add up the statistics of each topic over all nsqds, sorted by topic; computed at each call.
+
+        :param before: the same of an earlier survey of this cluster; a topic in which nothing has changed is
+            the same object as there, and costs almost nothing
+        """
+        rows = {each.node.url: each.stats.topics for each in self.nsqds if not each.error}
+        return totals_by_topic(rows, before)
 
 
 async def take_survey(
-    servers: Servers, *, include_clients: bool, include_topics: bool, also: Iterable[Node]
+    servers: Servers,
+    readers: StatsReaders,
+    *,
+    include_clients: bool,
+    include_topics: bool,
+    also: Iterable[Node],
 ) -> Survey:
-    """Ask all servers; see `ClusterView.survey`."""
+    """Ask all servers; see `ClusterView.survey`.
+
+    :param readers: those of the surveys of this cluster before, if there were any
+    """
     began, at = time.time(), anyio.current_time()
-    work = _Pass(servers, also, include_clients=include_clients, include_topics=include_topics)
+    work = _Pass(servers, readers, also, include_clients=include_clients, include_topics=include_topics)
     async with anyio.create_task_group() as tasks:
         for url in (*servers.nsqds, *work.remembered):
             work.start(tasks, url)
         await work.ask_nsqlookupds(tasks)
+    readers.keep(work.started)
+    nodes = work.nodes()
     return Survey(
         time=began,
         seconds=anyio.current_time() - at,
-        nsqlookupds=tuple(work.nsqlookupds()),
-        nsqds=tuple(work.nsqds()),
+        nsqlookupds=tuple(work.nsqlookupds(nodes)),
+        nsqds=tuple(work.nsqds(nodes)),
     )
 
 
@@ -111,9 +127,16 @@ class _Pass:
     """The answers of one survey, as they arrive."""
 
     def __init__(
-        self, servers: Servers, also: Iterable[Node], *, include_clients: bool, include_topics: bool
+        self,
+        servers: Servers,
+        readers: StatsReaders,
+        also: Iterable[Node],
+        *,
+        include_clients: bool,
+        include_topics: bool,
     ) -> None:
         self._servers = servers
+        self._readers = readers
         self._include_clients = include_clients
         self._include_topics = include_topics
         # What nsqlookupds said of them before need not be so any more.
@@ -127,12 +150,12 @@ class _Pass:
         self._stats: dict[str, Stats] = {}
         self._errors: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
-        self._started: set[str] = set()
+        self.started: set[str] = set()
 
     def start(self, tasks: TaskGroup, url: str) -> None:
         """Ask an nsqd, unless that has begun before."""
-        if url not in self._started:
-            self._started.add(url)
+        if url not in self.started:
+            self.started.add(url)
             tasks.start_soon(self._ask_nsqd, url)
 
     async def ask_nsqlookupds(self, tasks: TaskGroup) -> None:
@@ -154,7 +177,10 @@ class _Pass:
     async def _ask_nsqd(self, url: str) -> None:
         async def ask(nsqd: Nsqd) -> None:
             with self._timed(url):
-                stats = await nsqd.stats(include_clients=self._include_clients, include_mem=False)
+                if self._include_clients:
+                    stats = await nsqd.stats(include_mem=False)
+                else:
+                    stats = await nsqd.stats_again(self._readers.of(url))
                 if url in self._servers.nsqds:
                     topics = [topic.topic_name for topic in stats.topics]
                     self._asked[url] = Node.asked(url, await nsqd.info(), topics)
@@ -173,9 +199,9 @@ class _Pass:
     def _note(self, failures: dict[str, HTTPError]) -> None:
         self._errors |= {url: error.reason for url, error in failures.items()}
 
-    def nsqlookupds(self) -> Iterable[NsqlookupdSurvey]:
+    def nsqlookupds(self, found: Iterable[Node]) -> Iterable[NsqlookupdSurvey]:
         """Yield what the nsqlookupds answered, in the order in which they were given."""
-        urls = {node.name: node.url for node in self._nodes()}
+        urls = {node.name: node.url for node in found}
         for url in self._servers.nsqlookupds:
             nodes = {urls.get(node.name, node.url): node for node in self._registered.get(url, ())}
             yield NsqlookupdSurvey(
@@ -187,9 +213,9 @@ class _Pass:
                 unusable=tuple(self._unusable.get(url, ())),
             )
 
-    def nsqds(self) -> Iterable[NsqdSurvey]:
+    def nsqds(self, found: Iterable[Node]) -> Iterable[NsqdSurvey]:
         """Yield what the nsqds answered, each once, even if it was asked at two URLs."""
-        for node in self._nodes():
+        for node in found:
             yield NsqdSurvey(
                 node=node,
                 error=self._errors.get(node.url, ""),
@@ -197,7 +223,8 @@ class _Pass:
                 stats=self._stats.get(node.url, NO_STATS),
             )
 
-    def _nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all nsqds, as `unite` sorts them."""
         found = [node for nodes in self._registered.values() for node in nodes]
         described = {node.url for node in found} | self._asked.keys()
         silent = [url for url in (*self._servers.nsqds, *self.remembered) if url not in described]

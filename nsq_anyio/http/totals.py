@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter, is_
 from typing import Generic, TypeVar
 
-from .stats import ChannelStats, Latency, Percentile, TopicStats
+from .stats import NO_LATENCY, ChannelStats, Latency, Percentile, TopicStats
 
 __all__ = ["Totals", "channel_totals", "topic_totals", "totals_by_topic"]
 
@@ -24,6 +26,10 @@ _CHANNEL_COUNTS = (
     "timeout_count",
     "client_count",
 )
+
+
+_TOPIC_VALUES = attrgetter(*_TOPIC_COUNTS)
+_CHANNEL_VALUES = attrgetter(*_CHANNEL_COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +56,37 @@ def topic_totals(topic: str, nodes: Mapping[str, TopicStats]) -> Totals[TopicSta
         channels=tuple(_channel(name, found) for name, found in sorted(channels.items())),
         paused=any(row.paused for row in rows),
         e2e_processing_latency=_latency(row.e2e_processing_latency for row in rows),
-        **_sums(rows, _TOPIC_COUNTS),
+        **_sums(rows, _TOPIC_COUNTS, _TOPIC_VALUES),
     )
     return Totals(total, dict(nodes))
 
 
-def totals_by_topic(nodes: Mapping[str, Iterable[TopicStats]]) -> tuple[Totals[TopicStats], ...]:
+def totals_by_topic(
+    nodes: Mapping[str, Iterable[TopicStats]], before: Iterable[Totals[TopicStats]] = ()
+) -> tuple[Totals[TopicStats], ...]:
     """Add up the rows of each topic, sorted by topic.
 
     :param nodes: the rows of each nsqd, by its URL
+    :param before: what this has returned before; a topic whose rows are the same objects is taken from there
     """
-    rows: dict[str, dict[str, TopicStats]] = {}
+    rows: defaultdict[str, dict[str, TopicStats]] = defaultdict(dict)
     for url, topics in nodes.items():
         for row in topics:
-            rows.setdefault(row.topic_name, {})[url] = row
-    return tuple(topic_totals(name, found) for name, found in sorted(rows.items()))
+            rows[row.topic_name][url] = row
+    known = {each.total.topic_name: each for each in before}
+    return tuple(
+        each if (each := known.get(name)) is not None and _is_of(each, found) else topic_totals(name, found)
+        for name, found in sorted(rows.items())
+    )
+
+
+def _is_of(totals: Totals[TopicStats], rows: dict[str, TopicStats]) -> bool:
+    nodes = totals.nodes
+    return (
+        len(nodes) == len(rows)
+        and all(map(is_, nodes.values(), rows.values()))
+        and nodes.keys() == rows.keys()
+    )
 
 
 def channel_totals(channel: str, nodes: Mapping[str, ChannelStats]) -> Totals[ChannelStats]:
@@ -78,20 +100,27 @@ def _channel(name: str, rows: Sequence[ChannelStats]) -> ChannelStats:
         clients=tuple(chain.from_iterable(row.clients for row in rows)),
         paused=any(row.paused for row in rows),
         e2e_processing_latency=_latency(row.e2e_processing_latency for row in rows),
-        **_sums(rows, _CHANNEL_COUNTS),
+        **_sums(rows, _CHANNEL_COUNTS, _CHANNEL_VALUES),
     )
 
 
-def _sums(rows: Sequence[object], names: Sequence[str]) -> dict[str, int]:
-    return {name: sum(getattr(row, name) for row in rows) for name in names}
+def _sums(
+    rows: Sequence[object], names: Sequence[str], values: Callable[[object], Iterable[int]]
+) -> dict[str, int]:
+    columns = zip(*map(values, rows), strict=True) if rows else [()] * len(names)
+    return dict(zip(names, map(sum, columns), strict=True))
 
 
 def _latency(latencies: Iterable[Latency]) -> Latency:
     count = 0
     largest: dict[float, float] = {}
     for latency in latencies:
+        if latency is NO_LATENCY:  # as almost always
+            continue
         count += latency.count
         for percentile in latency.percentiles:
             known = largest.get(percentile.quantile, 0.0)
             largest[percentile.quantile] = max(known, percentile.value)
+    if not count and not largest:
+        return NO_LATENCY
     return Latency(count, tuple(Percentile(*item) for item in sorted(largest.items(), reverse=True)))

@@ -4,27 +4,59 @@ from __future__ import annotations
 
 import ssl
 
+import anyio
 import anyio.to_thread
 import httpx
 
 __all__ = ["SharedTransport", "make_transport"]
 
 
-async def make_transport(
-    *, is_https: bool = False, ssl_context: ssl.SSLContext | None = None, socket: str | None = None
+def make_transport(
+    *, ssl_context: ssl.SSLContext | None = None, socket: str | None = None
 ) -> httpx.AsyncBaseTransport:
     """Make a pool of connections.
 
     :param ssl_context: for https; None trusts the system's certificate authorities
     :param socket: the path of a unix socket to connect to, whatever the URL's host
     """
-    context = ssl_context
-    if context is None and is_https:
-        # In a thread: it parses some hundred certificates, which takes tens of milliseconds.
-        context = await anyio.to_thread.run_sync(ssl.create_default_context)
-    elif context is None:
-        # Never used, since no redirect is followed. It keeps httpx from loading the certificates.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return _Pools(ssl_context, socket)
+
+
+class _Pools(httpx.AsyncBaseTransport):
+    """A pool for http, and one for https that is made when it is needed."""
+
+    def __init__(self, ssl_context: ssl.SSLContext | None, socket: str | None) -> None:
+        # The context is never used, since no redirect is followed. It keeps httpx from loading certificates.
+        self._plain = _pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), socket)
+        self._secure: httpx.AsyncHTTPTransport | None = None
+        self._ssl_context = ssl_context
+        self._lock = anyio.Lock()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request."""
+        is_https = request.url.scheme == "https"
+        return await (await self._secure_pool() if is_https else self._plain).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        try:
+            await self._plain.aclose()
+        finally:
+            if self._secure is not None:
+                await self._secure.aclose()
+
+    async def _secure_pool(self) -> httpx.AsyncHTTPTransport:
+        async with self._lock:
+            if self._secure is None:
+                context = self._ssl_context
+                if context is None:
+                    # In a thread: it parses some hundred certificates, which takes tens of milliseconds.
+                    context = await anyio.to_thread.run_sync(ssl.create_default_context)
+                self._secure = _pool(context)
+        return self._secure
+
+
+def _pool(context: ssl.SSLContext, socket: str | None = None) -> httpx.AsyncHTTPTransport:
     return httpx.AsyncHTTPTransport(verify=context, trust_env=False, uds=socket)
 
 

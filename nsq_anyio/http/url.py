@@ -88,6 +88,14 @@ class ServerURL:
         """Whether requests go over TLS."""
         return self.shown.startswith("https:")
 
+    def secured(self, port: int | None) -> ServerURL | None:
+        """Return the same URL by https at another port; None without a port, or if this is not by http."""
+        if port is None or not self.shown.startswith("http:"):
+            return None
+        parts = urlsplit(self.shown)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return replace(self, shown=parts._replace(scheme="https", netloc=f"{host}:{port}").geturl())
+
     def without_suffix(self, path: str) -> ServerURL:
         """Return the same URL without ``path`` at its end."""
         return self if self.socket else replace(self, shown=self.shown.removesuffix(path))

@@ -2,21 +2,25 @@
 
 ::
 
-    figures   rates and sums from two surveys
-    view      what one survey comes to
-    poller    the surveys, and the last view
-    ring      means over equal steps of time
-    history   the series of each topic and channel
-    watch     a poller with history
-    trend     how a topic or a channel fared lately
-    health    what is stuck, by `server_health` and `topic_health`, each a `Problem` in words
+    figures         rates and sums
+    meter           computes them from two surveys
+    registrations   what nsqlookupds lack, and for how long
+    view            what one survey comes to
+    pace            how often to poll
+    poller          the surveys, and the last view
+    ring            means over equal steps of time
+    history         the series of each topic and channel
+    watch           a poller with history
+    trend           how a topic or a channel fared lately
+    health          what is stuck, by `server_health` and `topic_health`, each a `Problem` in words
 """
 
 from __future__ import annotations
 
-from .figures import Counts, Figures, Meter, Rates
+from .figures import Counts, Figures, Rates
 from .health import problems
 from .history import History, Series
+from .meter import Meter
 from .poller import Poller, Surveyed
 from .problem import Problem
 from .trend import Trend, TrendOf, trend

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from threading import Lock
+from typing import TypeAlias
 
 from ..checks import check_seconds
 from .figures import Key, Rates
@@ -16,6 +18,9 @@ __all__ = ["MEASURES", "History", "Series", "measured"]
 
 MEASURES = ("depth", "in_flight", "deferred", "ingress", "egress", "requeued", "timed_out")
 """What is kept: counts of messages, then messages per second."""
+
+_Row: TypeAlias = tuple[float, Sequence[float]]
+"""A time, and the means from there on."""
 
 _CLUSTER: Key = ("", "")
 _UNKNOWN = Rates(math.nan, math.nan, math.nan, math.nan)
@@ -39,8 +44,8 @@ class History:
     """Keeps how the cluster, each topic and each channel fared.
 
     The last hour is kept in steps of 15 seconds, or of two ``interval`` if that is longer; the last six hours
-    in steps 8 times as long; the rest in steps 40 times as long. A series takes about 16 kB. Any thread may
-    call the methods.
+    in steps 8 times as long; the rest in steps 40 times as long. Where views come less often than that, a
+    series leaves out the steps without one. A series takes about 16 kB. Any thread may call the methods.
 
     :param span: seconds that are kept, 60 or more; default 86400
     :param interval: seconds from one view to the next, 0.01 or more; default 5
@@ -64,6 +69,7 @@ class History:
         self._pruned_at = -math.inf
         self._lock = Lock()
         self._left_out = 0
+        self._interval = interval
 
     def __len__(self) -> int:
         """Return how many series are kept."""
@@ -83,6 +89,7 @@ class History:
         """Take in a view."""
         time = view.survey.time
         left_out = 0
+        self._interval = max(self._interval, view.interval)
         if not 0 <= time - self._pruned_at < self._shape[-1][0]:
             self._prune(time)
         for key, values in measured(view):
@@ -99,7 +106,7 @@ class History:
     def series(self, topic: str = "", channel: str = "") -> Series:
         """Return the series of a channel, of a topic, or of the whole cluster; empty if it is not known."""
         with self._lock:
-            rows = list(_rows(self._tracks.get((topic, channel), ())))
+            rows = _without_gaps(_rows(self._tracks.get((topic, channel), ())), 1.5 * self._interval)
         times = [time for time, _ in rows]
         columns = zip(*(values for _, values in rows), strict=True) if rows else ((),) * len(MEASURES)
         return Series(times, dict(zip(MEASURES, columns, strict=True)))
@@ -115,10 +122,13 @@ class History:
                 return Series([], {name: [] for name in MEASURES})
             ring, last = track[0], cluster[0].last
             first = max(last - round(seconds / ring.step) + 1, ring.last - ring.capacity + 1, 0)
-            rows = [(number, ring.at(number)) for number in range(first, ring.last + 1)]
-        known = [(number, values) for number, values in rows if not all(map(math.isnan, values))]
-        columns = zip(*(values for _, values in known), strict=True) if known else ((),) * len(MEASURES)
-        return Series([number * ring.step for number, _ in known], dict(zip(MEASURES, columns, strict=True)))
+            times = [number * ring.step for number in range(first, ring.last + 1)]
+            columns: list[Sequence[float]] = ring.columns(first) if times else [()] * len(MEASURES)
+        if math.isnan(sum(columns[0])):  # a depth is known wherever there was an answer
+            is_known = [not math.isnan(depth) for depth in columns[0]]
+            times = list(compress(times, is_known))
+            columns = [list(compress(column, is_known)) for column in columns]
+        return Series(times, dict(zip(MEASURES, columns, strict=True)))
 
     def _prune(self, time: float) -> None:
         """Forget what has been gone for too long."""
@@ -174,9 +184,24 @@ def _end(track: Sequence[Ring]) -> float:
     return (track[0].last + 1) * track[0].step
 
 
-def _rows(track: Sequence[Ring]) -> Iterable[tuple[float, Sequence[float]]]:
+def _without_gaps(rows: Iterable[_Row], longest: float) -> list[_Row]:
+    """Leave out steps in which nothing is known, unless that lasts longer than from one view to the next."""
+    kept: list[_Row] = []
+    gap: list[_Row] = []
+    for row in rows:
+        if all(map(math.isnan, row[1])):
+            gap.append(row)
+            continue
+        if gap and row[0] - gap[0][0] > longest:
+            kept += gap
+        gap = []
+        kept.append(row)
+    return kept + gap
+
+
+def _rows(track: Sequence[Ring]) -> Iterable[_Row]:
     """Return the means of a series, each time by the finest ring that has it; gaps are NaN."""
-    rows: list[tuple[float, Sequence[float]]] = []
+    rows: list[_Row] = []
     until = math.inf
     for ring in track:
         if ring.last < 0:

@@ -10,10 +10,13 @@ from typing import Protocol, Self
 import anyio
 import anyio.to_thread
 
-from ..checks import check_seconds
+from ..checks import check_seconds, is_number, range_text
 from ..connection.background import background_tasks
+from ..errors import InvalidOption
 from ..http import Node, Survey
-from .figures import Meter
+from .meter import Meter
+from .pace import Pace
+from .registrations import Registrations
 from .view import View
 
 __all__ = ["Poller", "Surveyed"]
@@ -54,6 +57,8 @@ class Poller(anyio.AsyncContextManagerMixin):
 
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one survey to that of the next, 0.01 or more; default 15
+    :param most_cpu: the share of a core that polls may take, 0.001 to 1. To keep it, the interval is
+        stretched, up to a minute; `View.interval` is the one in force. None, the default, stretches nothing
     :param forget_after: seconds for which an nsqd is asked that neither answers nor is named by an
         nsqlookupd any more, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
     :param include_clients: whether to list clients, which costs nsqds time when there are very many
@@ -71,16 +76,20 @@ class Poller(anyio.AsyncContextManagerMixin):
         include_clients: bool = False,
         include_topics: bool = False,
         record: Callable[[View], None] | None = None,
+        most_cpu: float | None = None,
     ) -> None:
         check_seconds("interval", interval, 0.01)
         check_seconds("forget_after", forget_after, 0)
         self._cluster = cluster
-        self._interval = interval
+        if most_cpu is not None and not is_number(most_cpu, 0.001, 1):
+            raise InvalidOption(f"most_cpu={most_cpu!r} is not valid: use {range_text(0.001, 1, (None,))}")
+        self._pace = Pace(interval, most_cpu)
         self._forget_after = forget_after
         self._include_clients = include_clients
         self._include_topics = include_topics
         self._record = record
         self._meter = Meter()
+        self._registrations = Registrations()
         self._last: View | None = None
         self._next = anyio.Event()
         self._hurried = anyio.Event()
@@ -115,14 +124,15 @@ class Poller(anyio.AsyncContextManagerMixin):
         while True:
             began = anyio.current_time()
             self._hurried = anyio.Event()
-            await self._poll()
-            at = max(at + self._interval, anyio.current_time())
+            view = await self._poll()
+            at = max(at + view.interval, anyio.current_time())
             with anyio.CancelScope(deadline=at):
                 await self._hurried.wait()
                 await anyio.sleep_until(began + _LEAST_INTERVAL)
                 at = anyio.current_time()
 
-    async def _poll(self) -> None:
+    async def _poll(self) -> View:
+        self._pace.begin()
         survey = await self._cluster.survey(
             include_clients=self._include_clients,
             include_topics=self._include_topics,
@@ -133,12 +143,17 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._report(survey)
         number = 1 if self._last is None else self._last.number + 1
         # For a large cluster this takes long, and the event loop has viewers to serve.
-        self._last = await anyio.to_thread.run_sync(self._computed, number, survey, now)
+        view = await anyio.to_thread.run_sync(self._computed, number, survey, now)
+        self._last = view
         self._next.set()
         self._next = anyio.Event()
+        return view
 
     def _computed(self, number: int, survey: Survey, now: float) -> View:
-        view = View(number, survey, self._meter.update(survey, now), survey.topics())
+        topics = survey.topics(() if self._last is None else self._last.topics)
+        figures = self._meter.update(survey, now, topics)
+        missing = self._registrations.update(survey, now)
+        view = View(number, survey, figures, topics, self._pace.end(), missing)
         if self._record is not None:
             self._record(view)
         return view

@@ -67,6 +67,16 @@ class Ring:
         begin = number % self.capacity * self.width
         return self._values[begin : begin + self.width]
 
+    def columns(self, first: int) -> list[Sequence[float]]:
+        """Return the means of each measure, from step ``first`` to the latest one.
+
+        :param first: one of the steps that the ring has
+        """
+        begin, end = first % self.capacity * self.width, (self.last % self.capacity + 1) * self.width
+        values = self._values
+        found = values[begin:end] if begin < end else values[begin:] + values[:end]
+        return [found[index :: self.width] for index in range(self.width)]
+
     def _clear(self, count: int, last: int = 0) -> None:
         """Forget ``count`` steps, the last of which is ``last``."""
         nothing = array("f", [math.nan]) * self.width

@@ -53,13 +53,18 @@ TrendOf: TypeAlias = Callable[[Key], Trend | None]
 def trend(series: Series, now: float) -> Trend | None:
     """Return the trend of a series up to ``now``, in Unix seconds; None if it is empty."""
     times, values = series.times, series.values
-    known = [index for index, depth in enumerate(values["depth"]) if not math.isnan(depth)]
-    if not known:
+    depths, since = values["depth"], times[0] if times else now
+    if math.isnan(sum(depths)):
+        known = [(time, depth) for time, depth in zip(times, depths, strict=True) if not math.isnan(depth)]
+        since, depths = known[0][0] if known else now, [depth for _, depth in known]
+    if not depths:
         return None
     rates = {name: _mean(values[name]) for name in ("ingress", "egress", "requeued", "timed_out")}
-    return Trend(seconds=now - times[known[0]], depths=[values["depth"][each] for each in known], **rates)
+    return Trend(seconds=now - since, depths=depths, **rates)
 
 
 def _mean(values: Sequence[float]) -> float:
+    if values and not math.isnan(total := sum(values)):
+        return total / len(values)
     known = [each for each in values if not math.isnan(each)]
     return sum(known) / len(known) if known else math.nan

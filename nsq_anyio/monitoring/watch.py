@@ -14,6 +14,8 @@ from .view import View
 
 __all__ = ["Watch"]
 
+_MOST_CPU = 0.05
+
 
 class Watch(anyio.AsyncContextManagerMixin):
     """Polls a cluster and keeps its history, for the length of an ``async with`` block.
@@ -22,7 +24,8 @@ class Watch(anyio.AsyncContextManagerMixin):
     once, in a worker thread. A viewer holds nothing up: one that is slow misses views.
 
     :param cluster: the cluster, open
-    :param interval: seconds from the beginning of one poll to that of the next, 0.01 or more; default 5
+    :param interval: seconds from the beginning of one poll to that of the next, 0.01 or more; default 5. A
+        poll that would take more than 5 % of a core is made less often; `View.interval` tells
     :param history: seconds of history that are kept, 60 or more; default 86400
     :param most_series: of how many topics and channels history is kept, 0 or more; default 5000
     :raises InvalidOption: if a value is outside its range
@@ -37,7 +40,13 @@ class Watch(anyio.AsyncContextManagerMixin):
         most_series: int = 5000,
     ) -> None:
         self._history = History(history, interval, most_series=most_series)
-        self._poller = Poller(cluster, interval=interval, include_topics=True, record=self._history.record)
+        self._poller = Poller(
+            cluster,
+            interval=interval,
+            include_topics=True,
+            record=self._history.record,
+            most_cpu=_MOST_CPU,
+        )
 
     @property
     def history(self) -> History:

@@ -252,3 +252,25 @@ def test_up_runs_a_cluster(backend: str) -> None:
         assert listed == set(addresses)
         assert all(address in shown.split("async with")[0] for address in addresses)  # in the table
         assert end(process) == (0, "For development and tests. Ctrl-C stops all servers.\n")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_up_serves_the_dashboard_of_the_cluster(backend: str) -> None:
+    with running("up", "--nsqd", "1", "--admin", "--backend", backend) as process:
+        assert process.stdout is not None
+        shown = ""
+        while "nsqlookupd=" not in shown:
+            line = process.stdout.readline()
+            assert line, shown
+            shown += line
+        found = re.search(r"dashboard .*(http://127\.0\.0\.1:\d+)", shown)
+        assert found
+        assert "<html" in httpx.get(found[1], trust_env=False, timeout=LIMIT).text
+        assert end(process)[0] == 0
+
+
+def test_up_serves_the_dashboard_where_it_is_told_to() -> None:
+    with running("up", "--nsqd", "1", "--admin-http-address", "127.0.0.1:70000") as process:
+        _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode in (1, 2)
+    assert "70000" in errors

@@ -91,7 +91,7 @@ class FakeCluster:
         answer = DOWN if paths is None else paths.get(path, {} if request.method == "POST" else DOWN)
         match answer:
             case httpx.RequestError():
-                raise answer
+                raise answer.with_traceback(None)  # or it would remember everybody that it was raised to
             case Refused(status, code):
                 return _json(status, {"message": code})
             case _ if answer is HANG:

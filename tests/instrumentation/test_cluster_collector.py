@@ -24,7 +24,7 @@ from nsq_anyio.monitoring import Poller, View
 
 from .. import virtual_time
 from ..http import samples
-from ..http.fake_cluster import FakeCluster, Refused, channel, nsqd, producer, topic
+from ..http.fake_cluster import FakeCluster, Refused, channel, lookupd, nsqd, producer, topic
 
 pytestmark = pytest.mark.anyio
 
@@ -152,6 +152,19 @@ async def test_nothing_is_said_about_registrations_at_an_nsqlookupd_that_is_down
     found = await scraped(fake)
     assert value(found, "nsqlookupd_up", nsqlookupd="http://l2:4161") == 0
     assert {each["nsqlookupd"] for each in labels_of(found, "nsqd_registered")} == {L1}
+
+
+async def test_the_lag_of_a_registration_grows_until_it_is_there() -> None:
+    fake = running()
+    async with collecting(fake) as (poller, collector):
+        view = await poller.after(await poller.after(None))
+        found = series(collector.collect())
+        both = {"nsqd": "n2:4150", "nsqlookupd": "http://l2:4161"}
+        assert value(found, "nsqd_registration_lag_seconds", **both) == pytest.approx(1.0, rel=0.1)
+        assert value(found, "nsqd_registration_lag_seconds", nsqd="n2:4150", nsqlookupd=L1) == 0
+        fake.answers["l2"] = lookupd("n1", "n2")
+        await poller.after(await poller.after(view))
+        assert value(series(collector.collect()), "nsqd_registration_lag_seconds", **both) == 0
 
 
 async def test_sums_over_nsqds() -> None:

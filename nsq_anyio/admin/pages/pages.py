@@ -166,7 +166,7 @@ class Pages:
         self, root: str, view: View | None, may_act: bool, may_read: bool, template: str, values: Values
     ) -> bytes:
         """Render a template with the values that every template has."""
-        interval = self._site.options.poll_interval
+        interval = self._site.options.poll_interval if view is None else view.interval
         shared = {"root": root, "view": view, "may_act": may_act, "may_read": may_read, "interval": interval}
         return self._renderer.render(template, {**shared, **values})
 

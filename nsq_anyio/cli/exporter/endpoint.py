@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from ...instrumentation.prometheus import Exposition
 from ...monitoring import Poller
+from ...serving.compression import accepts_gzip
 from ...serving.http_messages import Request, Response
 
 __all__ = ["Endpoint"]
@@ -35,21 +36,12 @@ class Endpoint:
         return _text(HTTPStatus.OK, "OK")
 
     async def _metrics(self, request: Request) -> Response:
-        gzipped = _takes_gzip(request.headers.get("accept-encoding", ""))
+        gzipped = accepts_gzip(request.headers.get("accept-encoding", ""))
         text, content_type = await self._exposition.text(request.headers.get("accept", ""), gzipped=gzipped)
         headers = [("Content-Type", content_type), ("Vary", "Accept, Accept-Encoding")]
         if gzipped:
             headers.append(("Content-Encoding", "gzip"))
         return Response(HTTPStatus.OK, text, tuple(headers))
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Return whether ``Accept-Encoding`` names gzip, and not with a weight of 0."""
-    for item in accepted.split(","):
-        coding, _, weight = item.partition(";")
-        if coding.strip().lower() == "gzip":
-            return weight.replace(" ", "").lower() not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return False
 
 
 def _text(status: HTTPStatus, line: str) -> Response:

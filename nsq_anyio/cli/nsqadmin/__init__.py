@@ -1,4 +1,4 @@
-"""``nsq-anyio admin``: nsqadmin's HTTP API.
+"""``nsq-anyio admin``: the dashboard, and nsqadmin's HTTP API.
 
 ::
 

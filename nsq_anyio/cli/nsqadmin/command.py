@@ -1,4 +1,4 @@
-"""``nsq-anyio admin``: nsqadmin's HTTP API."""
+"""``nsq-anyio admin``: the dashboard, and nsqadmin's HTTP API."""
 
 from __future__ import annotations
 
@@ -136,16 +136,20 @@ def admin(
     backend: str,
     **ignored: object,
 ) -> None:
-    """Serve nsqadmin's HTTP API: topics, channels and nodes of a cluster, and actions on them.
+    """Serve the dashboard of a cluster, and nsqadmin's HTTP API: what there is, and actions on it.
 
     Name the nsqlookupds, or else the nsqds.
     """
     from ...address import ListenAddress
-    from ...admin import AdminOptions, app
     from ...options import TLSOptions
     from ...transport.tls_context import client_context
     from ..run import run_servers
-    from .run import start
+
+    try:
+        from ...admin import AdminOptions, app
+        from .run import quiet_garbage_collector, start
+    except ImportError as error:
+        raise click.UsageError(str(error)) from error
 
     if cluster.nsqlookupds and cluster.nsqds:
         raise click.UsageError("use --lookupd-http-address or --nsqd-http-address, not both")
@@ -182,6 +186,7 @@ def admin(
         _log.warning("graphite and statsd are not used: nsq-anyio exporter and Prometheus replace them")
     if not admin_user and not read_only:
         _log.warning("everybody who reaches %s may delete topics: see --admin-user", http_address)
+    quiet_garbage_collector()
     run_servers(partial(start, address, application), backend)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -19,8 +20,10 @@ __all__ = ["up"]
 
 _MAX_NSQDS = 64
 
+_ServeAdmin: TypeAlias = Callable[[str, AsyncExitStack], Awaitable[str]]
 
-@click.command(cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio up --nsqd 3")
+
+@click.command(cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio up --nsqd 3 --admin")
 @click.option(
     "--nsqd",
     "count",
@@ -36,8 +39,22 @@ _MAX_NSQDS = 64
     metavar="DIR",
     help="A directory that keeps messages and ports between runs; it is made if it is missing.",
 )
+@click.option("--admin", "with_admin", is_flag=True, help="Serve the dashboard of the cluster as well.")
+@click.option(
+    "--admin-http-address",
+    metavar="HOST:PORT",
+    help="Where to serve the dashboard, which this flag switches on; :PORT means all interfaces. "
+    "[default: the interface of --host, a free port]",
+)
 @quiet_command_flags
-def up(count: int, host: str, data_path: Path | None, backend: str) -> None:
+def up(
+    count: int,
+    host: str,
+    data_path: Path | None,
+    with_admin: bool,
+    admin_http_address: str | None,
+    backend: str,
+) -> None:
     """Run several nsqds and one nsqlookupd on free ports, for development and tests.
 
     Without --data-path, messages are kept in memory, and lost when the command exits.
@@ -45,6 +62,7 @@ def up(count: int, host: str, data_path: Path | None, backend: str) -> None:
     from ... import embedded
     from ..run import run_servers
 
+    admin = _admin(host, admin_http_address) if with_admin or admin_http_address else None
     names = ["nsqlookupd", *(f"nsqd-{number}" for number in range(1, count + 1))]
     ports = load_ports(data_path, names) if data_path is not None else dict.fromkeys(names, Ports())
 
@@ -70,12 +88,32 @@ def up(count: int, host: str, data_path: Path | None, backend: str) -> None:
             used = [Ports.of(each.tcp_address, each.http_url) for each in nsqds]
             used.insert(0, Ports.of(nsqlookupd.tcp_address, nsqlookupd.http_url))
             save_ports(data_path, dict(zip(names, used, strict=True)))
-        _show(nsqlookupd, nsqds)
+        dashboard = None if admin is None else await admin(nsqlookupd.http_url, servers)
+        _show(nsqlookupd, nsqds, dashboard)
 
     run_servers(start, backend)
 
 
-def _show(nsqlookupd: embedded.EmbeddedNsqlookupd, nsqds: list[embedded.EmbeddedNsqd]) -> None:
+def _admin(host: str, http_address: str | None) -> _ServeAdmin:
+    """Return what serves the dashboard of an nsqlookupd, and returns its URL."""
+    from ...address import ListenAddress
+
+    try:
+        from ...admin import app
+        from ..nsqadmin.run import start
+    except ImportError as error:
+        raise click.UsageError(str(error)) from error
+    address = ListenAddress.parse(http_address) if http_address else ListenAddress(host, 0)
+
+    async def serve(nsqlookupd: str, servers: AsyncExitStack) -> str:
+        return f"http://{await start(address, app(nsqlookupd), servers)}"
+
+    return serve
+
+
+def _show(
+    nsqlookupd: embedded.EmbeddedNsqlookupd, nsqds: list[embedded.EmbeddedNsqd], dashboard: str | None
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -83,6 +121,8 @@ def _show(nsqlookupd: embedded.EmbeddedNsqlookupd, nsqds: list[embedded.Embedded
     table.add_row("nsqlookupd", nsqlookupd.tcp_address, nsqlookupd.http_url)
     for nsqd in nsqds:
         table.add_row("nsqd", nsqd.tcp_address, nsqd.http_url)
+    if dashboard is not None:
+        table.add_row("dashboard", "", dashboard)
     Console().print(table)
     addresses = ", ".join(f'"{nsqd.tcp_address}"' for nsqd in nsqds)
     # Not with rich, which would wrap the lines.

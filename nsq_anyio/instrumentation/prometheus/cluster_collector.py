@@ -27,6 +27,7 @@ from .cluster_metrics import (
     NSQLOOKUPD_UNUSABLE,
     NSQLOOKUPD_UP,
     REGISTERED,
+    REGISTRATION_LAG,
     SURVEY_DURATION,
     SURVEY_TIME,
     SURVEYS,
@@ -153,6 +154,8 @@ class _Collection:
                 node = known.get(nsqd.node.url)
                 self._samples.add(REGISTERED, both, node is not None)
                 if not nsqd.error:
+                    lag = self._view.missing.get((nsqd.node.url, nsqlookupd.url), 0.0)
+                    self._samples.add(REGISTRATION_LAG, both, lag)
                     topics = {topic.topic_name for topic in nsqd.stats.topics}
                     listed = () if node is None else node.topics
                     self._samples.add(UNREGISTERED_TOPICS, both, len(topics.difference(listed)))

@@ -77,6 +77,12 @@ NSQD_INFO: Final = Metric(
 REGISTERED: Final = Metric(
     "nsq_nsqd_registered", "gauge", "1 if the nsqlookupd knows the nsqd, else 0.", _REGISTRATION
 )
+REGISTRATION_LAG: Final = Metric(
+    "nsq_nsqd_registration_lag_seconds",
+    "gauge",
+    "How long the nsqlookupd has not known the nsqd, which answers; 0 if it knows it.",
+    _REGISTRATION,
+)
 UNREGISTERED_TOPICS: Final = Metric(
     "nsq_nsqd_unregistered_topics",
     "gauge",
@@ -123,6 +129,7 @@ CLUSTER_METRICS: Final[tuple[Metric, ...]] = (
     NSQD_START,
     NSQD_INFO,
     REGISTERED,
+    REGISTRATION_LAG,
     UNREGISTERED_TOPICS,
     NSQLOOKUPD_UP,
     NSQLOOKUPD_ANSWER,

@@ -1,0 +1,227 @@
+"""Computes rates and sums from the counters of nsqds, at the cost of what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from ..http import Survey, TopicStats, Totals
+from .figures import Counts, Figures, Key, Rates
+
+__all__ = ["Meter"]
+
+_Measures: TypeAlias = Mapping[str, tuple[int, int, int, int, int]]
+"""Of a topic on one nsqd, under "", then by channel: counters in the order of `Counts`, and the backlog."""
+
+_NOTHING: _Measures = {}
+_ZERO = 0, 0, 0, 0, 0
+_STILL = Rates()
+
+
+class _Since(NamedTuple):
+    """What has become of an nsqd since its last answer.
+
+    :ivar seconds: from that answer to this one; 0 if this is the first
+    """
+
+    seconds: float
+    is_new: bool
+    is_restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """A topic after a survey.
+
+    :ivar totals: what the nsqds had that answered; None if none of them has it
+    :ivar measures: by the URL of the nsqd; also of those that did not answer, from their last answer
+    :ivar counters: the sums over all nsqds, in the order of `Counts`: under "", then by channel
+    :ivar sums: the same, as `Figures` has them
+    """
+
+    totals: Totals[TopicStats] | None
+    measures: Mapping[str, _Measures]
+    counters: Mapping[str, list[int]]
+    sums: Mapping[Key, Counts]
+
+
+class Meter:
+    """Computes rates, and sums that never decrease, from successive surveys.
+
+    An nsqd counts from the second survey that it answers, and its counters begin at zero when it restarts, so
+    one that comes, goes or restarts distorts nothing. Only the last answer is kept of each nsqd that the last
+    survey has.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[str, tuple[int, float]] = {}  # start time, and when it came
+        self._topics: dict[str, _Topic] = {}
+
+    def update(
+        self, survey: Survey, now: float, topics: Iterable[Totals[TopicStats]] | None = None
+    ) -> Figures:
+        """Take in a survey, and return the figures.
+
+        :param now: when its answers came, in seconds, by a clock that never goes back
+        :param topics: what ``survey.topics()`` returns, if it is known. A topic that is the same object as
+            the time before has not changed
+        """
+        since: dict[str, _Since] = {}
+        silent: set[str] = set()
+        answers: dict[str, tuple[int, float]] = {}
+        for each in survey.nsqds:
+            url = each.node.url
+            before = self._answers.get(url)
+            if not each.error:
+                answers[url] = each.stats.start_time, now
+                since[url] = _since(before, answers[url])
+            elif before is not None:
+                silent.add(url)
+                answers[url] = before
+        self._answers = answers
+        step = _Step(since, silent)
+        found: dict[str, _Topic] = {}
+        for totals in survey.topics() if topics is None else topics:
+            name = totals.total.topic_name
+            found[name] = step.advanced(name, totals, self._topics.get(name))
+        for name, known in self._topics.items() if silent else ():
+            if name not in found and (remembered := step.remembered(name, known)):
+                found[name] = remembered
+        self._topics = found
+        for topic in found.values():
+            step.figures.sums.update(topic.sums)
+        return step.figures
+
+
+def _since(before: tuple[int, float] | None, answer: tuple[int, float]) -> _Since:
+    if before is None:
+        return _Since(0.0, is_new=True, is_restarted=False)
+    return _Since(answer[1] - before[1], is_new=False, is_restarted=before[0] != answer[0])
+
+
+class _Step:
+    """From one survey to the next.
+
+    :ivar figures: of the topics so far
+    """
+
+    def __init__(self, since: Mapping[str, _Since], silent: set[str]) -> None:
+        self.figures = Figures()
+        self._since = since
+        self._silent = silent
+        # Even where their counters are as before, something has changed.
+        self._special = {url for url, each in since.items() if each.is_restarted or each.seconds <= 0}
+
+    def advanced(self, name: str, totals: Totals[TopicStats], known: _Topic | None) -> _Topic:
+        """Add what the nsqds have counted since the last answer of each."""
+        if known is None:
+            known = _Topic(None, {}, {}, {})
+        elif (
+            known.totals is totals
+            and len(known.measures) == len(totals.nodes)
+            and self._special.isdisjoint(totals.nodes)
+        ):
+            self.figures.rates.update(dict.fromkeys(known.sums, _STILL))
+            return known
+        nodes = {} if known.totals is None else known.totals.nodes
+        measures = self._of_silent(known)
+        counters: dict[str, list[int]] = {}
+        rates: dict[str, list[float]] = {}
+        for each in measures.values():
+            _keep(each, known.counters, counters)
+        for url, row in totals.nodes.items():
+            old = known.measures.get(url, _NOTHING)
+            new = measures[url] = old if nodes.get(url) is row else _measures(row)
+            _keep(new, known.counters, counters)
+            since = self._since[url]
+            if since.is_new:
+                _begin(new, known.counters, counters)
+            elif new is old and not since.is_restarted:
+                if since.seconds > 0:
+                    for channel in new:
+                        rates.setdefault(channel, [0.0, 0.0, 0.0, 0.0])
+            else:
+                _advance(old, new, since, counters, rates)
+        self.figures.rates.update({(name, channel): Rates(*values) for channel, values in rates.items()})
+        return _topic(name, totals, measures, counters)
+
+    def remembered(self, name: str, known: _Topic) -> _Topic | None:
+        """Return what nsqds have that do not answer; None if they do not have the topic."""
+        measures = self._of_silent(known)
+        if not measures:
+            return None
+        counters: dict[str, list[int]] = {}
+        for each in measures.values():
+            _keep(each, known.counters, counters)
+        return _topic(name, None, measures, counters)
+
+    def _of_silent(self, known: _Topic) -> dict[str, _Measures]:
+        if not self._silent:
+            return {}
+        return {url: each for url, each in known.measures.items() if url in self._silent}
+
+
+def _topic(
+    name: str,
+    totals: Totals[TopicStats] | None,
+    measures: Mapping[str, _Measures],
+    counters: Mapping[str, list[int]],
+) -> _Topic:
+    sums = {(name, channel): Counts(*values) for channel, values in counters.items()}
+    return _Topic(totals, measures, counters, sums)
+
+
+def _measures(row: TopicStats) -> _Measures:
+    found = {"": (row.message_count, row.message_bytes, 0, 0, row.depth)}
+    for each in row.channels:
+        backlog = each.depth + each.in_flight_count + each.deferred_count
+        found[each.channel_name] = each.message_count, 0, each.requeue_count, each.timeout_count, backlog
+    return found
+
+
+def _keep(measures: _Measures, before: Mapping[str, list[int]], counters: dict[str, list[int]]) -> None:
+    """Carry over the sums of what an nsqd has."""
+    for channel in measures:
+        if channel not in counters:
+            counters[channel] = list(before.get(channel, (0, 0, 0, 0)))
+
+
+def _begin(measures: _Measures, before: Mapping[str, list[int]], counters: Mapping[str, list[int]]) -> None:
+    """Count an nsqd that is new, unless that would make a known sum jump."""
+    for channel, values in measures.items():
+        if channel not in before:
+            total = counters[channel]
+            for index in range(4):
+                total[index] += values[index]
+
+
+def _advance(
+    old: _Measures,
+    new: _Measures,
+    since: _Since,
+    counters: Mapping[str, list[int]],
+    rates: dict[str, list[float]],
+) -> None:
+    """Add what an nsqd has counted since its last answer."""
+    seconds = since.seconds
+    for channel, (messages, size, requeued, timed_out, backlog) in new.items():
+        before = old.get(channel, _ZERO)
+        known = _ZERO if since.is_restarted else before
+        # A topic that was deleted and created again begins at zero, too.
+        came = messages - known[0] if messages >= known[0] else messages
+        requeues = requeued - known[2] if requeued >= known[2] else requeued
+        timeouts = timed_out - known[3] if timed_out >= known[3] else timed_out
+        total = counters[channel]
+        total[0] += came
+        total[1] += size - known[1] if size >= known[1] else size
+        total[2] += requeues
+        total[3] += timeouts
+        if seconds > 0:
+            rate = rates.get(channel)
+            if rate is None:
+                rate = rates[channel] = [0.0, 0.0, 0.0, 0.0]
+            rate[0] += came / seconds
+            rate[1] += max(came + before[4] - backlog, 0) / seconds
+            rate[2] += requeues / seconds
+            rate[3] += timeouts / seconds
