@@ -37,8 +37,8 @@ def answers(hour: int) -> dict[str, dict[str, Any]]:
 def counted() -> Counter[str]:
     """How many objects of the package there are, by class."""
     gc.collect()
-    names = (type(each) for each in gc.get_objects())
-    return Counter(kind.__name__ for kind in names if kind.__module__.startswith("nsq_anyio"))
+    kinds: list[type[object]] = [type(each) for each in gc.get_objects()]
+    return Counter(kind.__name__ for kind in kinds if kind.__module__.startswith("nsq_anyio"))
 
 
 async def test_what_is_kept_does_not_grow(caplog: pytest.LogCaptureFixture) -> None:
