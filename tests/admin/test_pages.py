@@ -46,7 +46,7 @@ async def test_a_page_has_the_headers_that_keep_it_safe() -> None:
         assert reply.headers["content-security-policy"] == POLICY
         assert reply.headers["referrer-policy"] == "same-origin"
         assert reply.headers["cross-origin-opener-policy"] == "same-origin"
-        assert reply.headers["vary"] == "HX-Request"
+        assert reply.headers["vary"] == "HX-Request, Accept-Encoding"
         assert "set-cookie" not in reply.headers
         assert reply.headers.get_list("x-content-type-options") == ["nosniff"]
 
