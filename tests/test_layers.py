@@ -17,6 +17,7 @@ LAYERS = (
         "block",
         "checks",
         "options",
+        "other_names",
         "events",
         "version",
         "lazy",
