@@ -16,7 +16,7 @@ PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
 # A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
-WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in ("cli", "interop", "spark"))
+WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in ("cli", "interop", "migrating", "spark"))
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
 NOT_RECORDED = (
@@ -211,6 +211,15 @@ def foreign_suites(session: nox.Session) -> None:
     """Run the test suites of other clients on both kinds of servers; Go and npm have to be there."""
     session.install(*PACKAGE, *group("test"))
     session.run("python", "-m", "tests.foreign", *session.posargs)
+
+
+@nox.session(venv_backend="virtualenv", requires=["servers"])
+def migrating(session: nox.Session) -> None:
+    """Run the programs of other clients that docs/migrating/ translates; Go must be there."""
+    session.install(*PACKAGE, *group("test"), "pynsq==0.9.1", "gnsq==1.0.2", "ansq==0.3.0", "python-snappy")
+    # It asks for Python 3.12, and works on 3.11.
+    session.install("--ignore-requires-python", "asyncnsq==2.0.1")
+    session.run("pytest", *(session.posargs or ["tests/migrating"]))
 
 
 @nox.session(requires=["servers"])

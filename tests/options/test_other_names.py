@@ -27,7 +27,7 @@ def sync_consume(**given: Any) -> Any:
     return nsq.sync.consume("t", "c", **given)
 
 
-FUNCTIONS = [consume, nsq.produce, serve, sync_consume, nsq.sync.produce, *CLASSES]
+FUNCTIONS: list[Callable[..., Any]] = [consume, nsq.produce, serve, sync_consume, nsq.sync.produce, *CLASSES]
 
 
 @pytest.mark.parametrize(
