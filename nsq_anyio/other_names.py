@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import FunctionType
 from typing import Final, ParamSpec, TypeVar, cast
 
-__all__ = ["OTHER_NAMES", "knowing_other_names"]
+__all__ = ["OTHER_NAMES", "knowing_other_names", "remember_options"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +77,14 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
 """For each of their names the parameter or option here, or in words what to write instead."""
 
 
+_OPTIONS: dict[str, frozenset[str]] = {}  # of the classes of options that are imported, by their names
+
+
+def remember_options(options: str, names: Iterable[str]) -> None:
+    """Note the options of a class: one that is given in the wrong place fails with the right one."""
+    _OPTIONS[options] = frozenset(names)
+
+
 def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that another client's name for a keyword fails with the name here.
 
@@ -106,16 +114,14 @@ def _instead(given: str, accepted: frozenset[str]) -> str | None:
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
     """Return how an option is given; None if it is none."""
-    from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions  # noqa: PLC0415
-    from .options.declaration import declared  # noqa: PLC0415 - the options are decorated with this
-
-    of_producer = (ProducerOptions, ConsumerOptions)
-    first = of_producer if "topic" not in accepted else of_producer[::-1]
-    for options in (*first, ConnectionOptions, TLSOptions):
-        if ours in declared(options):
-            place = f"nsq.{options.__name__}({ours}=...)"
-            if options is TLSOptions:
+    first = ("ConsumerOptions", "ProducerOptions")  # they have some names in common
+    if "topic" not in accepted:
+        first = first[::-1]
+    for options in (*first, "ConnectionOptions", "TLSOptions"):
+        if ours in _OPTIONS.get(options, ()):
+            place = f"nsq.{options}({ours}=...)"
+            if options == "TLSOptions":
                 place = f"nsq.ConnectionOptions(tls={place})"
-            parameter = "connection" if options in {ConnectionOptions, TLSOptions} else "options"
+            parameter = "connection" if options in {"ConnectionOptions", "TLSOptions"} else "options"
             return f"{parameter}={place}" if parameter in accepted else place
     return None
