@@ -12,11 +12,13 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.download_python = "never"
 
 GROUPS = nox.project.load_toml("pyproject.toml")
-PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus]")
+PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
 # A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
-WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in ("browser", "cli", "interop", "spark"))
+WITHOUT_OTHER_SESSIONS = tuple(
+    f"--ignore=tests/{name}" for name in ("browser", "cli", "interop", "migrating", "spark")
+)
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
 NOT_RECORDED = (
@@ -41,15 +43,21 @@ OF_PYTHON = (
     *(f"tests/{name}" for name in ("producer", "service", "serving", "sync", "testing", "transport")),
     *map(str, sorted(Path("tests").glob("test_*.py"))),
 )
-# google-re2, which the commands and AUTH need, has no wheels for interpreters without the GIL.
+# google-re2, which the commands and AUTH need, has no wheels for interpreters without the GIL. taskiq's
+# dependencies in C do not all declare that they can do without it.
 PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus,admin]")
-NEED_RE2 = tuple(
-    f"--deselect=tests/{name}" for name in ("test_pattern.py", "test_docs.py::test_example_runs[embedded-2-")
+NEED_MORE = tuple(
+    f"--deselect=tests/{name}"
+    for name in (
+        "test_pattern.py",
+        "test_docs.py::test_example_runs[embedded-2-",
+        "test_docs.py::test_example_runs[taskiq-",
+    )
 )
 # The compiled codec is a distribution of its own, with a session of its own; `all` has what Spark needs.
 NOT_INSTALLED_ALONE = ("codec", "spark")
 PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "nsq_anyio")
-WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,spark]")
+WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq,spark]")
 
 
 def group(name: str) -> tuple[str, ...]:
@@ -173,7 +181,7 @@ def session_of(release: str) -> None:
         session.install(*(PACKAGE_WITHOUT_GIL if without_gil else PACKAGE), *group("test"))
         # An extension that does not know of it would switch the GIL on.
         env = {"PYTHON_GIL": "0"} if without_gil else {}
-        left_out = NEED_RE2 if without_gil else ()
+        left_out = NEED_MORE if without_gil else ()
         chosen = session.posargs or [*OF_PYTHON, *NOT_ON_UVLOOP, *ON_ALL_CORES]
         session.run("pytest", *chosen, *left_out, env=env)
 
@@ -215,6 +223,15 @@ def foreign_suites(session: nox.Session) -> None:
     """Run the test suites of other clients on both kinds of servers; Go and npm have to be there."""
     session.install(*PACKAGE, *group("test"))
     session.run("python", "-m", "tests.foreign", *session.posargs)
+
+
+@nox.session(venv_backend="virtualenv", requires=["servers"])
+def migrating(session: nox.Session) -> None:
+    """Run the programs of other clients that docs/migrating/ translates; Go must be there."""
+    session.install(*PACKAGE, *group("test"), "pynsq==0.9.1", "gnsq==1.0.2", "ansq==0.3.0", "python-snappy")
+    # It asks for Python 3.12, and works on 3.11.
+    session.install("--ignore-requires-python", "asyncnsq==2.0.1")
+    session.run("pytest", *(session.posargs or ["tests/migrating"]))
 
 
 @nox.session(requires=["servers"])

@@ -24,7 +24,10 @@ nitpicky = True
 default_role = "py:obj"  # docstrings name things as `Consumer.run`
 # Built without a network, so other projects' names are not looked up.
 nitpick_ignore_regex = [
-    ("py:.*", r"(anyio|collections|concurrent|contextlib|httpx|opentelemetry|os|prometheus_client|ssl)\..*")
+    (
+        "py:.*",
+        r"(anyio|collections|concurrent|contextlib|httpx|opentelemetry|os|prometheus_client|ssl|taskiq)\..*",
+    )
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MADE_BY_USERS = (
     *("DeadLetter", "RateLimit", "Requeue", "Discard", "Client", "Cluster", "Envelope", "Address", "UnixAddress"),
-    *("OpenTelemetryMiddleware", "NSQCollector", "Authorization", "AuthState"),
+    *("OpenTelemetryMiddleware", "NSQCollector", "NsqBroker", "NsqRetryMiddleware", "Authorization", "AuthState"),
 )
 """Classes whose ``__init__`` is shown. Option classes list their parameters themselves."""
 

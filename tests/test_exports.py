@@ -24,6 +24,7 @@ EXTRAS = {
     "spark": "pyspark",
     "instrumentation.opentelemetry": "opentelemetry",
     "instrumentation.prometheus": "prometheus_client",
+    "contrib.taskiq": "taskiq",
     "__main__": "click",
 }
 
@@ -195,7 +196,7 @@ def test_importing_takes_no_extra_and_no_event_loop() -> None:
     output = python("""
         import sys
         extras = ["click", "opentelemetry", "prometheus_client", "pyarrow", "pyspark", "rich", "trio"]
-        extras += ["uvloop"]
+        extras += ["taskiq", "uvloop"]
         sys.modules.update(dict.fromkeys(extras))
         import nsq_anyio
         print(nsq_anyio.__name__)
@@ -207,7 +208,8 @@ def test_importing_leaves_heavy_modules_alone() -> None:
     output = python("""
         import sys
         import nsq_anyio
-        heavy = {"opentelemetry", "trio", "uvloop", "pyspark", "pyarrow", "nsq_anyio.cli", "nsq_anyio.spark"}
+        heavy = {"opentelemetry", "trio", "uvloop", "pyspark", "pyarrow", "taskiq"}
+        heavy |= {"nsq_anyio.cli", "nsq_anyio.contrib", "nsq_anyio.spark"}
         print(sorted(heavy & set(sys.modules)))
     """)
     assert output == "[]\n"

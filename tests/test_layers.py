@@ -17,6 +17,7 @@ LAYERS = (
         "block",
         "checks",
         "options",
+        "other_names",
         "events",
         "version",
         "lazy",
@@ -33,13 +34,13 @@ LAYERS = (
     ("discovery", "middleware", "monitoring"),
     ("consumer", "producer"),
     ("sync", "dead_letters"),
-    ("instrumentation", "embedded", "testing", "service", "admin", "cli", "spark"),
+    ("instrumentation", "embedded", "testing", "service", "admin", "contrib", "cli", "spark"),
 )
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 LEAVES, DECISIONS, EDGES = 0, 1, len(LAYERS) - 1
 
 # The package itself (its __init__) brings in everything that needs no extra to be installed.
-PACKAGE_LEAVES_OUT = {"cli", "spark", "instrumentation"}
+PACKAGE_LEAVES_OUT = {"cli", "spark", "instrumentation", "contrib"}
 EDGE_TO_EDGE = {
     ("testing", "embedded"),
     ("service", "instrumentation"),
@@ -195,6 +196,7 @@ def test_a_file_is_read_in_one_go(module: Module) -> None:
         ("nsq_anyio.__main__", "from .cli import main"),
         ("nsq_anyio.spark.source", "import pyspark"),
         ("nsq_anyio.instrumentation.prometheus", "from ..events import Event"),
+        ("nsq_anyio.contrib.taskiq.broker", "import asyncio, taskiq\nfrom ...consumer import consume"),
         ("nsq_anyio.instrumentation.opentelemetry.middleware", "import opentelemetry.trace"),
     ],
 )
@@ -250,6 +252,12 @@ def test_what_is_allowed(name: str, source: str) -> None:
         ("nsq_anyio.embedded.a", "from ..cli import b", "embedded imports cli, which is not below it"),
         ("nsq_anyio.spark.a", "from ..embedded import b", "spark imports embedded, which is not below it"),
         ("nsq_anyio.testing.a", "from ..cli import b", "testing imports cli, which is not below it"),
+        ("nsq_anyio.contrib.a", "from ..service import b", "contrib imports service, which is not below it"),
+        (
+            "nsq_anyio.consumer.a",
+            "from ..contrib import b",
+            "consumer imports contrib, which is not below it",
+        ),
         ("nsq_anyio.http.a", "from .. import __main__", "http imports cli, which is not below it"),
         ("nsq_anyio.spark.a", "import nsq_anyio as nsq", "spark imports the package"),
         ("nsq_anyio.consumer.a", "from .. import consume", "consumer imports the package"),
@@ -300,7 +308,7 @@ def test_an_import_counts_wherever_it_stands(source: str) -> None:
     assert violations(Module("nsq_anyio.http.a", source)) == ["2: http imports cli, which is not below it"]
 
 
-@pytest.mark.parametrize("name", ["cli", "spark", "instrumentation"])
+@pytest.mark.parametrize("name", ["cli", "spark", "instrumentation", "contrib"])
 def test_the_package_leaves_out_what_needs_extras(name: str) -> None:
     sources = (f"from . import {name}", f"from .{name} import x", f"import nsq_anyio.{name}")
     for source in sources:

@@ -17,6 +17,7 @@ from ..events import EventHook
 from ..middleware import check_middleware
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
+from ..other_names import knowing_other_names
 from .consumer import Consumer
 from .dead_letter import DeadLetter
 from .give_up import GiveUp
@@ -25,6 +26,7 @@ from .handling import ConsumerMiddleware
 __all__ = ["consume"]
 
 
+@knowing_other_names
 def consume(
     topic: str,
     channel: str,

@@ -13,6 +13,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
+from ..other_names import knowing_other_names, remember_options
 from .kinds import Integer, Number, Option
 
 __all__ = ["Declared", "check", "declarations", "declared", "documented"]
@@ -76,7 +77,12 @@ def check(options: object) -> None:
 
 
 def documented(options: _Class) -> _Class:
-    """Add a line for each option to the docstring of a class of options."""
+    """Add a line for each option to the docstring of a class of options.
+
+    Its constructor fails for the names of other clients with the names here.
+    """
+    remember_options(options.__name__, (each.name for each in fields(options)))
+    cast("Any", options).__init__ = knowing_other_names(cast("Any", options).__init__)
     if text := options.__doc__:  # python -OO leaves it out
         raises = _RAISES.search(text)
         # The compiler removes the indentation, from Python 3.13 on.

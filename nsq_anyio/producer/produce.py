@@ -13,6 +13,7 @@ from ..errors import InvalidOption
 from ..events import EventHook
 from ..middleware import check_middleware
 from ..options import ConnectionOptions, ProducerOptions
+from ..other_names import knowing_other_names
 from .producer import Producer
 from .publishing import ProducerMiddleware
 from .wrapped_producer import WrappedProducer
@@ -20,6 +21,7 @@ from .wrapped_producer import WrappedProducer
 __all__ = ["produce"]
 
 
+@knowing_other_names
 def produce(
     nsqd: str | Sequence[str] | None = None,
     *,

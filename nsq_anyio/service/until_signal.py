@@ -12,6 +12,7 @@ from ..consumer import Consumer, ConsumerMiddleware, DeadLetter, GiveUp, Handler
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..options import ConnectionOptions, ConsumerOptions
+from ..other_names import knowing_other_names
 from ..unwrapping import ungrouped
 from .draining import drain_at_signal
 from .service import Part, Service
@@ -19,6 +20,7 @@ from .service import Part, Service
 __all__ = ["serve"]
 
 
+@knowing_other_names
 async def serve(
     handler: Handler | Mapping[Consumer, Handler],
     topic: str | Sequence[str] | None = None,

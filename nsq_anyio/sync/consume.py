@@ -15,6 +15,7 @@ from ..errors import InvalidOption
 from ..events import EventHook
 from ..forked import end_child
 from ..options import ConnectionOptions, ConsumerOptions
+from ..other_names import knowing_other_names
 from .consumer import Consumer
 from .exchange import Exchange
 from .message import Message
@@ -27,6 +28,7 @@ GiveUp = Callable[[Message], object]
 raises, the message is requeued."""
 
 
+@knowing_other_names
 def consume(
     topic: str,
     channel: str,

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import Closed
 from ..events import EventHook
 from ..options import ConnectionOptions, ProducerOptions
+from ..other_names import knowing_other_names
 from ..producer import Body, ProducerStatistics
 from ..producer import Producer as AsyncProducer
 from ..producer import produce as produce_async
@@ -129,6 +130,7 @@ class Producer(Lifetime[AsyncProducer]):
             self._refuse(thread)
 
 
+@knowing_other_names
 def produce(
     nsqd: str | Sequence[str] | None = None,
     *,

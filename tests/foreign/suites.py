@@ -60,14 +60,22 @@ class Sdist(Suite):
 
     :param needs: what else to install
     :param options: for pytest
+    :param configuration: the file with pytest's options
     """
 
     def __init__(
-        self, name: str, version: str, needs: tuple[str, ...], options: tuple[str, ...] = ()
+        self,
+        name: str,
+        version: str,
+        needs: tuple[str, ...],
+        options: tuple[str, ...] = (),
+        *,
+        configuration: str = "setup.cfg",
     ) -> None:
         super().__init__(name, version)
         self._needs = needs
         self._options = options
+        self._configuration = configuration
         self._python = Path()
 
     def fetch(self, cache: Path) -> None:
@@ -96,7 +104,7 @@ class Sdist(Suite):
                 "-m",
                 "pytest",
                 "-c",
-                "setup.cfg",
+                self._configuration,
                 "tests",
                 "-q",
                 f"--junitxml={report}",
@@ -114,6 +122,15 @@ class Sdist(Suite):
             )
             outcomes[f"{case.get('classname')}.{case.get('name')}"] = outcome
         return outcomes
+
+
+class Taskiq(Sdist):
+    """taskiq, whose tests get a broker of this package (`taskiq_brokers`) in place of those in memory."""
+
+    def run(self, work: Path, environment: Mapping[str, str]) -> Outcomes:
+        """See `Suite.run`."""
+        with serving(["nsqd", f"--data-path={work}"], 4151, self.source, environment):
+            return super().run(work, environment)
 
 
 class GoNsq(Suite):
@@ -143,8 +160,8 @@ class GoNsq(Suite):
             "--tls-root-ca-file=./test/ca.pem",
         ]
         with (
-            self._serving(["nsqlookupd"], 4161, environment),
-            self._serving(nsqd, 4151, environment),
+            serving(["nsqlookupd"], 4161, self.source, environment),
+            serving(nsqd, 4151, self.source, environment),
         ):
             output = _call(
                 ["go", "test", "-json", "-count=1", "-timeout=120s", "."],
@@ -160,19 +177,6 @@ class GoNsq(Suite):
                     event["Action"]
                 ]
         return outcomes
-
-    @contextmanager
-    def _serving(self, command: list[str], port: int, environment: Mapping[str, str]) -> Generator[None]:
-        program = shutil.which(command[0], path=environment["PATH"])
-        process = subprocess.Popen(
-            [str(program), *command[1:]], cwd=self.source, env=environment, stderr=subprocess.DEVNULL
-        )
-        try:
-            _wait_for(port)
-            yield
-        finally:
-            process.terminate()
-            process.wait(_START_LIMIT)
 
 
 class Nsqjs(Suite):
@@ -205,6 +209,23 @@ class Nsqjs(Suite):
             for outcome, key in (("passed", "passes"), ("skipped", "pending"), ("failed", "failures"))
             for test in told[key]
         }
+
+
+@contextmanager
+def serving(
+    command: list[str], port: int, directory: Path, environment: Mapping[str, str]
+) -> Generator[None]:
+    """Run a server on its fixed port."""
+    program = shutil.which(command[0], path=environment["PATH"])
+    process = subprocess.Popen(
+        [str(program), *command[1:]], cwd=directory, env=environment, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_for(port)
+        yield
+    finally:
+        process.terminate()
+        process.wait(_START_LIMIT)
 
 
 def _call(
@@ -249,6 +270,13 @@ SUITES: tuple[Suite, ...] = (
         "0.3.0",
         ("pytest<8", "pytest-asyncio<0.22"),  # newer ones lack the fixture `event_loop`
         ("-p", "ansq_fixtures", "--asyncio-mode=auto"),
+    ),
+    Taskiq(
+        "taskiq",
+        "0.13.0",
+        (str(Path(__file__).parents[2]), "pytest", "freezegun", "polyfactory", "orjson", "msgpack", "cbor2"),
+        ("-p", "taskiq_brokers", "--ignore=tests/opentelemetry", "--ignore=tests/cli"),
+        configuration="pyproject.toml",
     ),
     GoNsq("go-nsq", "v1.1.0"),
     Nsqjs("nsqjs", "0.13.0"),

@@ -1,0 +1,1 @@
+"""NSQ for other frameworks; each subpackage needs an extra of its own."""

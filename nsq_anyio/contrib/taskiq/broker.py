@@ -1,0 +1,198 @@
+"""The broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
+
+from taskiq import AckableMessage, AsyncBroker, BrokerMessage
+from taskiq.abc.formatter import TaskiqFormatter
+
+from ...address import nsqd_addresses
+from ...checks import check_integer
+from ...consumer import DeadLetter, consume
+from ...discovery import nsqlookupd_urls
+from ...errors import Closed, InvalidOption
+from ...events import EventHook
+from ...names import check_channel, check_topic
+from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from ...producer import Producer, produce
+from .formatter import DeliveryFormatter
+from .held import Held
+from .labels import delay_of, headers_of
+from .listener import Listener
+
+__all__ = ["NsqBroker"]
+
+_PROMPT = ConnectionOptions(output_buffer_timeout=0.025)  # the shortest that nsqd accepts by default
+
+
+class NsqBroker(AsyncBroker):
+    """Sends taskiq's tasks through a topic of NSQ. It runs on asyncio, as taskiq does.
+
+    A worker acknowledges a message after its task, at the time that taskiq's ``--ack-type`` names, and
+    touches it until then. What a killed worker had is delivered to another worker after the ``msg_timeout``
+    of its connection.
+
+    The label ``delay`` defers a task by as many seconds. The labels are also the headers of the message.
+
+    :param nsqd: one or several addresses to publish to, and, without ``nsqlookupd``, to consume from
+    :param nsqlookupd: one or several URLs of nsqlookupds that list the nsqds to consume from, and, without
+        ``nsqd``, to publish to. At least one of ``nsqd`` and ``nsqlookupd`` must be given
+    :param topic: the topic of the tasks; default ``"taskiq"``
+    :param channel: the channel that the workers share; default ``"workers"``
+    :param max_in_flight: the most messages that one worker process may hold, whether their tasks run or wait,
+        1 or more; default 100, as taskiq's ``--max-async-tasks``
+    :param keep_alive: whether to touch messages until they are acknowledged, at most until nsqd's
+        ``--max-msg-timeout``; default True. Without it, a task that takes longer than ``msg_timeout`` is
+        delivered again while it runs
+    :param dead_letter: the topic for messages that are given up after ``max_attempts`` deliveries, that
+        taskiq cannot read or has no task for, and whose task `NsqRetryMiddleware` has retried for the last
+        time; default ``"{topic}.dead"``. None finishes them
+    :param on_event: called with each event, see `nsq_anyio.events`
+    :param consumer: further options of the consumers
+    :param producer: further options of the producer
+    :param connection: options of each connection; default: an ``output_buffer_timeout`` of 0.025, so that
+        nsqd does not hold a task back for up to 0.25 seconds
+    :raises InvalidName: if nsqd would refuse a topic or channel
+    :raises InvalidAddress: if an address or URL is not valid
+    :raises InvalidOption: if another value is out of range, or neither ``nsqd`` nor ``nsqlookupd`` is given
+    """
+
+    def __init__(
+        self,
+        nsqd: str | Sequence[str] | None = None,
+        *,
+        nsqlookupd: str | Sequence[str] | None = None,
+        topic: str = "taskiq",
+        channel: str = "workers",
+        max_in_flight: int = 100,
+        keep_alive: bool = True,
+        dead_letter: str | None = "{topic}.dead",
+        on_event: EventHook | None = None,
+        consumer: ConsumerOptions | None = None,
+        producer: ProducerOptions | None = None,
+        connection: ConnectionOptions | None = None,
+    ) -> None:
+        super().__init__()
+        if nsqd is None and nsqlookupd is None:
+            raise InvalidOption(
+                "neither nsqd nor nsqlookupd is given: name nsqds, or nsqlookupds that list them"
+            )
+        if nsqd is not None:
+            nsqd_addresses(nsqd)
+        nsqlookupd_urls(nsqlookupd)
+        check_integer("max_in_flight", max_in_flight, 1)
+        self.topic = check_topic(topic)
+        self.channel = check_channel(channel)
+        self._nsqd = nsqd
+        self._nsqlookupd = nsqlookupd
+        self._max_in_flight = max_in_flight
+        self._keep_alive = keep_alive
+        self._dead_letter = dead_letter
+        self._on_event = on_event
+        self._consumer_options = consumer or ConsumerOptions()
+        self._producer_options = producer
+        self._connection_options = connection or _PROMPT
+        self._producer: Held[Producer] | None = None
+        self.listeners: set[Listener] = set()  # internal
+
+    @property
+    def max_attempts(self) -> int:
+        """How often a message is delivered before it is given up; 0 for no limit."""
+        return self._consumer_options.max_attempts
+
+    @property
+    def formatter(self) -> TaskiqFormatter:
+        """What converts tasks to messages and back; setting another one wraps it."""
+        return self._formatter
+
+    @formatter.setter
+    def formatter(  # pyright: ignore[reportIncompatibleVariableOverride] - it wraps what is set
+        self, formatter: TaskiqFormatter
+    ) -> None:
+        self._formatter = DeliveryFormatter(self, formatter)
+
+    async def startup(self) -> None:
+        """Connect the producer, then start what belongs to the broker; called by taskiq.
+
+        :raises TLSFailed: see `nsq_anyio.produce`
+        """
+        if self._producer is None:
+            held = Held(
+                produce(
+                    self._nsqd,
+                    nsqlookupd=self._nsqlookupd if self._nsqd is None else None,
+                    on_event=self._on_event,
+                    options=self._producer_options,
+                    connection=self._connection_options,
+                )
+            )
+            await held.open()
+            self._producer = held
+        try:
+            await super().startup()
+        except BaseException:
+            await self._close()
+            raise
+
+    async def shutdown(self) -> None:
+        """Shut down what belongs to the broker, then hand back unanswered messages and disconnect."""
+        try:
+            await super().shutdown()
+        finally:
+            await self._close()
+
+    async def kick(self, message: BrokerMessage) -> None:
+        """Publish a task, and return once nsqd has stored it; called by taskiq.
+
+        :raises Closed: before `startup` and after `shutdown`
+        :raises InvalidOption: if the label ``delay`` is not a number of 0 or more, or more than ``max_defer``
+        :raises PublishError: see `nsq_anyio.Producer.publish`
+        """
+        await self._opened().publish(
+            self.topic, message.message, headers=headers_of(message), defer=delay_of(message.labels)
+        )
+
+    async def listen(self) -> AsyncGenerator[AckableMessage, None]:
+        """Iterate over the messages of tasks; called by taskiq.
+
+        :raises Closed: before `startup`, and when `shutdown` is called
+        :raises PermanentRefusal: see `nsq_anyio.consume`
+        """
+        producer = self._opened()
+        listener = Listener(
+            consume(
+                self.topic,
+                self.channel,
+                nsqd=self._nsqd if self._nsqlookupd is None else None,
+                nsqlookupd=self._nsqlookupd,
+                max_in_flight=self._max_in_flight,
+                dead_letter=None if self._dead_letter is None else DeadLetter(self._dead_letter, producer),
+                on_event=self._on_event,
+                options=self._consumer_options,
+                connection=self._connection_options,
+            ),
+            keep_alive=self._keep_alive,
+            when_ended=self.listeners.discard,
+        )
+        self.listeners.add(listener)
+        try:
+            await listener.open()
+            while True:
+                yield (await listener.next()).for_taskiq()
+        finally:
+            listener.stop()
+
+    def _opened(self) -> Producer:
+        if self._producer is None:
+            raise Closed("the broker is not started: call `await broker.startup()` first")
+        return self._producer.value
+
+    async def _close(self) -> None:
+        producer, self._producer = self._producer, None
+        async with AsyncExitStack() as stack:  # each of them is closed, whatever the others raise
+            if producer is not None:
+                stack.push_async_callback(producer.close)  # last, because dead letters need it
+            for listener in self.listeners:
+                stack.push_async_callback(listener.close)

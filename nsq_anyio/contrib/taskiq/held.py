@@ -1,0 +1,100 @@
+"""Keep a block open between two calls, which may come from different tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, TypeVar
+
+from ...errors import Closed
+
+__all__ = ["Held"]
+
+ValueT = TypeVar("ValueT")
+
+
+class Held(Generic[ValueT]):
+    """An ``async with`` block in a task of its own.
+
+    AnyIO's blocks begin and end in the same task. taskiq starts a broker in one task, takes each message in
+    another, and shuts the broker down in a third.
+
+    :param block: the block to hold open
+    :param body: what to run in the block; when it returns, the block stays open until `close`
+    :param when_ended: called when the block has ended
+    """
+
+    def __init__(
+        self,
+        block: AbstractAsyncContextManager[ValueT],
+        body: Callable[[ValueT], Awaitable[None]] | None = None,
+        when_ended: Callable[[], None] | None = None,
+    ) -> None:
+        self._block = block
+        self._body = body
+        self._when_ended = when_ended
+        self._value: ValueT | None = None
+        self._closing = asyncio.Event()
+        self._settled = asyncio.Event()  # the block was entered, or has failed
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> ValueT:
+        """Enter the block, and return what it yields.
+
+        :raises Exception: what the block raises when it is entered
+        """
+        self._task = asyncio.create_task(self._hold(), name="nsq_anyio.contrib.taskiq")
+        if (when_ended := self._when_ended) is not None:
+            self._task.add_done_callback(lambda _: when_ended())
+        try:
+            await self._settled.wait()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        return self.value
+
+    @property
+    def value(self) -> ValueT:
+        """What the block yields.
+
+        :raises Exception: what has ended the block
+        :raises Closed: if the block has ended
+        """
+        task = self._task
+        if task is not None and task.done() and not task.cancelled() and (error := task.exception()):
+            raise error
+        if self._value is None or self._closing.is_set():
+            raise Closed("the broker is shut down: call `await broker.startup()` first")
+        return self._value
+
+    def close_soon(self) -> None:
+        """Let the block end by itself."""
+        self._closing.set()
+
+    async def close(self) -> None:
+        """End the block, and wait for its end. A cancellation cuts what the block still does short.
+
+        :raises Exception: what has ended the block before
+        """
+        self._closing.set()
+        if (task := self._task) is None:
+            return
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})  # bounded: the block ends at once when it is cancelled
+            raise
+        if not task.cancelled() and (error := task.exception()):
+            raise error
+
+    async def _hold(self) -> None:
+        try:
+            async with self._block as self._value:
+                self._settled.set()
+                if self._body is not None:
+                    await self._body(self._value)
+                await self._closing.wait()
+        finally:
+            self._settled.set()

@@ -1,0 +1,127 @@
+"""The names that other clients have for options: a keyword that is one of them fails with the name here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from types import FunctionType
+from typing import Final, ParamSpec, TypeVar, cast
+
+__all__ = ["OTHER_NAMES", "knowing_other_names", "remember_options"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    # pynsq, gnsq, asyncnsq, ansq
+    "nsqd_tcp_addresses": "nsqd",
+    "lookupd_http_addresses": "nsqlookupd",
+    "max_tries": "max_attempts",
+    "message_handler": "`await consumer.run(handler)` in the block",
+    "name": "on_event",
+    "lookupd_connect_timeout": "lookupd_poll_timeout",
+    "lookupd_request_timeout": "lookupd_poll_timeout",
+    "low_ready_idle_timeout": "low_rdy_idle_timeout",
+    "backoff_on_requeue": "`message.requeue(backoff=False)`, or raise nsq.Requeue(backoff=False)",
+    "timeout": "dial_timeout",
+    "tls_v1": "tls",
+    "tls_options": "tls",
+    "reconnect_interval": "reconnect_delay",
+    "connection_options": "connection",
+    "features": "connection",
+    "auto_reconnect": "nothing: a consumer or producer reconnects for as long as its block lasts",
+    "feature_negotiation": "nothing: options are always negotiated",
+    "message_queue": "`async for message in consumer`",
+    "on_message": "`await consumer.run(handler)` in the block",
+    "on_exception": "on_event",
+    "on_close": "on_event",
+    "on_heartbeat": "on_event",
+    "on_giving_up": "on_give_up",
+    "giving_up": "on_give_up",
+    "log_level": "logging.getLogger('nsq_anyio').setLevel(...)",
+    "debug": "logging.getLogger('nsq_anyio').setLevel(...)",
+    "loop": "nothing: the running event loop is used",
+    "host": "nsqd",
+    "port": "nsqd",
+    # go-nsq
+    "default_requeue_delay": "requeue_delay",
+    "read_timeout": "heartbeat_interval",
+    "local_addr": "dialer",
+    "tls_root_ca_file": "ca_file",
+    "tls_cert": "certificate_file",
+    "tls_key": "private_key_file",
+    "tls_min_version": "minimum_version",
+    "tls_insecure_skip_verify": "verify",
+    "concurrency": "`await consumer.run(handler, concurrency=...)` in the block",
+    # nsqjs
+    "nsqdTCPAddresses": "nsqd",
+    "lookupdHTTPAddresses": "nsqlookupd",
+    "maxInFlight": "max_in_flight",
+    "maxAttempts": "max_attempts",
+    "maxBackoffDuration": "max_backoff_duration",
+    "requeueDelay": "requeue_delay",
+    "messageTimeout": "msg_timeout",
+    "heartbeatInterval": "heartbeat_interval",
+    "lookupdPollInterval": "lookupd_poll_interval",
+    "lookupdPollJitter": "lookupd_poll_jitter",
+    "lowRdyTimeout": "low_rdy_timeout",
+    "outputBufferSize": "output_buffer_size",
+    "outputBufferTimeout": "output_buffer_timeout",
+    "sampleRate": "sample_rate",
+    "deflateLevel": "deflate_level",
+    "dialTimeout": "dial_timeout",
+    "clientId": "client_id",
+    "authSecret": "auth_secret",
+    "tlsVerification": "verify",
+}
+"""For each of their names the parameter or option here, or in words what to write instead."""
+
+
+_OPTIONS: dict[str, frozenset[str]] = {}  # of the classes of options that are imported, by their names
+
+
+def remember_options(options: str, names: Iterable[str]) -> None:
+    """Note the options of a class: one that is given in the wrong place fails with the right one."""
+    _OPTIONS[options] = frozenset(names)
+
+
+def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that another client's name for a keyword fails with the name here.
+
+    An option that belongs elsewhere, such as ``consume(max_attempts=5)``, fails with its place.
+    """
+    code = cast("FunctionType", function).__code__
+    accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for given in kwargs:
+            if given not in accepted and (instead := _instead(given, accepted)):
+                name = cast("FunctionType", function).__qualname__.removesuffix(".__init__")
+                raise TypeError(f"{name}() got an unexpected keyword argument {given!r}: use {instead}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _instead(given: str, accepted: frozenset[str]) -> str | None:
+    """Return what to use in place of a keyword; None for one that nobody knows."""
+    ours = OTHER_NAMES.get(given, given)
+    if ours in accepted:
+        return f"{ours}=..."
+    return _place_of(ours, accepted) or (ours if ours != given else None)
+
+
+def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
+    """Return how an option is given; None if it is none."""
+    first = ("ConsumerOptions", "ProducerOptions")  # they have some names in common
+    if "topic" not in accepted:
+        first = first[::-1]
+    for options in (*first, "ConnectionOptions", "TLSOptions"):
+        if ours in _OPTIONS.get(options, ()):
+            place = f"nsq.{options}({ours}=...)"
+            if options == "TLSOptions":
+                place = f"nsq.ConnectionOptions(tls={place})"
+            parameter = "connection" if options in {"ConnectionOptions", "TLSOptions"} else "options"
+            return f"{parameter}={place}" if parameter in accepted else place
+    return None
