@@ -54,12 +54,12 @@ class Cluster(Channels):
 
     @property
     def tcp_addresses(self) -> list[str]:
-        """Where clients connect to the nsqds: the ``nsqd`` of `consume` and `produce`."""
+        """Where clients connect to the nsqds, for the ``nsqd`` of `consume` and `produce`."""
         return [each.tcp_address for each in self.nsqds]
 
     @property
     def nsqlookupd_urls(self) -> list[str]:
-        """Where clients look up topics: the ``nsqlookupd`` of `consume` and `produce`."""
+        """Where clients look up topics, for the ``nsqlookupd`` of `consume` and `produce`."""
         return [each.http_url for each in self.nsqlookupds]
 
 

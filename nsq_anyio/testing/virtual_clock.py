@@ -1,6 +1,6 @@
 """Event loops whose clock stands still while there is work, and jumps to the next timer when there is none.
 
-An hour of backoff then takes milliseconds, and a busy machine cannot change when something happens. For
+Minutes of backoff pass at once, and a busy machine cannot change when something happens. For
 AnyIO's plugin, a module of such tests has ::
 
     @pytest.fixture(params=["asyncio", "trio"])

@@ -178,11 +178,11 @@ async def test_what_is_not_valid_is_refused() -> None:
 
 async def test_nsqds_are_registered_when_the_block_begins() -> None:
     async with cluster(nsqds=3, nsqlookupds=2) as running:
+        assert len(running.tcp_addresses) == 3
         for url in running.nsqlookupd_urls:
             async with nsq.http.Nsqlookupd(url) as http:
                 found = {f"{each.broadcast_address}:{each.tcp_port}" for each in await http.nodes()}
             assert found == set(running.tcp_addresses)
-        assert len(found) == 3
 
 
 async def test_plain_calls_in_an_event_loop_are_refused() -> None:
