@@ -16,7 +16,7 @@ PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus]")
 # A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
-WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in ("cli", "interop", "spark"))
+WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in ("cli", "examples", "interop", "spark"))
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
 NOT_RECORDED = (
@@ -198,6 +198,13 @@ def interop(session: nox.Session) -> None:
     apart = [f"--ignore={path}" for path in measured]
     session.run("pytest", "tests/interop", *apart, *UVLOOP_ON_THE_WIRE, *ON_ALL_CORES, "-n", "4")
     session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Run the web examples, each under the server that its users start."""
+    session.install(*PACKAGE, *group("examples"))
+    session.run("pytest", *(session.posargs or ["tests/examples", *ON_ALL_CORES]))
 
 
 @nox.session(requires=["servers"], default=False)
