@@ -243,13 +243,14 @@ class Channels:
         if channel is not None:
             check_channel(channel)
         check_seconds("timeout", timeout, 0)
-        found = Counts([], channel)
+        # At least once, however short the time is.
+        found = Counts(await topics_of(self._http_urls, topic), channel)
         with anyio.move_on_after(timeout):
             for pause in _pauses():
-                found = Counts(await topics_of(self._http_urls, topic), channel)
                 if found.exists and is_reached(found):
                     return
                 await anyio.sleep(pause)
+                found = Counts(await topics_of(self._http_urls, topic), channel)
         where = topic if channel is None else f"{topic}/{channel}"
         raise AssertionError(f"{where} has {found}, and not {wanted}, after {timeout:g} s")
 

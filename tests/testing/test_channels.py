@@ -33,6 +33,7 @@ async def test_what_was_not_published_fails_with_what_was() -> None:
     async with cluster(nsqds=1) as running:
         (nsqd,) = running.nsqds
         await nsqd.publish("orders", b"1")
+        await nsqd.messages("orders", count=1, timeout=30)
         with pytest.raises(
             AssertionError, match=re.escape("b'2' in orders/nsq-testing within 0.1 s: it got b'1'")
         ):
@@ -155,6 +156,7 @@ async def test_many_messages_are_summed_up() -> None:
     async with cluster(nsqds=1) as running:
         async with nsq.http.Nsqd(running.nsqds[0].http_url) as http:
             await http.publish_many("orders", [b"x" * 1000] * 14)
+        await running.messages("orders", count=14, timeout=30)
         with pytest.raises(AssertionError, match="and 4 more") as caught:
             await running.assert_published("orders", b"y", timeout=0.3)
         assert len(str(caught.value)) < 2000
