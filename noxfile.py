@@ -17,7 +17,7 @@ PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 WITHOUT_OTHER_SESSIONS = tuple(
-    f"--ignore=tests/{name}" for name in ("browser", "cli", "interop", "migrating", "spark")
+    f"--ignore=tests/{name}" for name in ("browser", "cli", "examples", "interop", "migrating", "spark")
 )
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
@@ -216,6 +216,13 @@ def browser(session: nox.Session) -> None:
     """Drive the dashboard in headless Chromium, against real servers; Chromium has to be there."""
     session.install(*PACKAGE, *group("browser"))
     session.run("pytest", *(session.posargs or ["tests/browser", *BY_FILE, "-n", "2"]))
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Run the web examples, each under the server that its users start."""
+    session.install(*PACKAGE, *group("examples"))
+    session.run("pytest", *(session.posargs or ["tests/examples", *ON_ALL_CORES]))
 
 
 @nox.session(requires=["servers"], default=False)

@@ -22,7 +22,8 @@ def skip(_app: Sphinx, _what: str, name: str, obj: object, _skip: object, _optio
     if name not in ("__init__", "__new__"):
         return None
     owner = getattr(obj, "__qualname__", "").partition(".")[0]
-    return name == "__new__" or owner not in MADE_BY_USERS
+    made_by_fixtures = str(getattr(obj, "__module__", "")).startswith("nsq_anyio.testing.")
+    return name == "__new__" or owner not in MADE_BY_USERS or made_by_fixtures
 
 
 def resolve(

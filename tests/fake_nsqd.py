@@ -48,7 +48,8 @@ async def until(condition: Callable[[], object], limit: float = LIMIT) -> None:
 
 def client_tasks() -> list[str]:
     """The running tasks that the client has started."""
-    return [task.name for task in anyio.get_running_tasks() if task.name and "nsq_anyio." in task.name]
+    names = [task.name or "" for task in anyio.get_running_tasks()]
+    return [name for name in names if "nsq_anyio." in name and "nsq_anyio.testing." not in name]
 
 
 class Events(list[Event]):

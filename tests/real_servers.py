@@ -1,224 +1,46 @@
-"""The real nsqd and nsqlookupd, each in a process of its own for the length of an ``async with`` block.
+"""The real servers that ``nox -s servers`` builds, as `nsq_anyio.testing` runs them.
 
-The programs are built by ``nox -s servers``. They listen on 127.0.0.1, on ports that the system picks; their
-log says which. A test that cannot start them fails: it never skips.
+A test that cannot start them fails: it never skips.
 """
 
 import os
-import re
-import signal
-import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-import anyio
-import httpx
-from anyio.abc import Process
+from nsq_anyio.testing import real_server as real
+from nsq_anyio.testing.real_server import RealServer, RealServerError
 
 from .servers import build
 
-START_LIMIT = 15.0
-STOP_LIMIT = 10.0
-LOG_TAIL = 64 * 1024
+__all__ = [
+    "DIRECTORY",
+    "RealServer",
+    "RealServerError",
+    "program",
+    "real_nsqadmin",
+    "real_nsqd",
+    "real_nsqlookupd",
+]
 
-_LISTENING = re.compile(r"\b(TCP|HTTP|HTTPS): listening on (\S+)\n")
+DIRECTORY = Path(os.environ.get("NSQ_ANYIO_SERVERS") or build.DIRECTORY)
+"""Where the programs are: ``.nox/servers/bin``, or the directory that NSQ_ANYIO_SERVERS names."""
 
-
-class RealServerError(Exception):
-    """A real server is not built, did not start, or ended by itself; the text carries the tail of its log."""
-
-
-@dataclass(slots=True, eq=False)
-class RealServer:
-    """A running nsqd or nsqlookupd."""
-
-    name: str
-    process: Process
-    log_path: Path
-    tcp_address: str = ""
-    """Where it speaks NSQ's protocol: ``127.0.0.1:port``, or the path of a unix socket."""
-    http_url: str = ""
-    """Where it speaks HTTP: ``http://127.0.0.1:port``, or ``unix:`` and the path of a socket."""
-    https_url: str | None = None
-    """Where it speaks HTTPS; None when it was given no certificate."""
-    _told_to_end: bool = field(default=False, init=False)
-
-    @property
-    def tcp_port(self) -> int:
-        """The port of `tcp_address`, to start a successor on the same one."""
-        return int(self.tcp_address.rpartition(":")[2])
-
-    @property
-    def http_port(self) -> int:
-        """The port of `http_url`, to start a successor on the same one."""
-        return int(self.http_url.rpartition(":")[2])
-
-    @property
-    def log(self) -> str:
-        """What it has logged, at most the last 64 KiB; readable until the block ends."""
-        with self.log_path.open("rb") as log:
-            log.seek(max(0, self.log_path.stat().st_size - LOG_TAIL))
-            return log.read().decode(errors="replace")
-
-    @property
-    def has_crashed(self) -> bool:
-        """Whether it ended although neither `stop` nor `kill` was called."""
-        return self.process.returncode is not None and not self._told_to_end
-
-    async def stop(self) -> None:
-        """Ask it to end (SIGTERM) and wait; kill it when it has not ended in 10 seconds."""
-        self._tell(signal.SIGTERM)
-        with anyio.move_on_after(STOP_LIMIT):
-            await self.process.wait()
-            return
-        await self.kill()
-
-    async def kill(self) -> None:
-        """Kill it (SIGKILL), as a crash of its machine would, and wait until it is gone."""
-        self._tell(signal.SIGKILL)
-        await self.process.wait()
-
-    def _tell(self, number: signal.Signals) -> None:
-        if self.process.returncode is None:
-            self._told_to_end = True
-            self.process.send_signal(number)
-
-    async def _become_ready(self, listeners: set[str]) -> None:
-        found: dict[str, str] = {}
-        with anyio.move_on_after(START_LIMIT) as limit:
-            while not listeners <= found.keys():
-                if self.process.returncode is not None:
-                    raise RealServerError(
-                        self._describe(f"ended with {self.process.returncode} while it started")
-                    )
-                await anyio.sleep(0.005)
-                found = dict(_LISTENING.findall(self.log))
-            self.tcp_address = found.get("TCP", "")
-            http_address = found["HTTP"]
-            self.http_url = ("unix:" if http_address.startswith("/") else "http://") + http_address
-            self.https_url = f"https://{found['HTTPS']}" if "HTTPS" in found else None
-            await self._ping()
-        if limit.cancelled_caught:
-            raise RealServerError(self._describe(f"was not ready after {START_LIMIT:g} s"))
-
-    async def _ping(self) -> None:
-        # trust_env: a proxy set for the machine must not come between a test and its server.
-        scheme, _, address = self.http_url.partition(":")
-        transport = httpx.AsyncHTTPTransport(uds=address) if scheme == "unix" else None
-        async with httpx.AsyncClient(trust_env=False, transport=transport) as client:
-            reply = await client.get("http://nsqd/ping" if transport else f"{self.http_url}/ping")
-        # nsqd with --tls-required answers everything in clear text with 403, and is ready all the same.
-        if reply.text != "OK" and "TLS_REQUIRED" not in reply.text:
-            raise RealServerError(self._describe(f"answered /ping with {reply.status_code} {reply.text!r}"))
-
-    def _describe(self, problem: str) -> str:
-        return f"{self.name} {problem}; its log:\n{self.log}"
-
-
-def program(name: str) -> Path:
-    """Return the path of the real NSQ program `name`, such as ``nsqd`` or ``nsq_tail``.
-
-    They are taken from ``.nox/servers/bin``, or from the directory that NSQ_ANYIO_SERVERS names.
-
-    :raises RealServerError: it is not there.
-    """
-    directory = Path(os.environ.get("NSQ_ANYIO_SERVERS") or build.DIRECTORY)
-    path = directory / (name + build.EXE)
-    if not path.is_file():
-        raise RealServerError(f"{path} is missing: build the real servers with `nox -s servers`")
-    return path
-
-
-@asynccontextmanager
-async def real_nsqd(
-    *,
-    tcp_port: int = 0,
-    http_port: int = 0,
-    unix_path: Path | None = None,
-    http_unix_path: Path | None = None,
-    lookupd_tcp_addresses: Sequence[str] = (),
-    broadcast_address: str = "127.0.0.1",
-    data_path: Path | None = None,
-    flags: Sequence[str] = (),
-) -> AsyncGenerator[RealServer]:
-    """Run nsqd for the length of the block.
-
-    `tcp_port` and `http_port`: 0 lets the system pick; another starts a successor where a killed nsqd was.
-    `unix_path` and `http_unix_path`: listen on a unix socket there instead of a port.
-    `data_path`: an existing directory that outlives the block, to hand messages to a successor.
-    `flags`: more of nsqd's flags, such as ``--mem-queue-size=0``; they win over the ones set here.
-
-    :raises RealServerError: it is not built, did not start, or ended by itself during the block.
-    """
-    arguments = [
-        f"--tcp-address={unix_path or f'127.0.0.1:{tcp_port}'}",
-        f"--http-address={http_unix_path or f'127.0.0.1:{http_port}'}",
-        "--https-address=127.0.0.1:0",
-        f"--broadcast-address={broadcast_address}",
-        *(f"--lookupd-tcp-address={address}" for address in lookupd_tcp_addresses),
-    ]
-    # nsqd listens for HTTPS only when it has a certificate.
-    has_tls = any(flag.lstrip("-").startswith("tls-cert") for flag in flags)
-    with tempfile.TemporaryDirectory(prefix="nsqd-") as own:
-        arguments += [f"--data-path={data_path or own}", *flags]
-        listeners = {"TCP", "HTTP", "HTTPS"} if has_tls else {"TCP", "HTTP"}
-        async with _running("nsqd", arguments, listeners, Path(own)) as server:
-            yield server
-
-
-@asynccontextmanager
-async def real_nsqlookupd(
-    *, tcp_port: int = 0, http_port: int = 0, flags: Sequence[str] = ()
-) -> AsyncGenerator[RealServer]:
-    """Run nsqlookupd for the length of the block. The parameters mean what `real_nsqd`'s do.
-
-    :raises RealServerError: it is not built, did not start, or ended by itself during the block.
-    """
-    arguments = [
-        f"--tcp-address=127.0.0.1:{tcp_port}",
-        f"--http-address=127.0.0.1:{http_port}",
-        "--broadcast-address=127.0.0.1",
-        *flags,
-    ]
-    with tempfile.TemporaryDirectory(prefix="nsqlookupd-") as own:
-        async with _running("nsqlookupd", arguments, {"TCP", "HTTP"}, Path(own)) as server:
-            yield server
+program = partial(real.program, DIRECTORY)
+real_nsqd = partial(real.real_nsqd, DIRECTORY)
+real_nsqlookupd = partial(real.real_nsqlookupd, DIRECTORY)
 
 
 @asynccontextmanager
 async def real_nsqadmin(flags: Sequence[str]) -> AsyncGenerator[RealServer]:
     """Run nsqadmin for the length of the block.
 
-    `flags`: the servers that it asks, such as ``--nsqd-http-address=127.0.0.1:4151``, and others.
-
-    :raises RealServerError: it is not built, did not start, or ended by itself during the block.
+    :param flags: the servers that it asks, such as ``--nsqd-http-address=127.0.0.1:4151``, and others
+    :raises RealServerError: if it is missing, did not start, or ended by itself during the block
     """
     with tempfile.TemporaryDirectory(prefix="nsqadmin-") as own:
         arguments = ["--http-address=127.0.0.1:0", *flags]
-        async with _running("nsqadmin", arguments, {"HTTP"}, Path(own)) as server:
+        async with real.real_server(program("nsqadmin"), arguments, {"HTTP"}, Path(own)) as server:
             yield server
-
-
-@asynccontextmanager
-async def _running(
-    name: str, arguments: Sequence[str], listeners: set[str], directory: Path
-) -> AsyncGenerator[RealServer]:
-    # The log goes to a file: a server never waits for a reader of its log, and no task is needed to be one.
-    log_path = directory / "log"
-    command = [str(program(name)), *arguments]
-    with log_path.open("wb") as log:
-        process = await anyio.open_process(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    server = RealServer(name, process, log_path)
-    async with process:
-        try:
-            await server._become_ready(listeners)
-            yield server
-            crashed = server.has_crashed
-        finally:
-            with anyio.CancelScope(shield=True):
-                await server.stop()
-    if crashed:
-        raise RealServerError(server._describe(f"ended by itself with {process.returncode}"))

@@ -20,6 +20,7 @@ from .tls_files import TLSFiles
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES.remove(ROOT / "docs" / "testing.md")  # its tests run in tests/testing/test_page.py
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 EXAMPLES = [

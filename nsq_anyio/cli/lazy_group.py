@@ -45,6 +45,20 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module, __package__), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """See `click.Group.resolve_command`, which does not know the names here, to suggest one."""
+        name = args[0]
+        if name in self.places or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
+        like_here = name.lower().replace("_", "-").removeprefix("nsq-")  # nsq_to_file is to-file
+        near = get_close_matches(like_here, self.places)
+        suggestion = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise click.UsageError(f"No such command {name!r}.{suggestion}", ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """See `click.Group.format_commands`, which would import them all."""
         names = self.list_commands(ctx)

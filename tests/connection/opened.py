@@ -9,9 +9,9 @@ from nsq_anyio.connection import Connection, Request, open_connection
 from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.protocol import commands
 from nsq_anyio.protocol.session import Command, ResponseFailed
+from nsq_anyio.testing.faults import FaultProxy, fault_proxy
 
 from ..fake_nsqd import FakeConnection, client_tasks, fake_nsqd, identified
-from ..fault_proxy import FaultProxy, fault_proxy
 
 HUGE = bytes(32 * 1024 * 1024)
 """More than the kernel takes of a connection whose other end does not read."""

@@ -20,9 +20,9 @@ from nsq_anyio.errors import (
 from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.protocol import commands
 from nsq_anyio.protocol.frames import FRAME_ERROR, FRAME_RESPONSE, encode_frame
+from nsq_anyio.testing.faults import fault_proxy
 
 from ..fake_nsqd import FakeConnection, client_tasks, fake_nsqd, identified, message_id
-from ..fault_proxy import fault_proxy
 from .opened import HUGE, Kept, Open, ends, opened
 
 pytestmark = pytest.mark.anyio

@@ -20,6 +20,7 @@ from nsq_anyio.protocol.frames import (
     encode_message_frame,
 )
 from nsq_anyio.protocol.identify import IdentifyReply
+from nsq_anyio.testing.faults import fault_proxy
 
 from ..fake_nsqd import (
     FakeConnection,
@@ -31,7 +32,6 @@ from ..fake_nsqd import (
     identified,
     message_id,
 )
-from ..fault_proxy import fault_proxy
 
 pytestmark = pytest.mark.anyio
 

@@ -40,6 +40,7 @@ from nsq_anyio.events import (
     ResponseFailed,
     Subscribed,
 )
+from nsq_anyio.testing.faults import fault_proxy
 
 from ..fake_nsqd import (
     LIMIT,
@@ -52,7 +53,6 @@ from ..fake_nsqd import (
     serve,
     until,
 )
-from ..fault_proxy import fault_proxy
 from .backoff import backing_off, failure, trial
 from .fake_lookupd import UNKNOWN_TOPIC, connected, fake_lookupd, polled, producer, pruning
 from .flow import LENDING, Watch, becomes, busy, consuming_from, settled

@@ -88,7 +88,7 @@ async def test_a_blocked_loop_is_named_and_excuses_what_nsqd_timed_out() -> None
     async with consuming(script, options=options, on_event=events, max_in_flight=2) as (consumer, peer):
         await peer.messages(b"a", b"b")
         await until(lambda: consumer.in_flight == 2)
-        virtual_time.block(0.6)  # as a handler does
+        virtual_time.pass_time(0.6)  # as a handler does
         await peer.messages(*[b"x"] * 12)  # six timeouts of two messages
         await until(lambda: events.of(LoopBlocked))
         await until(lambda: consumer.statistics().received == 14)

@@ -5,10 +5,10 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.events import Connected, ConnectFailed, Disconnected, Subscribed
+from nsq_anyio.testing.faults import fault_proxy
 
 from .. import virtual_time
 from ..fake_nsqd import LIMIT, Events, FakeConnection, client_tasks, fake_nsqd, serve, until
-from ..fault_proxy import fault_proxy
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio

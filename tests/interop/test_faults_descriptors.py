@@ -10,7 +10,8 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
-from ..fault_proxy import fault_proxy
+from nsq_anyio.testing.faults import fault_proxy
+
 from .cluster import Cluster
 
 pytestmark = [

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.testing.faults import FaultProxy, fault_proxy
 
-from ..fault_proxy import FaultProxy, fault_proxy
 from .cluster import Cluster, Kind, Server
 from .observe import PROMPT, until
 

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.testing.faults import CHUNK, fault_proxy
 
-from ..fault_proxy import CHUNK, fault_proxy
 from .cluster import Cluster
 from .ledger import Ledger
 from .observe import Events

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.testing.faults import fault_proxy
 
-from ..fault_proxy import fault_proxy
 from .cluster import Cluster, Server
 from .observe import LIMIT, PROMPT, Events, until
 

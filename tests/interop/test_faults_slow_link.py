@@ -10,8 +10,8 @@ import pytest
 from anyio.abc import ByteStream
 
 import nsq_anyio as nsq
+from nsq_anyio.testing.faults import fault_proxy
 
-from ..fault_proxy import fault_proxy
 from ..tls_files import TLSFiles, tls_files
 from .cluster import Cluster
 

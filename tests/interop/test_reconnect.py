@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.testing.faults import fault_proxy
 
-from ..fault_proxy import fault_proxy
 from .cluster import Cluster, Kind, Server
 from .observe import LIMIT, PROMPT, Events, take, until, until_told
 

@@ -12,6 +12,8 @@ import httpx
 import pytest
 import trustme
 
+from nsq_anyio.testing import real_server
+
 from ..real_servers import RealServer, RealServerError, program, real_nsqd, real_nsqlookupd
 from ..servers import build
 
@@ -146,7 +148,7 @@ async def test_a_cancelled_block_leaves_no_server() -> None:
 
 
 async def test_a_stopped_process_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.real_servers.STOP_LIMIT", 0.1)
+    monkeypatch.setattr("nsq_anyio.testing.real_server.STOP_LIMIT", 0.1)
     async with real_nsqd() as nsqd:
         nsqd.process.send_signal(signal.SIGSTOP)
     assert nsqd.process.returncode == -signal.SIGKILL
@@ -155,16 +157,15 @@ async def test_a_stopped_process_is_killed_in_the_end(monkeypatch: pytest.Monkey
 async def test_the_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async with real_nsqlookupd() as lookupd:
         assert "TCP: listening on" in lookupd.log
-        monkeypatch.setattr("tests.real_servers.LOG_TAIL", 10)
+        monkeypatch.setattr("nsq_anyio.testing.real_server.LOG_TAIL", 10)
         assert 0 < len(lookupd.log) <= 10  # characters are no more than bytes
 
 
-async def test_missing_programs_fail_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("NSQ_ANYIO_SERVERS", str(tmp_path))
+async def test_missing_programs_fail_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(
-        RealServerError, match=re.escape(f"{tmp_path}/nsqd is missing") + ".*`nox -s servers`"
+        RealServerError, match=re.escape(f"{tmp_path}/nsqd is missing: name the directory that has nsqd")
     ):
-        async with real_nsqd():
+        async with real_server.real_nsqd(tmp_path):
             pytest.fail("it started")
 
 

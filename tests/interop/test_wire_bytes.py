@@ -16,10 +16,10 @@ from anyio.abc import ByteStream
 
 import nsq_anyio as nsq
 from nsq_anyio.events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Event
+from nsq_anyio.testing.faults import fault_proxy
 
 from ..auth_server import auth_server
 from ..fake_nsqd import client_tasks
-from ..fault_proxy import fault_proxy
 from ..tls_files import TLSFiles
 from .cluster import Kind, Server, run_cluster
 from .observe import LIMIT, Events, take, until

@@ -12,9 +12,9 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.events import Connected, ConnectFailed
+from nsq_anyio.testing.faults import fault_proxy
 
 from ..auth_server import Account, AuthServer, Grant, auth_server
-from ..fault_proxy import fault_proxy
 from ..recording_proxy import recording_proxy
 from ..tls_files import KeyPair, TLSFiles
 from .cluster import Kind, Server, run_cluster

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.testing.faults import fault_proxy
 
 from ..fake_nsqd import Events, FakeConnection, fake_nsqd, until
-from ..fault_proxy import fault_proxy
 from .gate import Gate
 
 pytestmark = pytest.mark.anyio

@@ -5,10 +5,10 @@ import pytest
 
 from nsq_anyio.address import Address
 from nsq_anyio.errors import DialFailed
+from nsq_anyio.testing.faults import fault_proxy
 from nsq_anyio.transport.dial import dial
 
 from ..fake_nsqd import FakeConnection, fake_nsqd
-from ..fault_proxy import fault_proxy
 
 pytestmark = pytest.mark.anyio
 

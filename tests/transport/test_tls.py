@@ -12,10 +12,10 @@ from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.streams.tls import TLSAttribute
 
 from nsq_anyio.options import TLSOptions
+from nsq_anyio.testing.faults import FaultProxy, fault_proxy
 from nsq_anyio.transport.tls import TLSStream, start_tls
 from nsq_anyio.transport.tls_context import client_context
 
-from ..fault_proxy import FaultProxy, fault_proxy
 from ..http.support import tcp_server
 from ..tls_files import TLSFiles
 from .tls_streams import (

@@ -1,16 +1,19 @@
-"""A TCP proxy that stands between a client and any server, and fails as a test says.
+"""A TCP proxy that stands between a client and nsqd, and disturbs the connections as a test says.
 
 ::
 
-    async with fault_proxy(nsqd.address) as proxy:
+    async with nsq.testing.fault_proxy(nsqd.tcp_address) as proxy:
+        proxy.to_client.delay = 0.2         # each piece arrives late
         proxy.to_client.piece = 1           # byte by byte
         proxy.to_client.cut_after = 100     # hang up on both sides after so many bytes, in mid-frame
-        proxy.stalled = True                # accept, but pass nothing
+        proxy.stalled = True                # a black hole: accept, but pass nothing
         proxy.cut()                         # hang up on both sides
         proxy.reset()                       # hang up with RST to the client
-        proxy.half_open()                   # the server's side goes away, and the client hears nothing
+        proxy.half_open()                   # nsqd's side goes away, and the client hears nothing
         await proxy.refuse()                # nothing listens any more, until `listen`
 """
+
+from __future__ import annotations
 
 import asyncio
 import os
@@ -20,32 +23,50 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 
-from nsq_anyio.transport.half_close import half_close
+from ..address import Address
+from ..checks import check_integer, check_seconds
+from ..transport.half_close import half_close
+
+__all__ = ["CHUNK", "Direction", "FaultProxy", "fault_proxy"]
 
 CHUNK = 64 * 1024
-RECEIVE_BUFFER = 64 * 1024
+"""The bytes that are received at once, and by default sent on at once."""
+
+_RECEIVE_BUFFER = 64 * 1024
 """Bytes that the kernel takes for a stalled proxy; it would grow to many megabytes otherwise."""
 
 
 @dataclass(slots=True)
 class Direction:
-    """What happens to the bytes that go one way, on all connections.
+    """What happens to the bytes that go one way, on all connections. Changes take effect at the next piece.
 
-    :ivar piece: the most bytes that are sent on at once
-    :ivar delay: seconds before each piece is sent on
-    :ivar cut_after: bytes of a connection that pass before both sides are closed; None for all
+    :ivar piece: the most bytes that are sent on at once, 1 or more; default 65536
+    :ivar delay: seconds before each piece is sent on, 0 or more; default 0
+    :ivar cut_after: the bytes of a connection that pass before both sides are closed, 0 or more; None, the
+        default, for all
+    :raises InvalidOption: if a value is out of range, also when it is set later
     """
 
     piece: int = CHUNK
     delay: float = 0.0
     cut_after: int | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "piece":
+            check_integer(name, value, 1)
+        elif name == "delay":
+            check_seconds(name, value, 0)
+        else:
+            check_integer(name, value, 0, special=(None,))
+        object.__setattr__(self, name, value)
 
-class End(Enum):
+
+class _End(Enum):
     """How a connection ends for the client."""
 
     CLOSED = "closed"
@@ -54,15 +75,15 @@ class End(Enum):
 
 
 class FaultProxy:
-    """A listener in front of ``upstream``; see the module.
+    """A listener on 127.0.0.1 in front of a server; made by `fault_proxy`, and used in its event loop.
 
     :ivar port: where clients connect; it stays the same
-    :ivar to_server: what happens to the clients' bytes
+    :ivar to_server: what happens to the client's bytes
     :ivar to_client: what happens to the server's bytes
-    :ivar accepted: how many connections came
+    :ivar accepted: the number of connections accepted so far
     """
 
-    def __init__(self, upstream: str, tasks: TaskGroup) -> None:
+    def __init__(self, upstream: Address, tasks: TaskGroup) -> None:
         self.port = 0
         self.to_server = Direction()
         self.to_client = Direction()
@@ -77,6 +98,7 @@ class FaultProxy:
 
     @property
     def address(self) -> str:
+        """Where clients connect, ``127.0.0.1:port``."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -92,14 +114,15 @@ class FaultProxy:
             self._flowing = anyio.Event()
 
     async def wait_flowing(self) -> None:
+        """Wait until bytes pass: until `stalled` is False."""
         await self._flowing.wait()
 
     async def listen(self) -> None:
-        """Accept connections."""
+        """Accept connections again, on the same port."""
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self.port)
-        raw = listener.extra(SocketAttribute.raw_socket)
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)  # accepted ones inherit it
-        self.port = listener.extra(SocketAttribute.local_port)
+        raw = listener.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)  # accepted ones inherit it
+        self.port = listener.extra(SocketAttribute.local_port)  # noqa: S610
         self._listening = scope = anyio.CancelScope()
         self._refusing = closed = anyio.Event()
 
@@ -118,26 +141,26 @@ class FaultProxy:
 
     def cut(self) -> None:
         """Close all connections, on both sides."""
-        self._end(End.CLOSED)
+        self._end(_End.CLOSED)
 
     def reset(self) -> None:
         """Close all connections; the client gets RST instead of the end of the stream."""
-        self._end(End.RESET)
+        self._end(_End.RESET)
 
     def half_open(self) -> None:
         """Close the server's side of all connections; the client's stays open, and silent."""
-        self._end(End.HALF_OPEN)
+        self._end(_End.HALF_OPEN)
 
-    def _end(self, end: End) -> None:
+    def _end(self, end: _End) -> None:
         for link in self._links:
             link.end(end)
 
     async def _handle(self, client: SocketStream) -> None:
         self.accepted += 1
-        host, _, port = self._upstream.rpartition(":")
+        upstream = self._upstream
         async with client:
             try:
-                server = await anyio.connect_tcp(host, int(port))
+                server = await anyio.connect_tcp(upstream.host, upstream.port)
             except OSError:
                 return  # the server is gone: so is the connection
             link = _Link(self, client, server)
@@ -145,9 +168,9 @@ class FaultProxy:
             async with server:
                 end = await link.run()
             self._links.discard(link)
-            if end is End.HALF_OPEN:
+            if end is _End.HALF_OPEN:
                 await anyio.sleep_forever()
-            elif end is End.RESET:
+            elif end is _End.RESET:
                 _close_with_reset(client)
 
 
@@ -159,13 +182,13 @@ class _Link:
         self._client = client
         self._server = server
         self._scope = anyio.CancelScope()
-        self._ended = End.CLOSED
+        self._ended = _End.CLOSED
 
-    def end(self, end: End) -> None:
+    def end(self, end: _End) -> None:
         self._ended = end
         self._scope.cancel()
 
-    async def run(self) -> End:
+    async def run(self) -> _End:
         with self._scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._pass, self._client, self._server, self._proxy.to_server)
@@ -185,7 +208,7 @@ class _Link:
                     if direction.cut_after is not None:
                         size = min(size, direction.cut_after - passed)
                     if size <= 0:
-                        self.end(End.CLOSED)
+                        self.end(_End.CLOSED)
                         return
                     await target.send(data[:size])
                     passed += len(data[:size])
@@ -196,7 +219,7 @@ class _Link:
             ):  # a target that is gone needs no end
                 await half_close(target)  # the other direction goes on
         except anyio.BrokenResourceError:
-            self.end(End.RESET)
+            self.end(_End.RESET)
 
 
 def _close_with_reset(stream: SocketStream) -> None:
@@ -204,8 +227,9 @@ def _close_with_reset(stream: SocketStream) -> None:
     transport: asyncio.Transport | None = getattr(stream, "_transport", None)
     if transport is not None and transport.is_closing():
         return  # the client was gone first, and asyncio has closed the socket
+    connected = stream.extra(SocketAttribute.raw_socket)  # noqa: S610
     # A duplicate, because uvloop's socket objects refuse to set options.
-    with socket.socket(fileno=os.dup(stream.extra(SocketAttribute.raw_socket).fileno())) as raw:
+    with socket.socket(fileno=os.dup(connected.fileno())) as raw:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     # Before 4.16, AnyIO half-closes a stream of asyncio before it closes it, and the client would see that.
     if transport is not None:
@@ -214,9 +238,14 @@ def _close_with_reset(stream: SocketStream) -> None:
 
 @asynccontextmanager
 async def fault_proxy(upstream: str) -> AsyncGenerator[FaultProxy]:
-    """Stand in front of ``upstream`` (``host:port``), on a free port, for the length of the block."""
+    """Stand in front of a server, on a free port of 127.0.0.1, for the length of the block.
+
+    :param upstream: the server's TCP address, ``host:port``; it need not be reachable yet
+    :raises InvalidAddress: if ``upstream`` is not ``host:port``
+    """
+    address = Address.parse(upstream)
     async with anyio.create_task_group() as tasks:
-        proxy = FaultProxy(upstream, tasks)
+        proxy = FaultProxy(address, tasks)
         await proxy.listen()
         yield proxy
         tasks.cancel_scope.cancel()

@@ -10,7 +10,7 @@ from ..consumer.inbox import Stop
 from ..consumer.message import Message
 from ..events import Emitter, Event, HandlerFailed
 from .answers import Answer
-from .message import RecordedMessage
+from .recorded import RecordedMessage
 
 __all__ = ["handle"]
 

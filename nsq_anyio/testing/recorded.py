@@ -15,6 +15,7 @@ from ..consumer.message import Delivery, Message
 from ..errors import InvalidBody, InvalidOption
 from ..names import check_channel, check_topic
 from .answers import Answer, Discarded, Finished, Requeued, TimedOut
+from .event_loop import is_in_event_loop
 
 __all__ = ["RecordedMessage", "message"]
 
@@ -52,7 +53,7 @@ class RecordedMessage(Message):
 
     def deliver(self) -> None:
         """Restart its timeout from now, as `handle` does."""
-        self._recorder.is_in_event_loop = _is_in_event_loop()
+        self._recorder.is_in_event_loop = is_in_event_loop()
         self.delivery: Delivery = self._recorder.delivery()
 
     def note_error(self, error: BaseException) -> None:
@@ -71,7 +72,7 @@ class _Recorder:
         self.answer: Answer | None = None
         self.touches: int = 0
         self.error: BaseException | None = None
-        self.is_in_event_loop: bool = _is_in_event_loop()
+        self.is_in_event_loop: bool = is_in_event_loop()
         self._msg_timeout = msg_timeout
         self._reason: str | None = None
 
@@ -81,7 +82,7 @@ class _Recorder:
         return anyio.current_time() if self.is_in_event_loop else time.monotonic()
 
     def on_the_loops_clock(self, time_here: float) -> float:
-        if self.is_in_event_loop or not _is_in_event_loop():
+        if self.is_in_event_loop or not is_in_event_loop():
             return time_here
         return anyio.current_time() + (time_here - time.monotonic())
 
@@ -171,11 +172,3 @@ def message(
         wire_id.encode(),
         body,
     )
-
-
-def _is_in_event_loop() -> bool:
-    try:
-        anyio.current_time()
-    except anyio.NoEventLoopError:
-        return False
-    return True

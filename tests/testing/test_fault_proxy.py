@@ -7,7 +7,8 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from ..fault_proxy import FaultProxy, fault_proxy
+from nsq_anyio.testing.faults import FaultProxy, fault_proxy
+
 from ..http.support import tcp_server
 
 pytestmark = pytest.mark.anyio

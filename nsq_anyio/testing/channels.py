@@ -1,0 +1,275 @@
+"""What waits in the channels of one or several nsqds, for the assertions of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import cycle
+
+import anyio
+
+from ..checks import check_integer, check_seconds
+from ..consumer import Message, consume
+from ..envelope import encode
+from ..errors import InvalidOption
+from ..http.nsqd import Nsqd
+from ..names import check_channel, check_topic
+from ..options import ConsumerOptions
+from .counts import Counts, topics_of
+from .event_loop import awaited
+from .virtual_clock import is_virtual_time
+
+__all__ = ["KIT_CHANNEL", "Channels"]
+
+KIT_CHANNEL = "nsq-testing"
+"""The channel that the assertions read by default."""
+
+_POLL_INTERVAL = 0.01
+_MAX_IN_FLIGHT = 200
+_MAX_SHOWN = 10
+"""Messages in the text of a failed assertion."""
+
+
+class Channels:
+    """The topics and channels of one or several nsqds, for async tests."""
+
+    def __init__(self, tcp_addresses: Sequence[str], http_urls: Sequence[str], *, in_thread: bool) -> None:
+        self._tcp_addresses = list(tcp_addresses)
+        self._http_urls = list(http_urls)
+        self._in_thread = in_thread
+        self._next_url: Iterator[str] = cycle(self._http_urls)
+        self._seen: dict[tuple[str, str], list[Message]] = {}
+
+    @awaited
+    async def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        defer: float | None = None,
+    ) -> None:
+        """Publish a message; of several nsqds, to each in turn.
+
+        :param headers: text by name; the message is then published in an envelope. Default: none
+        :param defer: seconds until nsqd delivers it; default: at once
+        :raises InvalidName: for a name that nsqd would refuse
+        :raises HTTPError: if nsqd refuses, or cannot be reached
+        """
+        self._check_clock()
+        body = payload if headers is None else encode(payload, headers)
+        async with Nsqd(next(self._next_url)) as http:
+            await http.publish(topic, body, defer=defer)
+
+    @awaited
+    async def tap(self, topic: str) -> None:
+        """Create the channel ``nsq-testing`` of a topic. It gets a copy of all that is published from now on.
+
+        `messages` and `assert_published` read it. If it is missing, they create it, and then it gets what
+        waits in the topic. Where the topic has another channel, nothing waits there, so `tap` is needed.
+
+        :raises InvalidName: for a name that nsqd would refuse
+        """
+        self._check_clock()
+        check_topic(topic)
+        for url in self._http_urls:
+            async with Nsqd(url) as http:
+                await http.create_topic(topic)
+                await http.create_channel(topic, KIT_CHANNEL)
+
+    @awaited
+    async def messages(
+        self, topic: str, channel: str = KIT_CHANNEL, *, count: int | None = None, timeout: float = 5.0
+    ) -> list[Message]:
+        """Take the messages that wait in a channel, and return them after those that were taken before.
+
+        They are finished. Deferred messages and those in flight elsewhere do not wait.
+
+        :param channel: the channel; one that is missing is created, and gets what waits in the topic
+        :param count: wait until at least so many were taken, 0 or more; default: take what waits now
+        :param timeout: seconds, 0 or more; default 5
+        :raises AssertionError: if fewer than ``count`` came in time, or messages still wait then
+        :raises InvalidOption: for the channel ``nsq-testing``, if the topic has only others, which got what
+            was published; see `tap`
+        """
+        __tracebackhide__ = True
+        check_integer("count", count, 0, special=(None,))
+        seen = await self._begin(topic, channel, timeout)
+        if count is None:
+            left = await self._take_waiting(topic, channel, seen, timeout)
+            if left:
+                raise AssertionError(f"{left} messages of {topic}/{channel} still wait after {timeout:g} s")
+        elif not await self._take(topic, channel, partial(_has, seen, count), timeout):
+            raise AssertionError(
+                f"{topic}/{channel} got {len(seen)} of {count} messages within {timeout:g} s{_shown(seen)}"
+            )
+        return list(seen)
+
+    @awaited
+    async def assert_published(
+        self,
+        topic: str,
+        payload: bytes | None = None,
+        *,
+        where: Callable[[Message], bool] | None = None,
+        channel: str = KIT_CHANNEL,
+        timeout: float = 5.0,
+    ) -> Message:
+        """Wait until a message is in a channel, and return the first such message.
+
+        Messages are taken as by `messages`, and remembered: assertions may be repeated, and in any order.
+
+        :param payload: the payload that the message must have; default: any
+        :param where: a function of the message that must return True; default: any message will do
+        :param channel: as for `messages`
+        :param timeout: seconds, 0 or more; default 5
+        :raises AssertionError: if no such message came in time
+        :raises InvalidOption: as `messages`
+        """
+        __tracebackhide__ = True
+        seen = await self._begin(topic, channel, timeout)
+
+        def found() -> Message | None:
+            for message in seen:
+                if payload in {None, message.payload} and (where is None or where(message)):
+                    return message
+            return None
+
+        if not await self._take(topic, channel, lambda: found() is not None, timeout):
+            wanted = "" if payload is None else f" with the payload {payload!r}"
+            wanted += "" if where is None else " that `where` accepts"
+            raise AssertionError(
+                f"no message{wanted} in {topic}/{channel} within {timeout:g} s{_shown(seen)}"
+            )
+        message = found()
+        assert message is not None  # noqa: S101 - as `_take` has seen
+        return message
+
+    @awaited
+    async def wait_for_depth(
+        self, topic: str, channel: str | None, depth: int, *, timeout: float = 5.0
+    ) -> None:
+        """Wait until a channel exists and so many messages wait in it, on all nsqds together.
+
+        :param channel: None for the depth of the topic itself, where messages wait for a first channel
+        :param depth: NSQ's depth, which counts neither messages in flight nor deferred ones; 0 or more
+        :param timeout: seconds, 0 or more; default 5
+        :raises AssertionError: if the depth is another until then
+        """
+        __tracebackhide__ = True
+        check_integer("depth", depth, 0)
+        await self._wait(topic, channel, f"a depth of {depth}", lambda found: found.depth == depth, timeout)
+
+    @awaited
+    async def wait_until_empty(self, topic: str, channel: str, *, timeout: float = 5.0) -> None:
+        """Wait until a channel exists and all messages of the topic have been finished in it.
+
+        None waits in the topic, or waits, is in flight or is deferred in the channel.
+
+        :param timeout: seconds, 0 or more; default 5
+        :raises AssertionError: if there still is one then
+        """
+        __tracebackhide__ = True
+        await self._wait(topic, channel, "no messages", lambda found: found.is_empty, timeout)
+
+    def _check_clock(self) -> None:
+        if self._in_thread and is_virtual_time():
+            raise RuntimeError(
+                "these servers are not in the event loop with the virtual clock: "
+                "use `async with nsq.testing.cluster()` in the test"
+            )
+
+    async def _begin(self, topic: str, channel: str, timeout: float) -> list[Message]:
+        self._check_clock()
+        check_topic(topic)
+        check_channel(channel)
+        check_seconds("timeout", timeout, 0)
+        if channel == KIT_CHANNEL:
+            for stats in await topics_of(self._http_urls, topic):
+                others = sorted(each.channel_name for each in stats.channels)
+                if others and KIT_CHANNEL not in others:
+                    raise InvalidOption(
+                        f"channel={KIT_CHANNEL!r} is not valid: messages went to {', '.join(others)} "
+                        f"of {topic}. Name one of these channels, or call tap({topic!r}) before"
+                    )
+        return self._seen.setdefault((topic, channel), [])
+
+    async def _take_waiting(self, topic: str, channel: str, seen: list[Message], timeout: float) -> int:
+        """Take what waits, and return how many messages still wait."""
+        waiting = 1
+        with anyio.move_on_after(timeout):
+            while waiting := await self._waiting(topic, channel):
+                goal = len(seen) + waiting
+                # Another consumer may take some.
+                await self._take(topic, channel, partial(_has, seen, goal), 0.5)
+        return waiting
+
+    async def _waiting(self, topic: str, channel: str) -> int:
+        for _ in range(2):  # a message that is on the way from the topic to the channel counts in neither
+            found = Counts(await topics_of(self._http_urls, topic), channel)
+            if waiting := found.topic_depth + found.depth:
+                return waiting
+            await anyio.sleep(_POLL_INTERVAL)
+        return 0
+
+    async def _take(self, topic: str, channel: str, is_enough: Callable[[], bool], timeout: float) -> bool:
+        """Take messages until there are enough, and return whether there are."""
+        if is_enough():
+            return True
+        seen = self._seen[topic, channel]
+        options = ConsumerOptions(max_attempts=0)  # gives up on none
+        with anyio.move_on_after(timeout):
+            async with consume(
+                topic, channel, nsqd=self._tcp_addresses, max_in_flight=_MAX_IN_FLIGHT, options=options
+            ) as consumer:
+                async for message in consumer:
+                    seen.append(message)
+                    message.finish()
+                    if is_enough():
+                        break
+        return is_enough()
+
+    async def _wait(
+        self,
+        topic: str,
+        channel: str | None,
+        wanted: str,
+        is_reached: Callable[[Counts], bool],
+        timeout: float,
+    ) -> None:
+        __tracebackhide__ = True
+        self._check_clock()
+        check_topic(topic)
+        if channel is not None:
+            check_channel(channel)
+        check_seconds("timeout", timeout, 0)
+        # At least once, however short the time is.
+        found = Counts(await topics_of(self._http_urls, topic), channel)
+        with anyio.move_on_after(timeout):
+            for pause in _pauses():
+                if found.exists and is_reached(found):
+                    return
+                await anyio.sleep(pause)
+                found = Counts(await topics_of(self._http_urls, topic), channel)
+        where = topic if channel is None else f"{topic}/{channel}"
+        raise AssertionError(f"{where} has {found}, and not {wanted}, after {timeout:g} s")
+
+
+def _pauses() -> Iterator[float]:
+    """The seconds between polls. Virtual ones may be long, because each poll takes real time."""
+    pause, longest = _POLL_INTERVAL, 30.0 if is_virtual_time() else 0.1
+    while True:
+        yield pause
+        pause = min(pause * 1.5, longest)
+
+
+def _has(messages: Sequence[Message], count: int) -> bool:
+    return len(messages) >= count
+
+
+def _shown(messages: Sequence[Message]) -> str:
+    if not messages:
+        return ": it got none"
+    texts = [repr(message.payload[:100]) for message in messages[:_MAX_SHOWN]]
+    more = [f"and {len(messages) - _MAX_SHOWN} more"] if len(messages) > _MAX_SHOWN else []
+    return f": it got {', '.join(texts + more)}"

@@ -1,0 +1,125 @@
+"""Servers and proxies in a thread with an event loop of its own, for tests of any kind.
+
+A plain test has no event loop; those of AnyIO's plugin, pytest-trio and pytest-asyncio have one each, and may
+block it. A thread serves all of them alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from ..checks import check_integer
+from ..embedded import NsqdOptions, NsqlookupdOptions
+from .clusters import MAX_SERVERS, Cluster, run_cluster
+from .faults import Direction, FaultProxy, fault_proxy
+from .servers import Nsqlookupd
+
+__all__ = ["PlainFaultProxy", "cluster_in_thread", "fault_proxy_in_thread"]
+
+
+@contextmanager
+def cluster_in_thread(
+    *,
+    nsqds: int = 2,
+    nsqlookupds: int = 1,
+    nsqd_options: NsqdOptions | None = None,
+    nsqlookupd_options: NsqlookupdOptions | None = None,
+    real: str | os.PathLike[str] | None = None,
+    register_with: Sequence[Nsqlookupd] = (),
+) -> Generator[Cluster]:
+    """Run nsqds and nsqlookupds in a thread for the length of a ``with`` block, for plain and async tests.
+
+    The parameters and errors are those of `cluster`, and:
+
+    :param register_with: nsqlookupds that run already, with which the nsqds register too
+    """
+    check_integer("nsqds", nsqds, 0, MAX_SERVERS)
+    check_integer("nsqlookupds", nsqlookupds, 0, MAX_SERVERS)
+    directory = None if real is None else Path(real)
+    with start_blocking_portal(name="nsq-anyio servers") as portal:
+        running = run_cluster(
+            nsqds, nsqlookupds, nsqd_options, nsqlookupd_options, directory, register_with, portal
+        )
+        with portal.wrap_async_context_manager(running) as entered:
+            yield entered
+
+
+@contextmanager
+def fault_proxy_in_thread(upstream: str) -> Generator[PlainFaultProxy]:
+    """Run a `fault_proxy` in a thread for the length of a ``with`` block, for plain and async tests.
+
+    :param upstream: the server's TCP address, ``host:port``; it need not be reachable yet
+    :raises InvalidAddress: if ``upstream`` is not ``host:port``
+    """
+    with (
+        start_blocking_portal(name="nsq-anyio fault proxy") as portal,
+        portal.wrap_async_context_manager(fault_proxy(upstream)) as proxy,
+    ):
+        yield PlainFaultProxy(proxy, portal)
+
+
+class PlainFaultProxy:
+    """A `FaultProxy` in a thread of its own. All methods are plain functions that return at once."""
+
+    def __init__(self, proxy: FaultProxy, portal: BlockingPortal) -> None:
+        self._proxy = proxy
+        self._portal = portal
+
+    @property
+    def address(self) -> str:
+        """Where clients connect, ``127.0.0.1:port``."""
+        return self._proxy.address
+
+    @property
+    def port(self) -> int:
+        """The port of `address`."""
+        return self._proxy.port
+
+    @property
+    def accepted(self) -> int:
+        """The number of connections accepted so far."""
+        return self._proxy.accepted
+
+    @property
+    def to_server(self) -> Direction:
+        """What happens to the client's bytes."""
+        return self._proxy.to_server
+
+    @property
+    def to_client(self) -> Direction:
+        """What happens to the server's bytes."""
+        return self._proxy.to_client
+
+    @property
+    def stalled(self) -> bool:
+        """See `FaultProxy.stalled`."""
+        return self._proxy.stalled
+
+    @stalled.setter
+    def stalled(self, value: bool) -> None:
+        self._portal.call(setattr, self._proxy, "stalled", value)
+
+    def cut(self) -> None:
+        """See `FaultProxy.cut`."""
+        self._portal.call(self._proxy.cut)
+
+    def reset(self) -> None:
+        """See `FaultProxy.reset`."""
+        self._portal.call(self._proxy.reset)
+
+    def half_open(self) -> None:
+        """See `FaultProxy.half_open`."""
+        self._portal.call(self._proxy.half_open)
+
+    def refuse(self) -> None:
+        """See `FaultProxy.refuse`."""
+        self._portal.call(self._proxy.refuse)
+
+    def listen(self) -> None:
+        """See `FaultProxy.listen`."""
+        self._portal.call(self._proxy.listen)

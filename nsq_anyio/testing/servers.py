@@ -1,0 +1,82 @@
+"""One nsqd or nsqlookupd for tests, embedded or real."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyio.from_thread import BlockingPortal
+
+from .. import embedded
+from ..embedded import NsqdOptions, NsqlookupdOptions
+from .channels import Channels
+from .nsqd_flags import real_flags
+from .plain_channels import PlainChannels
+from .real_server import real_nsqd, real_nsqlookupd
+
+__all__ = ["Nsqd", "Nsqlookupd", "run_nsqd", "run_nsqlookupd"]
+
+
+class Nsqd(Channels):
+    """A running nsqd for tests; made by the fixture ``nsqd`` and by `cluster`.
+
+    :ivar tcp_address: where clients connect, ``127.0.0.1:port``
+    :ivar http_url: ``http://127.0.0.1:port``
+    :ivar https_url: ``https://127.0.0.1:port``; None without TLS
+    :ivar sync: the same methods for plain tests
+    """
+
+    def __init__(
+        self, tcp_address: str, http_url: str, https_url: str | None, portal: BlockingPortal | None
+    ) -> None:
+        super().__init__([tcp_address], [http_url], in_thread=portal is not None)
+        self.tcp_address = tcp_address
+        self.http_url = http_url
+        self.https_url = https_url
+        self.sync = PlainChannels(self, portal)
+
+    def __repr__(self) -> str:
+        return f"<Nsqd {self.tcp_address}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Nsqlookupd:
+    """A running nsqlookupd for tests; made by the fixture ``nsqlookupd`` and by `cluster`.
+
+    :ivar tcp_address: where nsqds register, ``127.0.0.1:port``
+    :ivar http_url: where clients look up topics, ``http://127.0.0.1:port``
+    """
+
+    tcp_address: str
+    http_url: str
+
+
+@asynccontextmanager
+async def run_nsqd(
+    lookupd_tcp_addresses: Sequence[str],
+    options: NsqdOptions | None,
+    real: Path | None,
+    portal: BlockingPortal | None,
+) -> AsyncGenerator[Nsqd]:
+    """Run an nsqd: the real one of the directory ``real``, or an embedded one."""
+    manager = (
+        embedded.nsqd(lookupd_tcp_addresses=lookupd_tcp_addresses, options=options)
+        if real is None
+        else real_nsqd(real, lookupd_tcp_addresses=lookupd_tcp_addresses, flags=real_flags(options))
+    )
+    async with manager as running:
+        yield Nsqd(running.tcp_address, running.http_url, running.https_url, portal)
+
+
+@asynccontextmanager
+async def run_nsqlookupd(options: NsqlookupdOptions | None, real: Path | None) -> AsyncGenerator[Nsqlookupd]:
+    """Run an nsqlookupd: the real one of the directory ``real``, or an embedded one."""
+    manager = (
+        embedded.nsqlookupd(options=options)
+        if real is None
+        else real_nsqlookupd(real, flags=real_flags(options))
+    )
+    async with manager as running:
+        yield Nsqlookupd(running.tcp_address, running.http_url)

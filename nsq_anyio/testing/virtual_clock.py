@@ -1,0 +1,159 @@
+"""Event loops whose clock stands still while there is work, and jumps to the next timer when there is none.
+
+Minutes of backoff pass at once, and a busy machine cannot change when something happens. For
+AnyIO's plugin, a module of such tests has ::
+
+    @pytest.fixture(params=["asyncio", "trio"])
+    def anyio_backend(request: pytest.FixtureRequest) -> nsq.testing.Backend:
+        return nsq.testing.virtual_time(request.param)
+
+Everything that takes part must be in the test's own event loop, because the clock does not know that another
+thread or process is at work. So such tests use `cluster`, not the fixtures, which run servers in threads; and
+async handlers, since plain ones are called in threads. The clock waits for name resolution alone, and for
+``run_in_executor`` of asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import selectors
+import sys
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, TypeVarTuple
+
+from ..checks import check_seconds
+from ..errors import InvalidOption
+
+if TYPE_CHECKING:
+    import trio.testing
+
+__all__ = ["Backend", "VirtualTimeLoop", "is_virtual_time", "pass_time", "virtual_time"]
+
+Backend: TypeAlias = tuple[str, dict[str, Any]]
+"""The name and the options of a backend, as AnyIO's fixture ``anyio_backend`` has them."""
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_GRACE = 0.001
+"""Real seconds without a ready socket before the clock jumps: what this process sent itself came by then."""
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """It tells what is ready; where it would have waited, it moves the clock instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.threads = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            return super().select(timeout)
+        if timeout is None or self.threads:  # which work in real time, and wake this up
+            return super().select(None)
+        ready = super().select(_GRACE)
+        if not ready:
+            self.now += timeout
+        return ready
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """asyncio's own event loop on virtual time: ``asyncio.Runner(loop_factory=VirtualTimeLoop)``."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        """Return the virtual time, in seconds."""
+        return self._jumping.now
+
+    def jump(self, seconds: float) -> None:
+        """Move the clock on without running anything."""
+        self._jumping.now += seconds
+
+    def run_in_executor(  # for getaddrinfo and the like
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Call a function in a thread; the clock stands still until it returns."""
+        future = super().run_in_executor(executor, func, *args)
+        self._jumping.threads += 1
+        future.add_done_callback(self._thread_is_done)
+        return future
+
+    def _thread_is_done(self, _: object) -> None:
+        self._jumping.threads -= 1
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Wait for the threads of `run_in_executor`."""
+        del timeout  # real seconds, from Python 3.12 on
+        await super().shutdown_default_executor()
+
+
+def virtual_time(backend: Literal["asyncio", "trio"]) -> Backend:
+    """Return a backend of AnyIO with a virtual clock that starts at 0, for `anyio.run` or ``anyio_backend``.
+
+    The options for Trio are also those of `trio.run`.
+
+    :param backend: ``asyncio`` or ``trio``; uvloop has no such clock
+    :raises InvalidOption: for another name
+    """
+    if backend == "asyncio":
+        return "asyncio", {"loop_factory": VirtualTimeLoop}
+    if backend != "trio":
+        raise InvalidOption(f"backend={backend!r} is not valid: use 'asyncio' or 'trio'")
+    import trio.testing  # noqa: PLC0415 - it is an extra
+
+    clock = trio.testing.MockClock(autojump_threshold=_GRACE)
+    return "trio", {"clock": clock, "instruments": [_without_jumps(clock)]}
+
+
+def pass_time(seconds: float) -> None:
+    """Let virtual time pass without running any task, as code that blocks the event loop does.
+
+    :param seconds: 0 or more
+    :raises InvalidOption: if ``seconds`` is out of range
+    :raises RuntimeError: outside of an event loop with a virtual clock
+    """
+    check_seconds("seconds", seconds, 0)
+    clock = _clock()
+    if clock is None:
+        raise RuntimeError("there is no virtual clock here: run the test with nsq.testing.virtual_time()")
+    clock.jump(seconds)
+
+
+def is_virtual_time() -> bool:
+    """Return whether the caller is in an event loop with a virtual clock."""
+    return _clock() is not None
+
+
+def _clock() -> VirtualTimeLoop | trio.testing.MockClock | None:
+    if "trio" in sys.modules:
+        import trio.testing  # noqa: PLC0415 - it is an extra
+
+        if trio.lowlevel.in_trio_run():
+            clock = trio.lowlevel.current_clock()
+            return clock if isinstance(clock, trio.testing.MockClock) else None
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return loop if isinstance(loop, VirtualTimeLoop) else None
+
+
+def _without_jumps(clock: trio.testing.MockClock) -> trio.abc.Instrument:
+    """Return what keeps Trio's clock from jumping while threads work: they do so in real time."""
+    import trio  # noqa: PLC0415 - it is an extra
+
+    class WithoutJumps(trio.abc.Instrument):
+        def after_task_step(self, task: trio.lowlevel.Task) -> None:
+            del task
+            is_busy = trio.to_thread.current_default_thread_limiter().borrowed_tokens > 0
+            threshold = math.inf if is_busy else _GRACE
+            if clock.autojump_threshold != threshold:
+                clock.autojump_threshold = threshold
+
+    return WithoutJumps()
