@@ -35,7 +35,7 @@ __all__ = [
 
 BUCKET = "spools"
 KEY = "AKIATESTSTESTSTESTS0"
-SECRET = "a secret that nobody should ever see"  # noqa: S105 - of a test's own server
+SECRET = "a secret that nobody should ever see"
 
 _LIMIT = 90.0
 _LISTENING = re.compile(r"^webhdfs: http://(\S+)$", re.MULTILINE)
@@ -174,7 +174,7 @@ class _Careless(BaseHTTPRequestHandler):
 
 @contextmanager
 def running_careless_s3() -> Generator[str]:
-    """Run a server of S3 that replaces what it should not, for the length of the block; yield its endpoint."""
+    """Run a server of S3 that replaces what it should not, for the length of the block."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Careless) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
