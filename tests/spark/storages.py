@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -63,9 +63,9 @@ def running_s3() -> Generator[Server]:
         # It takes no port 0, so one is asked of the system; somebody else may get it first.
         for _ in range(5):
             port = _free_port()
-            command = [S3_SERVER, "--port", f"127.0.0.1:{port}", "--quiet", "--health", "/health"]
+            flags = ["--port", f"127.0.0.1:{port}", "--quiet", "--health", "/health"]
             environment = {**os.environ, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
-            with _running([*command, "posix", f"{directory}/objects"], environment) as process:
+            with _running([str(S3_SERVER), *flags, "posix", f"{directory}/objects"], environment) as process:
                 if not _answers(process, f"http://127.0.0.1:{port}/health"):
                     continue
                 yield Server(f"s3://{BUCKET}", environment_of_s3(f"http://127.0.0.1:{port}"))
@@ -107,7 +107,7 @@ def running_hdfs(java: str) -> Generator[Server]:
 
 @contextmanager
 def _running(
-    command: list[str | Path], environment: dict[str, str], log: Path | None = None
+    command: Sequence[str | Path], environment: dict[str, str], log: Path | None = None
 ) -> Generator[subprocess.Popen[bytes]]:
     """Run a program that ends when this process does, as its standard input is closed then."""
     ends_with_tests = [shutil.which("setpriv") or "setpriv", "--pdeathsig", "KILL", "--"]

@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-import obstore
 import pytest
-from obstore.store import S3Store
 
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.lease import Lease, holder, time_of
@@ -22,6 +20,7 @@ from nsq_anyio.spark.storage.place import Place, storage_of
 from nsq_anyio.spark.storage.remote import RemotePlace
 
 from .nsqds import wait_until
+from .raw_objects import Objects
 from .rows import bodies, rows_of, spooled
 from .spool_lives import BATCH, LIVES, Damage, Life, Query
 
@@ -34,43 +33,6 @@ NSQD = "127.0.0.1:4150"
 
 remote = pytest.mark.parametrize("store", ["s3", "hdfs"], indirect=True)
 on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
-
-
-class Objects:
-    """The objects of a spool as they are, with the markers."""
-
-    def __init__(self, place: Place) -> None:
-        assert isinstance(place, RemotePlace)
-        self._place = place
-        self._store = S3Store.from_url(place.root)
-
-    def sizes(self) -> dict[str, int]:
-        """Their names below the spool, in order, and their sizes."""
-        found = obstore.list(self._store, self._place.key).collect()
-        return dict(
-            sorted((each["path"].removeprefix(f"{self._place.key}/"), each["size"]) for each in found)
-        )
-
-    def names(self) -> list[str]:
-        """Their names below the spool, in order."""
-        return list(self.sizes())
-
-    def remove(self, key: str) -> None:
-        obstore.delete(self._store, self._key(key))
-
-    def truncate(self, key: str) -> None:
-        """Half of an object."""
-        content = obstore.get(self._store, self._key(key)).bytes().to_bytes()
-        obstore.put(self._store, self._key(key), content[: len(content) // 2])
-
-    def flip(self, key: str) -> None:
-        """One bit in the middle."""
-        content = bytearray(obstore.get(self._store, self._key(key)).bytes())
-        content[len(content) // 2] ^= 1
-        obstore.put(self._store, self._key(key), bytes(content))
-
-    def _key(self, key: str) -> str:
-        return f"{self._place.key}/{key}"
 
 
 def live(life: Life, damage: Damage, directory: Place) -> tuple[Query, SpoolError | None]:
@@ -192,7 +154,9 @@ def test_a_late_attempt_that_puts_its_chunk_after_the_deletion_is_told(
             pending.clear()
             spool.commit(1)
             if is_mark_lost:
-                self.remove(*(file for file in self.files(store) if "committed" in file.name))
+                storage_of(store).remove(
+                    *(file for file in storage_of(store).files(store) if "committed" in file.name)
+                )
         return create(self, target, content)
 
     monkeypatch.setattr(ObjectStorage, "create", commit_and_create)

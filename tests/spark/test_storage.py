@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from nsq_anyio.spark.storage.interface import MARKER, Entry
+from nsq_anyio.spark.storage.interface import MARKER, Entry, Storage
 from nsq_anyio.spark.storage.objects import ObjectStorage
 from nsq_anyio.spark.storage.place import Place, storage_of
 from nsq_anyio.spark.storage.remote import RemotePlace, RemoteStorage
@@ -23,6 +24,21 @@ remote = pytest.mark.parametrize("store", ["s3", "hdfs"], indirect=True)
 
 def names(directory: Place) -> list[str]:
     return sorted(entry.name for entry in storage_of(directory).entries(directory))
+
+
+def remote_storage(place: Place) -> RemoteStorage:
+    storage = storage_of(place)
+    assert isinstance(storage, RemoteStorage)
+    return storage
+
+
+def another_client(place: Place) -> Storage[Any]:
+    """A storage with connections of its own, where there are any."""
+    storage = storage_of(place)
+    if isinstance(storage, RemoteStorage):
+        assert isinstance(place, RemotePlace)
+        return WebHdfs(place.root) if isinstance(storage, WebHdfs) else ObjectStorage(place.root)
+    return storage
 
 
 @on_each
@@ -42,7 +58,7 @@ def test_a_file_is_put_whole_and_never_replaced(store: Place) -> None:
 def test_of_many_puts_at_once_one_wins(store: Place) -> None:
     """Half of them on a client of its own, as processes have."""
     storage = storage_of(store)
-    other = type(storage)(store.root) if isinstance(store, RemotePlace) else storage
+    other = another_client(store)
     barrier = threading.Barrier(RIVALS)
 
     def put(number: int) -> bool:
@@ -165,9 +181,8 @@ def test_a_storage_that_keeps_a_taken_name_is_accepted(store: Place) -> None:
 
 
 @remote
-def test_a_put_whose_answer_was_lost_has_won(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = storage_of(store)
-    assert isinstance(storage, RemoteStorage)
+def test_a_put_whose_answer_was_lost_has_won(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = remote_storage(store)
     create = type(storage).create
 
     def create_twice(self: RemoteStorage, target: RemotePlace, content: bytes) -> bool:
@@ -182,10 +197,9 @@ def test_a_put_whose_answer_was_lost_has_won(store: Place, monkeypatch: pytest.M
 
 @remote
 def test_a_name_that_is_taken_and_free_again_is_tried_again(
-    store: Place, monkeypatch: pytest.MonkeyPatch
+    store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = storage_of(store)
-    assert isinstance(storage, RemoteStorage)
+    storage = remote_storage(store)
     create = type(storage).create
     refusals = [False, False]
 
@@ -244,8 +258,8 @@ def test_markers_are_deleted_before_anything_else(store: Place, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("store", ["hdfs"], indirect=True)
-def test_a_rename_whose_answer_was_lost_has_been_done(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = storage_of(store)
+def test_a_rename_whose_answer_was_lost_has_been_done(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = remote_storage(store)
     assert isinstance(storage, WebHdfs)
     storage.make(store / "1")
     ask = storage.client.ask
