@@ -70,8 +70,8 @@ class Spool:
             name that is taken
         """
         path = place_of(spool_dir) / query
-        storage = storage_of(path)
         with as_spool_error(path):
+            storage = storage_of(path)
             storage.prove(path.parent)
             storage.make(path, parents=True)
             storage.sync(path.parent)
@@ -98,8 +98,8 @@ class Spool:
             no name that is taken
         """
         spool = cls.at(spool_dir, query)
-        storage = storage_of(spool.path)
         with as_spool_error(spool.path):
+            storage = storage_of(spool.path)
             storage.prove(spool.path.parent)
             is_there = storage.is_directory(spool.path)
         if not is_there:

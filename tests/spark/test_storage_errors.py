@@ -49,7 +49,7 @@ def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPa
         location = f"{no_such_bucket()}/spools"
         error = created(location)
         assert error.path == f"{location}/{QUERY}"
-        assert "this store ignores the condition of a put, so that one task could replace the rows of" in str(
+        assert "this store ignores the condition of a put, so that one task could replace rows of" in str(
             error
         )
         assert "use a store that honours it (If-None-Match: * on S3)" in str(error)

@@ -47,6 +47,11 @@ def _remote(root: str) -> RemoteStorage:
         from .webhdfs import WebHdfs  # noqa: PLC0415
 
         return WebHdfs(root)
-    from .objects import ObjectStorage  # noqa: PLC0415
-
+    try:
+        from .objects import ObjectStorage  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(
+            f"spools in S3 need obstore ({error}): pip install 'nsq-anyio[spark-object-store]'",
+            name=error.name,
+        ) from error
     return ObjectStorage(root)

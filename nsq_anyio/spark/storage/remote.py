@@ -120,9 +120,8 @@ class RemoteStorage(Storage[RemotePlace]):
                 self.remove(probe)
             raise StorageFailure(
                 errno.EOPNOTSUPP,
-                "this store ignores the condition of a put, so that one task could replace the rows of another",
-                "use a store that honours it (If-None-Match: * on S3), or a directory that is mounted and has "
-                "hard links",
+                "this store ignores the condition of a put, so that one task could replace rows of another",
+                "use a store that honours it (If-None-Match: * on S3), or a directory that is mounted",
             )
         self.remove(probe)
         self._proved.add(directory)
