@@ -21,7 +21,7 @@ class Objects:
 
     def sizes(self) -> dict[str, int]:
         """Their names below the spool, in order, and their sizes."""
-        found = obstore.list(self._store, self._place.key).collect()
+        found = obstore.list(self._store, self._place.key).collect()  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
         return dict(
             sorted((each["path"].removeprefix(f"{self._place.key}/"), each["size"]) for each in found)
         )

@@ -99,7 +99,7 @@ class ObjectStorage(RemoteStorage):
     def entries(self, directory: RemotePlace) -> list[Entry]:
         """Return the names under a prefix; also those in a directory that has lost its marker."""
         with _as_os_error():
-            found = obstore.list_with_delimiter(self._store, directory.key)
+            found = obstore.list_with_delimiter(self._store, directory.key)  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
         names = [_name(each["path"]) for each in found["objects"]]
         directories = [_name(prefix) for prefix in found["common_prefixes"]]
         if not names and not directories:
@@ -171,7 +171,7 @@ class ObjectStorage(RemoteStorage):
 
     def _below(self, directory: RemotePlace) -> Iterator[RemotePlace]:
         with _as_os_error():
-            for page in obstore.list(self._store, directory.key):
+            for page in obstore.list(self._store, directory.key):  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
                 for found in page:
                     yield RemotePlace(self._root, tuple(found["path"].split("/")))
 

@@ -66,6 +66,7 @@ class WebHdfsClient:
         query = {"op": operation, "user.name": self._user, **parameters}
         give_up_at = time.monotonic() + GIVE_UP
         pauses = list(_PAUSES)
+        failure = ""
         while True:
             for address in list(self._addresses):
                 try:
