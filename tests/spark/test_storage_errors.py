@@ -8,7 +8,6 @@ import subprocess
 import sys
 import traceback
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
-from nsq_anyio.spark.storage.namenodes import http_addresses
-from nsq_anyio.spark.storage.place import Place, place_of
+from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .storages import KEY, SECRET, Server, environment_of_s3, running_careless_s3
@@ -174,47 +172,7 @@ def test_urls_are_normalized(given: str, expected: str) -> None:
     assert str(place_of(given)) == expected
 
 
-SITE = """<?xml version="1.0"?>
-<configuration>
-  <property><name>dfs.nameservices</name><value>lake, other</value></property>
-  <property><name>dfs.ha.namenodes.lake</name><value>nn1,nn2</value></property>
-  <property><name>dfs.namenode.http-address.lake.nn1</name><value>one:9870</value></property>
-  <property><name>dfs.namenode.http-address.lake.nn2</name><value>two:9870</value></property>
-  <property><name>dfs.namenode.https-address.lake.nn1</name><value>one:9871</value></property>
-  <property><name>dfs.http.policy</name><value>{policy}</value></property>
-</configuration>
-"""
-
-
-@pytest.mark.parametrize(
-    ("policy", "root", "expected"),
-    [
-        ("HTTP_ONLY", "hdfs://lake", ["http://one:9870", "http://two:9870"]),
-        ("HTTPS_ONLY", "hdfs://lake", ["https://one:9871"]),
-        ("HTTP_ONLY", "hdfs://namenode:8020", ["http://namenode:9870"]),
-        ("HTTP_ONLY", "hdfs://namenode", ["http://namenode:9870"]),
-        ("HTTP_ONLY", "hdfs://[::1]:8020", ["http://[::1]:9870"]),
-        ("HTTPS_ONLY", "hdfs://namenode", ["https://namenode:9871"]),
-        ("HTTP_ONLY", "webhdfs://namenode:14000", ["http://namenode:14000"]),
-        ("HTTP_ONLY", "swebhdfs://namenode", ["https://namenode:9871"]),
-    ],
-)
-def test_the_addresses_of_hdfs_come_from_its_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, root: str, expected: list[str]
-) -> None:
-    (tmp_path / "hdfs-site.xml").write_text(SITE.format(policy=policy))
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    assert http_addresses(root) == expected
-
-
-def test_a_name_service_without_addresses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    assert http_addresses("hdfs://other") == ["http://other:9870"]
-    (tmp_path / "hdfs-site.xml").write_text(SITE.format(policy="HTTP_ONLY"))
-    with pytest.raises(
-        InvalidOption, match=r"knows the name service other, but not dfs\.namenode\.http-address"
-    ):
-        http_addresses("hdfs://other")
-    (tmp_path / "hdfs-site.xml").write_text("<configuration>")
-    with pytest.raises(InvalidOption, match=r"cannot read .*hdfs-site\.xml"):
-        http_addresses("hdfs://other")
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nsq_anyio.spark.storage.objects", None)
+    with pytest.raises(ImportError, match=r"pip install 'nsq-anyio\[spark-object-store\]'"):
+        storage_of(place_of(f"{no_such_bucket()}/spools"))
