@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,6 +20,9 @@ from nsq_anyio.spark.storage.namenodes import http_addresses
 from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 
 from .storages import Server
+
+
+pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
 
 
 @contextmanager
@@ -64,6 +69,31 @@ def test_another_namenode_is_asked_when_one_is_in_standby(
     # The standby is gone, but it is not asked any more.
     assert storage_of(store).get(store / "name") == b"content"
     assert storage_of(place).get(place / "name") == b"content"
+
+
+@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
+def test_a_user_without_permission_is_told(store: Place) -> None:
+    """The user is asked for once, so it is another process."""
+    program = (
+        "import sys\n"
+        "from nsq_anyio.spark.spool import Spool\n"
+        "from nsq_anyio.spark.spool_errors import SpoolError\n"
+        "try:\n"
+        "    Spool.create(sys.argv[1], 'query', 'clicks', 'spark')\n"
+        "except SpoolError as error:\n"
+        "    print(error)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(store)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"HADOOP_USER_NAME": "stranger", "PATH": ""},
+    )
+    assert result.stdout == (
+        f"spool {store / 'query'}: HDFS answered 403, AccessControlException: let the credentials that the "
+        "driver and the executors use read, write, list and delete there\n"
+    )
 
 
 @pytest.mark.parametrize(

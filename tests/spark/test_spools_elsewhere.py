@@ -29,6 +29,8 @@ from .raw_objects import Objects
 from .rows import bodies, rows_of, spooled
 from .spool_lives import BATCH, LIVES, Damage, Life, Query
 
+pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
+
 EVERY_CASE = bool(os.environ.get("NSQ_ANYIO_EVERY_CASE"))
 """Whether to live all lives with servers, which takes minutes, instead of a sample."""
 
@@ -65,7 +67,6 @@ def test_without_damage_each_row_comes_once(life: Life, store: Place) -> None:
 
 
 @on_s3
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("life", LIVES if EVERY_CASE else LIVES[3:5], ids=lambda life: life.__name__)
 def test_damage_of_any_object_is_never_silent(life: Life, store: Place) -> None:
     sizes: dict[str, int] = {}
@@ -102,7 +103,6 @@ def harmed(life: Life, directory: Place, harm: Callable[[Objects, str], None], n
 
 
 @pytest.mark.parametrize("store", ["hdfs"], indirect=True)
-@pytest.mark.timeout(180)
 def test_files_and_directories_that_vanish_from_hdfs_are_named(store: Place) -> None:
     spool = Spool.create(str(store), QUERY, "clicks", "spark")
     plan = [(NSQD, 20)]

@@ -16,6 +16,8 @@ from nsq_anyio.spark.storage.place import Place, storage_of
 from nsq_anyio.spark.storage.remote import RemotePlace, RemoteStorage
 from nsq_anyio.spark.storage.webhdfs import WebHdfs
 
+pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
+
 RIVALS = 64
 
 on_each = pytest.mark.parametrize("store", ["posix", "s3", "hdfs"], indirect=True)

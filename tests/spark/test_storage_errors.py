@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import sys
 import traceback
 from itertools import count
@@ -89,31 +88,6 @@ def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, unr
     assert "the object store cannot be used: Connect" in str(created(f"{no_such_bucket()}/spools"))
     assert f"HDFS cannot be reached: ConnectError at {unreachable}" in str(
         created(f"webhdfs://{unreachable}/spools")
-    )
-
-
-@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
-def test_a_user_without_permission_is_told(store: Place, hdfs: Server) -> None:
-    """The user is asked for once, so it is another process."""
-    program = (
-        "import sys\n"
-        "from nsq_anyio.spark.spool import Spool\n"
-        "from nsq_anyio.spark.spool_errors import SpoolError\n"
-        "try:\n"
-        "    Spool.create(sys.argv[1], 'query', 'clicks', 'spark')\n"
-        "except SpoolError as error:\n"
-        "    print(error)\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program, str(store)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"HADOOP_USER_NAME": "stranger", "PATH": ""},
-    )
-    assert result.stdout == (
-        f"spool {store / 'query'}: HDFS answered 403, AccessControlException: let the credentials that the "
-        "driver and the executors use read, write, list and delete there\n"
     )
 
 
