@@ -21,7 +21,6 @@ from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 
 from .storages import Server
 
-
 pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
 
 
