@@ -55,9 +55,9 @@ NEED_MORE = tuple(
     )
 )
 # The compiled codec is a distribution of its own, with a session of its own; `all` has what Spark needs.
-NOT_INSTALLED_ALONE = ("codec", "spark")
+NOT_INSTALLED_ALONE = ("codec", "spark", "spark-object-store")
 PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "nsq_anyio")
-WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq,spark]")
+WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq,spark-object-store]")
 
 
 def group(name: str) -> tuple[str, ...]:
@@ -241,7 +241,13 @@ def migrating(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ["tests/migrating"]))
 
 
-@nox.session(requires=["servers"])
+@nox.session(venv_backend="none")
+def storages(session: nox.Session) -> None:
+    """Build a server of S3 and fetch HDFS into .nox/storages; Go and Maven have to be there."""
+    session.run(sys.executable, "-m", "tests.servers.storages")
+
+
+@nox.session(requires=["servers", "storages"])
 def spark(session: nox.Session) -> None:
     """Run the tests of Spark against the real and the embedded nsqd; Java 17 or later must be there."""
     session.install(*WITH_SPARK, *group("spark"))
@@ -255,7 +261,7 @@ def spark(session: nox.Session) -> None:
     session.run("pytest", speed)
 
 
-@nox.session(venv_backend="uv", requires=["servers"])
+@nox.session(venv_backend="uv", requires=["servers", "storages"])
 def spark_lowest(session: nox.Session) -> None:
     """Run those that Spark's own releases can break with the oldest PySpark that pyproject.toml allows.
 
@@ -264,7 +270,9 @@ def spark_lowest(session: nox.Session) -> None:
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
     names = ["batch", "stream", "write"]
     files = [f"tests/spark/jvm/test_{name}.py" for name in names]
-    chosen = [*files, "-k", "not embedded", *BY_FILE, *NEXT_TEST_GOES_ON]
+    # And S3 with the oldest client of it.
+    files.append("tests/spark/test_storage.py")
+    chosen = [*files, "-k", "not embedded and not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON]
     session.run("pytest", *(session.posargs or chosen), env=QUICK_JAVA)
 
 

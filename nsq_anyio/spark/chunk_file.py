@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
 from .schema import arrow_schema
 from .spool_errors import SpoolDamaged
+from .storage.place import Place
 
 __all__ = ["FORMAT", "Chunk", "Record", "decode", "encode"]
 
@@ -74,7 +74,7 @@ class Chunk:
     :ivar batch: its rows; empty in the end chunk
     """
 
-    path: Path
+    path: Place
     record: Record
     batch: pa.RecordBatch
 
@@ -100,7 +100,7 @@ def encode(batch: pa.RecordBatch, place: str, number: int) -> tuple[Record, list
     return Record(number, batch.num_rows, size, checksum), [first, rows]
 
 
-def decode(content: bytes, path: Path, place: str, number: int) -> Chunk:
+def decode(content: bytes, path: Place, place: str, number: int) -> Chunk:
     """Verify the checksum and the number of a file, and return its chunk.
 
     :raises SpoolDamaged: if it is another chunk, or not what was written
@@ -128,7 +128,7 @@ def decode(content: bytes, path: Path, place: str, number: int) -> Chunk:
         return Chunk(path, record, reader.read_next_batch())
 
 
-def _decode_format_1(content: bytes, path: Path, number: int) -> Chunk:
+def _decode_format_1(content: bytes, path: Place, number: int) -> Chunk:
     try:
         with pa.ipc.open_file(pa.py_buffer(content)) as reader:
             batch = reader.get_batch(0)

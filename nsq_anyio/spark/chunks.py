@@ -15,29 +15,30 @@ one of them wins each number, and a message is finished by the attempt that stor
 well: if it were a separate file, an attempt could store a chunk after it, and nobody would read that chunk.
 
 The record lies beside the chunks, so that a deleted chunk is noticed. It consists only of file names, which
-cannot be half written and need no fsync. The content under a name does not matter; here it is a second link
-to the chunk's file, because a link costs next to nothing, and another file a lot. An attempt that is killed
-may leave its last chunk without a record; the next attempt adds it.
+cannot be half written and need no fsync. The content under a name does not matter: on a file system it is a
+second link to the chunk's file, because a link costs next to nothing, and another file a lot; elsewhere it
+is empty. An attempt that is killed may leave its last chunk without a record; the next attempt adds it.
 """
 
 from __future__ import annotations
 
 import errno
-import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from ..durable import sync_directory
 from .chunk_file import Chunk, Record, decode, encode
 from .schema import arrow_schema
-from .spool_errors import AttemptSuperseded, NumberTaken, SpoolDamaged, SpoolError, as_spool_error
-from .spool_files import committed, mark, put
+from .spool_errors import NumberTaken, SpoolDamaged, SpoolError, as_spool_error
+from .spool_files import mark, put
+from .storage.interface import Storage
+from .storage.place import Place, storage_of
+from .vanished import check_not_committed, missing, record_of, why_gone
 
-__all__ = ["Partition", "Stored"]
+__all__ = ["Partition", "Stored", "check_all", "make_all"]
 
 _SUFFIX = ".arrow"
 _DIGITS = 6
@@ -67,33 +68,30 @@ class Partition:
     :ivar path: the directory of the chunks
     """
 
-    path: Path
+    path: Place
 
     @property
-    def record(self) -> Path:
+    def record(self) -> Place:
         """The directory with the records of the chunks."""
-        return self.path.with_name(f"{self.path.name}.record")
+        return record_of(self.path)
+
+    @property
+    def _storage(self) -> Storage[Any]:
+        return storage_of(self.path)
 
     def make(self) -> None:
-        """Create the directories. Only the driver does so, before Spark logs the batch.
-
-        So a missing directory is always a fault. Also, a late attempt at a batch that Spark has
-        committed cannot begin it again and finish messages whose rows nobody reads.
+        """Create the directories, as `make_all` does.
 
         :raises SpoolError: if they cannot be created
         """
-        for path in (self.path, self.record):
-            with as_spool_error(path):
-                path.mkdir(exist_ok=True)
+        make_all([self])
 
     def check(self) -> None:
         """Check that the directories exist.
 
         :raises SpoolDamaged: if one is missing
         """
-        for path in (self.path, self.record):
-            if not path.is_dir():
-                raise self._missing(path)
+        check_all([self])
 
     def stored(self) -> Stored:
         """Return how much is stored, and add the record that a killed attempt did not write.
@@ -130,7 +128,7 @@ class Partition:
             noted[number] = self._load(number).record
         records = self._complete(noted, found)
         if ended and (not records or records[-1].rows):
-            raise self._gone() or SpoolDamaged(
+            raise why_gone(self.path) or SpoolDamaged(
                 self._chunk(len(records)), "is missing, although the partition has ended"
             )
         for record in records:
@@ -142,7 +140,7 @@ class Partition:
         noted: dict[int, Record] = {}
         found: set[int] = set()
         try:
-            if os.path.lexists(self.record):
+            if self._exists(self.record):
                 noted = self._noted()
         except SpoolError as error:
             yield error
@@ -176,7 +174,10 @@ class Partition:
                     "another attempt at this partition was first; the messages of this one go back to nsqd",
                 )
             # Last, so that one journal transaction of a local filesystem has both names.
-            sync_directory(self.path)
+            self._storage.sync(self.path)
+        if not self._storage.takes_out_at_once:
+            # A late attempt can take a number again once its chunk is deleted.
+            check_not_committed(self.path)
 
     def end(self, number: int) -> None:
         """Store the end chunk: no other can follow, and the rows of the partition are final.
@@ -191,13 +192,13 @@ class Partition:
     def _place(self) -> str:
         return "/".join(self.path.parts[-3:])
 
-    def _chunk(self, number: int) -> Path:
+    def _chunk(self, number: int) -> Place:
         return self.path / f"{number:0{_DIGITS}d}{_SUFFIX}"
 
     def _load(self, number: int, noted: Record | None = None) -> Chunk:
         path = self._chunk(number)
         with self._explained(path):
-            content = path.read_bytes()
+            content = self._storage.get(path)
         chunk = decode(content, path, self._place, number)
         if noted is not None and chunk.record != noted:
             raise SpoolDamaged(path, f"is not the chunk that {self.record / noted.name} records")
@@ -210,16 +211,16 @@ class Partition:
 
     def _noted(self) -> dict[int, Record]:
         with self._explained(self.record):
-            records = [record for name in os.listdir(self.record) if (record := Record.of(name))]  # noqa: PTH208 - names will do
+            names = [entry.name for entry in self._storage.entries(self.record)]
         noted: dict[int, Record] = {}
-        for record in records:
+        for record in filter(None, map(Record.of, names)):
             if noted.setdefault(record.number, record) != record:
                 raise SpoolDamaged(self.record, f"records two chunks with number {record.number}")
         return noted
 
     def _found(self) -> set[int]:
         with self._explained(self.path):
-            numbers = {_number(name) for name in os.listdir(self.path)}  # noqa: PTH208 - names will do
+            numbers = {_number(entry.name) for entry in self._storage.entries(self.path)}
         return {number for number in numbers if number is not None}
 
     def _complete(self, noted: dict[int, Record], found: set[int]) -> list[Record]:
@@ -234,47 +235,56 @@ class Partition:
         return records
 
     @contextmanager
-    def _explained(self, path: Path, *, is_new: bool = False) -> Generator[None]:
+    def _explained(self, path: Place, *, is_new: bool = False) -> Generator[None]:
         try:
             with as_spool_error(path):
                 yield
         except SpoolError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE:
-                gone = self._gone() if is_new else self._missing(path)
+                gone = why_gone(self.path) if is_new else self._missing(path)
                 raise (gone or error) from error.__cause__
             raise
 
-    def _missing(self, path: Path) -> SpoolError:
+    def _missing(self, path: Place) -> SpoolError:
         """Return the error for a file or directory that is missing."""
-        return self._gone() or SpoolDamaged(path, "is missing, and the rows stored in it are lost")
+        return why_gone(self.path) or SpoolDamaged(path, "is missing, and the rows stored in it are lost")
 
     def _missing_chunk(self, number: int, noted: dict[int, Record]) -> SpoolError:
         how = "later chunks exist"
         if number in noted:
             how = f"{self.record / noted[number].name} records {noted[number].rows} rows in it"
-        return self._gone() or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
+        return why_gone(self.path) or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
 
-    def _gone(self) -> SpoolError | None:
-        """Return the error for the outermost directory that is missing; None if none is."""
-        epoch = self.path.parent
-        spool = epoch.parent
-        if not spool.is_dir():
-            return SpoolError(
-                spool,
-                "is missing: spoolDir must be a path that the driver and all executors share, and "
-                "must outlive the query",
-            )
-        with as_spool_error(spool):
-            is_committed = epoch.name.isdecimal() and int(epoch.name) <= committed(spool)
-        if is_committed:
-            return AttemptSuperseded(
-                self.path, "Spark has committed this batch: another attempt has done the work of this one"
-            )
-        for outer in (epoch, self.path, self.record):
-            if not outer.is_dir():
-                what = "is not a directory" if outer.exists() else "is missing"
-                return SpoolDamaged(outer, f"{what}, and the rows stored in it are lost")
-        return None
+    def _exists(self, path: Place) -> bool:
+        with as_spool_error(path):
+            return bool(self._storage.exists(path))
+
+
+def make_all(partitions: Iterable[Partition]) -> None:
+    """Create the directories of partitions. Only the driver does so, before Spark logs the batch.
+
+    So a missing directory is always a fault. Also, a late attempt at a batch that Spark has committed cannot
+    begin it again and finish messages whose rows nobody reads.
+
+    :raises SpoolError: if they cannot be created
+    """
+    paths = [path for partition in partitions for path in (partition.path, partition.record)]
+    if paths:
+        with as_spool_error(paths[0].parent):
+            storage_of(paths[0]).make(*paths)
+
+
+def check_all(partitions: Iterable[Partition]) -> None:
+    """Check that the directories of partitions exist.
+
+    :raises SpoolDamaged: if one is missing
+    """
+    of_path = {path: each for each in partitions for path in (each.path, each.record)}
+    for first in list(of_path)[:1]:
+        with as_spool_error(first.parent):
+            lost = storage_of(first).missing(of_path)
+        for path in lost:
+            raise why_gone(of_path[path].path) or missing(path)
 
 
 def _number(name: str) -> int | None:

@@ -1,7 +1,7 @@
 """Shows that a query uses a spool, by a file whose modification time is renewed while the query runs.
 
 A query may wait for hours between two batches, so a thread renews the file. If the process is killed, the
-file grows old, and the lease expires. Its age is measured by the file system's own clock, so that the clocks
+file grows old, and the lease expires. Its age is measured by the storage's own clock, so that the clocks
 of the machines need not agree.
 """
 
@@ -12,12 +12,11 @@ import logging
 import os
 import socket
 import threading
-import time
 import uuid
 import weakref
-from pathlib import Path
 
 from .spool_files import LEASE
+from .storage.place import Place, storage_of
 
 __all__ = ["VALID", "Lease", "holder", "time_of"]
 
@@ -35,14 +34,14 @@ class Lease:
 
     def __init__(self, *, renew_every: float = 10.0) -> None:
         self._renew_every = renew_every
-        self._path: Path | None = None
+        self._path: Place | None = None
         self._ended = threading.Event()
 
     def __reduce__(self) -> tuple[type[Lease], tuple[()]]:
         # Readers are pickled for their tasks, but only the driver's holds a lease.
         return Lease, ()
 
-    def hold(self, spool: Path) -> None:
+    def hold(self, spool: Place) -> None:
         """Take a lease on the spool, unless it is held already."""
         if self._path is not None and self._path.parent == spool:
             return
@@ -68,15 +67,19 @@ class Lease:
             self._path = None
 
 
-def holder(spool: Path, now: float) -> str | None:
+def holder(spool: Place, now: float) -> str | None:
     """Return a text that says who uses a spool; None if nobody does.
 
-    :param now: the file system's time, from `time_of`
+    :param now: the storage's time, from `time_of`
     :raises OSError: if it cannot be read
     """
-    for path in spool.glob(f"{LEASE}*"):
+    storage = storage_of(spool)
+    for entry in storage.entries(spool):
+        if not entry.name.startswith(LEASE):
+            continue
+        path = spool / entry.name
         try:
-            age = now - path.stat().st_mtime
+            age = now - storage.status(path).modified
             if age < VALID:
                 return f"{_user(path)}, seen {max(0, age):.0f} s ago"
         except FileNotFoundError:
@@ -84,51 +87,45 @@ def holder(spool: Path, now: float) -> str | None:
     return None
 
 
-def time_of(directory: Path) -> float:
-    """Return the file system's time; this machine's time if nothing can be written there."""
-    probe = directory / f".clock-{uuid.uuid4().hex}"
-    try:
-        probe.touch()
-    except OSError:
-        return time.time()
-    try:
-        return probe.stat().st_mtime
-    finally:
-        probe.unlink(missing_ok=True)
+def time_of(directory: Place) -> float:
+    """Return the storage's time; this machine's time if nothing can be written there."""
+    return storage_of(directory).time(directory)
 
 
-def _user(path: Path) -> str:
+def _user(path: Place) -> str:
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(storage_of(path).get(path))
         return f"a query on {found['host']} (process {found['process']})"
     except (ValueError, RecursionError, KeyError, TypeError):
         return "a query"  # the content is only for people; what counts is the age
 
 
-def _keep(path: Path, renew_every: float, ended: threading.Event) -> None:
+def _keep(path: Place, renew_every: float, ended: threading.Event) -> None:
+    storage = storage_of(path)
     while not ended.wait(renew_every):
-        if not path.parent.is_dir():
-            return
         try:
-            os.utime(path)
-        except FileNotFoundError:
-            _write(path)
+            if not storage.is_directory(path.parent):
+                return
+            storage.renew(path, _content())
         except OSError as error:
             _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
     _delete(path)
 
 
-def _write(path: Path) -> None:
-    content = {"host": socket.gethostname(), "process": os.getpid()}
+def _content() -> bytes:
+    return json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode()
+
+
+def _write(path: Place) -> None:
     try:
-        path.write_text(json.dumps(content), encoding="utf-8")
+        storage_of(path).replace(path, _content())
     except OSError as error:
         # The query continues; it fails later if it cannot write to the spool at all.
         _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
 
 
-def _delete(path: Path) -> None:
+def _delete(path: Place) -> None:
     try:
-        path.unlink(missing_ok=True)
+        storage_of(path).remove(path)
     except OSError as error:
         _log.warning("cannot delete %s, which marks its spool as in use: %s", path, error)

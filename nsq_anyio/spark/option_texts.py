@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
-from urllib.parse import unquote, urlsplit
 
 from ..address import nsqd_addresses
 from ..checks import range_text
@@ -23,7 +22,6 @@ __all__ = [
     "nsqd_list",
     "parsed",
     "pass_through_options",
-    "shared_directory",
     "text",
     "text_options",
     "url_list",
@@ -144,7 +142,9 @@ def _value(option: TextOption, given: str) -> object:
     except InvalidName:
         raise  # which names the option and the value already
     except InvalidOption as error:
-        shown = "" if option.is_secret else f"={given!r}"
+        # A URL may have a password, or be a signed one.
+        is_shown = not option.is_secret and not ("://" in given and ("@" in given or "?" in given))
+        shown = f"={given!r}" if is_shown else ""
         raise InvalidOption(f"{option.name}{shown} is not valid: {error}") from None
 
 
@@ -249,15 +249,3 @@ def absolute_path(given: str) -> str:
     if not PurePosixPath(given).is_absolute():
         raise InvalidOption("use an absolute path, which every executor has")
     return given
-
-
-def shared_directory(given: str) -> str:
-    """Return the absolute path of a directory, given as a path or a ``file:`` URI."""
-    parts = urlsplit(given)
-    path = unquote(parts.path) if parts.scheme == "file" and parts.netloc in {"", "localhost"} else given
-    if not PurePosixPath(path).is_absolute():
-        raise InvalidOption(
-            "use the absolute path, or the file: URI, of a directory that driver and executors share, "
-            "such as /mnt/shared/nsq-spool; an object store or HDFS works only if it is mounted there"
-        )
-    return str(PurePosixPath(path))

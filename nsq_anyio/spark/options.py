@@ -12,10 +12,10 @@ from .option_texts import (
     Parsed,
     TextOption,
     pass_through_options,
-    shared_directory,
     text_options,
     url_list,
 )
+from .storage.url import spool_location
 
 __all__ = ["READ_OPTIONS", "WRITE_OPTIONS", "ReadOptions", "WriteOptions"]
 
@@ -34,8 +34,9 @@ class ReadOptions(Access):
     spool_dir: Annotated[
         str | None,
         Parsed(
-            "the absolute path of a directory that the driver and executors share; None for no spool",
-            parse=shared_directory,
+            "where spools are kept: the absolute path of a directory that the driver and executors share, "
+            "or a URL of S3 or HDFS; None for no spool",
+            parse=spool_location,
         ),
     ] = None
     max_rows_per_batch: Annotated[

@@ -17,27 +17,26 @@ have been lost. It deletes the epoch once the sink has the batch.
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, cast
 
-from ..durable import sync_directory
 from .chunk_file import FORMAT
-from .chunks import Partition
+from .chunks import Partition, check_all, make_all
 from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import (
     committed,
     is_temporary,
     load_document,
+    load_fields,
     mark_committed,
     numbered_directories,
     put_document,
 )
+from .storage.interface import Storage
+from .storage.place import Place, place_of, storage_of
+from .vanished import missing
 
 __all__ = ["FORMAT", "PLAN", "QUERY", "Plan", "Spool"]
 
@@ -48,7 +47,6 @@ QUERY = "query.json"
 PLAN = "plan.json"
 
 _FORMATS = (1, FORMAT)
-_DELETED = ".deleted-"
 _OLDER = f"the checkpoint is older than the spool: {BEGIN_ANEW}"
 
 _log = logging.getLogger("nsq_anyio.spark")
@@ -56,20 +54,27 @@ _log = logging.getLogger("nsq_anyio.spark")
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """The directory of one query."""
+    """The directory of one query, in a directory that is mounted or in another storage."""
 
-    path: Path
+    path: Place
+
+    @property
+    def _storage(self) -> Storage[Any]:
+        return storage_of(self.path)
 
     @classmethod
     def create(cls, spool_dir: str, query: str, topic: str, channel: str) -> Spool:
         """Create the spool of a new query, or open it if it exists.
 
-        :raises SpoolError: if it cannot be written, or belongs to another query
+        :raises SpoolError: if it cannot be written, belongs to another query, or its storage keeps no
+            name that is taken
         """
-        path = Path(spool_dir, query)
+        path = place_of(spool_dir) / query
         with as_spool_error(path):
-            path.mkdir(parents=True, exist_ok=True)
-            sync_directory(path.parent)
+            storage = storage_of(path)
+            storage.prove(path.parent)
+            storage.make(path, parents=True)
+            storage.sync(path.parent)
         content = {
             "format": FORMAT,
             "spool": query,
@@ -83,18 +88,23 @@ class Spool:
     @classmethod
     def at(cls, spool_dir: str, query: str) -> Spool:
         """Return the spool of a query without checking it, for a task or a commit."""
-        return cls(Path(spool_dir, query))
+        return cls(place_of(spool_dir) / query)
 
     @classmethod
     def open(cls, spool_dir: str, query: str, topic: str, channel: str) -> Spool:
         """Open the spool that a checkpoint names.
 
-        :raises SpoolError: if it is missing or damaged, or belongs to another query
+        :raises SpoolError: if it is missing or damaged, belongs to another query, or its storage keeps
+            no name that is taken
         """
-        spool = cls(Path(spool_dir, query))
-        if not spool.path.is_dir():
+        spool = cls.at(spool_dir, query)
+        with as_spool_error(spool.path):
+            storage = storage_of(spool.path)
+            storage.prove(spool.path.parent)
+            is_there = storage.is_directory(spool.path)
+        if not is_there:
             raise SpoolError(
-                spool.path,
+                storage.proof(spool.path),
                 "is missing, but the checkpoint continues from it: mount or restore it, or set spoolDir to "
                 "the directory that the query used; if it was deleted, the rows that were not in the sink "
                 "are lost: begin with a new checkpointLocation, and with a new path for a sink that "
@@ -115,7 +125,7 @@ class Spool:
         :raises SpoolError: if it cannot be read, is damaged, or has an unknown format
         """
         path = self.path / QUERY
-        found = _fields(path)
+        found = load_fields(path, _FORMATS)
         if found.get("spool", self.path.name) != self.path.name:
             raise SpoolDamaged(path, f"belongs to the spool {found['spool']}")
         names = ("topic", "channel", "created")
@@ -134,15 +144,15 @@ class Spool:
         directory = self._epoch(epoch)
         self._check_not_committed(epoch)
         with as_spool_error(directory):
-            if os.path.lexists(directory):
+            if self._storage.exists(directory):
                 self._discard_unused(epoch)
-            directory.mkdir(exist_ok=True)
-        for number in range(len(plan)):
-            self.partition(epoch, number).make()
+            self._storage.make(directory)
+        self._make_partitions(epoch, plan)
         # Last, because the plan marks the epoch as complete.
-        self._put_plan(epoch, plan)
+        if not self._put_plan(epoch, plan):
+            raise SpoolError(directory, f"still has a plan that Spark has not logged: delete {PLAN} there")
         with as_spool_error(directory):
-            sync_directory(self.path)
+            self._storage.sync(self.path)
 
     def check(self, epoch: int, plan: Plan) -> None:
         """Check that all that `begin` created is there, with the plan that Spark has logged.
@@ -150,14 +160,14 @@ class Spool:
         :raises SpoolError: if not
         """
         directory = self._epoch(epoch)
-        if not directory.is_dir():
+        with as_spool_error(directory):
+            is_there = self._storage.is_directory(directory)
+        if not is_there:
             self._check_not_committed(epoch)
-            what = "is not a directory" if directory.exists() else "is missing"
-            raise SpoolDamaged(directory, f"{what}, and the rows stored in it are lost")
+            raise missing(directory)
         if self.plan(epoch) != [(nsqd, rows) for nsqd, rows in plan]:
             raise SpoolError(directory, f"has a different plan from the one in Spark's log, so {_OLDER}")
-        for number in range(len(plan)):
-            self.partition(epoch, number).check()
+        check_all(self.partition(epoch, number) for number in range(len(plan)))
 
     def begin_format_1(self, epoch: int, plan: Plan) -> None:
         """Create what an epoch lacks, for a plan that an earlier version has logged.
@@ -170,10 +180,11 @@ class Spool:
         directory = self._epoch(epoch)
         self._check_not_committed(epoch)
         with as_spool_error(directory):
-            directory.mkdir(exist_ok=True)
-        for number in range(len(plan)):
-            self.partition(epoch, number).make()
-        if not (directory / PLAN).exists():
+            self._storage.make(directory)
+        self._make_partitions(epoch, plan)
+        with as_spool_error(directory):
+            has_plan = self._storage.exists(directory / PLAN)
+        if not has_plan:
             self._put_plan(epoch, plan)
         self.check(epoch, plan)
 
@@ -192,17 +203,20 @@ class Spool:
         plan, is_format_1 = self._load_plan(epoch)
         return [] if is_format_1 else [self.partition(epoch, number) for number in range(len(plan))]
 
-    def _put_plan(self, epoch: int, plan: Plan) -> None:
+    def _make_partitions(self, epoch: int, plan: Plan) -> None:
+        make_all(self.partition(epoch, number) for number in range(len(plan)))
+
+    def _put_plan(self, epoch: int, plan: Plan) -> bool:
         parts = [list(part) for part in plan]
         content = {"format": FORMAT, "spool": self.path.name, "epoch": epoch, "plan": parts}
-        put_document(self._epoch(epoch) / PLAN, content)
+        return put_document(self._epoch(epoch) / PLAN, content)
 
     def _load_plan(self, epoch: int) -> tuple[Plan, bool]:
         path = self._epoch(epoch) / PLAN
         found = load_document(path)
         is_format_1 = isinstance(found, list)
         if not is_format_1:
-            fields = _fields(path)
+            fields = load_fields(path, _FORMATS)
             if (fields.get("spool"), fields.get("epoch")) != (self.path.name, epoch):
                 raise SpoolDamaged(path, f"belongs to epoch {fields.get('epoch')} of {fields.get('spool')}")
             found = fields.get("plan")
@@ -221,15 +235,13 @@ class Spool:
 
         :raises SpoolError: if an epoch cannot be removed from the spool
         """
-        if not self.path.exists():
-            return
         with as_spool_error(self.path):
+            if not self._storage.exists(self.path):
+                return
+            # First, because late attempts have to know why they cannot store any more.
             if epoch > committed(self.path):
                 mark_committed(self.path, epoch)
-        for number in self.epochs():
-            if number <= epoch:
-                self._take_out(number)
-        self._sweep()
+        self._sweep([self._take_out(number) for number in self.epochs() if number <= epoch])
 
     def epochs(self) -> list[int]:
         """Return the numbers of the existing epochs, in order."""
@@ -239,7 +251,7 @@ class Spool:
         """Return the existing partitions of an epoch, in order."""
         return [self.partition(epoch, number) for number in numbered_directories(self._epoch(epoch))]
 
-    def _epoch(self, epoch: int) -> Path:
+    def _epoch(self, epoch: int) -> Place:
         return self.path / str(epoch)
 
     def _check_not_committed(self, epoch: int) -> None:
@@ -251,40 +263,38 @@ class Spool:
 
     def _discard_unused(self, epoch: int) -> None:
         directory = self._epoch(epoch)
-        if not directory.is_dir():
-            raise SpoolError(directory, "is not a directory of the spool: move it away")
-        for partition in self.partitions(epoch):
+        try:
+            partitions = numbered_directories(directory)
+        except SpoolError as error:
+            if isinstance(error.__cause__, NotADirectoryError):
+                raise SpoolError(directory, "is not a directory of the spool: move it away") from None
+            raise
+        for number in partitions:
+            partition = self.partition(epoch, number)
             for path in (partition.path, partition.record):
-                if path.is_dir() and not all(map(is_temporary, os.listdir(path))):  # noqa: PTH208 - names will do
+                if not all(map(is_temporary, self._names(path))):
                     raise SpoolError(directory, f"holds rows, but Spark has not logged it, so {_OLDER}")
-        self._take_out(epoch)
-        self._sweep()
+        self._sweep([self._take_out(epoch)])
 
-    def _take_out(self, epoch: int) -> None:
-        """Remove an epoch atomically, so that no late attempt continues with half of it."""
+    def _names(self, directory: Place) -> list[str]:
+        try:
+            return [entry.name for entry in self._storage.entries(directory)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _take_out(self, epoch: int) -> Place:
+        """Make an epoch unusable, so that no late attempt continues with half of it; return where it is."""
         directory = self._epoch(epoch)
         with as_spool_error(directory):
-            directory.rename(self.path / f"{_DELETED}{epoch}-{uuid.uuid4().hex}")
+            place: Place = self._storage.take_out(directory)
+        return place
 
-    def _sweep(self) -> None:
+    def _sweep(self, deleted: Sequence[Place]) -> None:
         with as_spool_error(self.path):
-            deleted = [path for path in self.path.iterdir() if path.name.startswith(_DELETED)]
-        for path in deleted:
+            left: list[Place] = self._storage.taken_out(self.path)
+        for path in dict.fromkeys([*deleted, *left]):
             try:
-                shutil.rmtree(path)
+                self._storage.delete(path)
             except OSError as error:
                 # Nobody reads it any more, so the query continues; the next commit tries again.
                 _log.warning("cannot delete %s of the spool, which is no longer needed: %s", path, error)
-
-
-def _fields(path: Path) -> dict[str, Any]:
-    found = load_document(path)
-    if not isinstance(found, dict):
-        raise SpoolDamaged(path, "is damaged: it is not a JSON object")
-    fields = cast("dict[str, Any]", found)
-    if fields.get("format") not in _FORMATS:
-        raise SpoolError(
-            path,
-            f"has format {fields.get('format')}, but this version reads 1 and {FORMAT}",
-        )
-    return fields

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from .chunk_file import Chunk, Record
 from .chunks import Partition
 from .lease import VALID, holder
 from .spool import PLAN, QUERY, Spool
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
-from .spool_files import holds_no_rows
+from .spool_files import committed, holds_no_rows
+from .storage.place import Place, place_of, storage_of
+from .vanished import missing
 
 __all__ = ["SpoolInfo", "clear", "delete", "find_spools", "sound_chunks"]
-
-_DELETED = ".deleted-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class SpoolInfo:
     :ivar damage: what is missing or altered
     """
 
-    path: Path
+    path: Place
     uuid: str
     topic: str | None
     channel: str | None
@@ -59,14 +57,18 @@ class SpoolInfo:
         return "damaged" if self.damage else "in use" if self.user else "sound"
 
 
-def find_spools(directory: str | os.PathLike[str], now: float | None = None) -> list[SpoolInfo]:
+def find_spools(directory: str | os.PathLike[str] | Place, now: float | None = None) -> list[SpoolInfo]:
     """Return the spools in a ``spoolDir``, the oldest first, including damaged ones.
 
-    :param now: the file system's time; default: this machine's time
+    :param directory: a path or URL
+    :param now: the storage's time; default: this machine's time
     :raises SpoolError: if the directory cannot be listed
+    :raises InvalidOption: for a URL that is not valid
     """
-    with as_spool_error(directory):
-        paths = [path for path in Path(directory).iterdir() if _is_spool(path)]
+    place = place_of(directory) if isinstance(directory, str | os.PathLike) else directory
+    with as_spool_error(place):
+        names = [entry.name for entry in storage_of(place).entries(place) if entry.is_directory]
+        paths = [place / name for name in names if _is_spool(place / name)]
     infos = [info for path in paths if (info := _info(path, time.time() if now is None else now)) is not None]
     return sorted(infos, key=lambda info: (info.created or datetime.min.replace(tzinfo=UTC), info.uuid))
 
@@ -78,7 +80,7 @@ def sound_chunks(info: SpoolInfo) -> Iterator[Chunk]:
             yield found
 
 
-def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
+def clear(info: SpoolInfo, chunks: Iterable[tuple[Place, Record]]) -> list[Place]:
     """Delete chunks with their records, then all empty directories; return the files that remain.
 
     Only these chunks are deleted, so chunks that are stored meanwhile remain.
@@ -86,10 +88,10 @@ def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
     :raises SpoolError: if something cannot be deleted
     """
     spool = Spool(info.path)
+    storage = storage_of(info.path)
     with as_spool_error(info.path):
         for path, record in chunks:
-            path.unlink(missing_ok=True)
-            (Partition(path.parent).record / record.name).unlink(missing_ok=True)
+            storage.remove(path, Partition(path.parent).record / record.name)
         for epoch in spool.epochs():
             for partition in spool.partitions(epoch):
                 for path in (partition.record, partition.path):
@@ -97,7 +99,7 @@ def clear(info: SpoolInfo, chunks: Iterable[tuple[Path, Record]]) -> list[Path]:
             _remove(info.path / str(epoch), (PLAN,))
         _remove(info.path, (QUERY,))
         # Only files: they are why the directories remain.
-        return [path for path in sorted(info.path.rglob("*")) if not path.is_dir()]
+        return sorted(storage.files(info.path))
 
 
 def delete(info: SpoolInfo) -> None:
@@ -105,44 +107,47 @@ def delete(info: SpoolInfo) -> None:
 
     :raises SpoolError: if it cannot be deleted, or only in part
     """
-    directory = info.path.parent
+    storage = storage_of(info.path)
     with as_spool_error(info.path):
-        # First an atomic rename, so that nobody finds half a spool.
-        info.path.rename(directory / f"{_DELETED}{info.uuid}-{uuid.uuid4().hex}")
-    for path in sorted(directory.glob(f"{_DELETED}*")):
+        # First this, so that nobody finds half a spool.
+        taken = storage.take_out(info.path)
+        left = storage.taken_out(info.path.parent)
+    for path in dict.fromkeys([taken, *left]):
         with as_spool_error(path), suppress(FileNotFoundError):  # another process deletes it, too
-            shutil.rmtree(path)
+            storage.delete(path)
 
 
-def _remove(directory: Path, own: tuple[str, ...]) -> None:
+def _remove(directory: Place, own: tuple[str, ...]) -> None:
     """Remove a directory that has only the files in ``own``, and files without rows."""
+    storage = storage_of(directory)
     with suppress(FileNotFoundError):
-        names = os.listdir(directory)  # noqa: PTH208 - names will do
-        if all(name in own or holds_no_rows(name) for name in names) and not any(
-            (directory / name).is_dir() for name in names
+        entries = storage.entries(directory)
+        if all(
+            not entry.is_directory and (entry.name in own or holds_no_rows(entry.name)) for entry in entries
         ):
-            for name in names:
-                (directory / name).unlink(missing_ok=True)
+            storage.remove(*(directory / entry.name for entry in entries))
             with suppress(OSError):  # something was added meanwhile: keep it
-                directory.rmdir()
+                storage.remove_directory(directory)
 
 
-def _is_spool(path: Path) -> bool:
-    """Return whether a path is a spool, possibly a damaged one."""
-    if path.name.startswith(".") or not path.is_dir():
+def _is_spool(path: Place) -> bool:
+    """Return whether a directory is a spool, possibly a damaged one."""
+    if path.name.startswith("."):
         return False
+    storage = storage_of(path)
     try:
-        if os.path.lexists(path / QUERY):
+        if storage.exists(path / QUERY):
             return True
         uuid.UUID(path.name)
-        return any(path.iterdir())  # an empty directory is being created or deleted
+        return bool(storage.entries(path))  # an empty directory is being created or deleted
     except (ValueError, FileNotFoundError):
         return False
 
 
-def _info(path: Path, now: float) -> SpoolInfo | None:
+def _info(path: Place, now: float) -> SpoolInfo | None:
     """Return the info of a spool; None if it was deleted meanwhile."""
     spool = Spool(path)
+    storage = storage_of(path)
     damage: list[SpoolError] = []
     description: dict[str, str] = {}
     created: datetime | None = None
@@ -157,9 +162,12 @@ def _info(path: Path, now: float) -> SpoolInfo | None:
         damage.append(SpoolDamaged(path / QUERY, "is damaged: its field created is not a time"))
     rows = size = 0
     last_written = 0.0
-    unended: set[Path] = set()
+    unended: set[Place] = set()
     try:
-        epochs = spool.epochs()
+        with as_spool_error(path):
+            if storage.missing([path]):
+                damage.append(missing(path))
+        epochs = _uncommitted(spool)
         with as_spool_error(path):
             user = holder(path, now)
         for found in _survey(spool):
@@ -168,16 +176,17 @@ def _info(path: Path, now: float) -> SpoolInfo | None:
                 continue
             rows += found.record.rows
             with suppress(FileNotFoundError):  # committed meanwhile
-                file = found.path.stat()
-                size += file.st_size
-                last_written = max(last_written, file.st_mtime)
+                file = storage.status(found.path)
+                size += file.size
+                last_written = max(last_written, file.modified)
             unended.add(found.path.parent)
             if not found.record.rows:
                 unended.discard(found.path.parent)
     except SpoolError as error:
         damage.append(error)
-    if not path.exists():
-        return None
+    with as_spool_error(path):
+        if not storage.exists(path):
+            return None
     if user is None and unended and now - last_written < VALID:
         user = f"a task, which wrote {max(0, now - last_written):.0f} s ago"
     return SpoolInfo(
@@ -197,11 +206,28 @@ def _info(path: Path, now: float) -> SpoolInfo | None:
 
 def _survey(spool: Spool) -> Iterator[Chunk | SpoolError]:
     """Yield each sound chunk, and the errors of the others."""
-    for epoch in spool.epochs():
+    for epoch in _uncommitted(spool):
         for found in _survey_epoch(spool, epoch):
             # Spark may commit the epoch meanwhile, which is not damage.
-            if isinstance(found, Chunk) or (spool.path / str(epoch)).exists():
+            if isinstance(found, Chunk) or _is_wanted(spool, epoch):
                 yield found
+
+
+def _is_wanted(spool: Spool, epoch: int) -> bool:
+    with as_spool_error(spool.path):
+        return storage_of(spool.path).exists(spool.path / str(epoch)) and epoch > committed(spool.path)
+
+
+def _uncommitted(spool: Spool) -> list[int]:
+    """Return the epochs whose rows the sink may not have.
+
+    Of one that it has, something may be left: a commit was killed, or a late attempt was, after it had put a
+    chunk where a storage has no directories, and before it noticed that the chunk is not wanted.
+    """
+    epochs = spool.epochs()
+    with as_spool_error(spool.path):
+        last = committed(spool.path)
+    return [epoch for epoch in epochs if epoch > last]
 
 
 def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
@@ -215,8 +241,13 @@ def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
         for found in partition.salvage():
             is_used = True
             yield found
+    directory = spool.path / str(epoch)
+    storage = storage_of(directory)
     # The plan is written last: an empty epoch without one is still being created.
-    is_created = is_used or os.path.lexists(spool.path / str(epoch) / PLAN)
+    with as_spool_error(directory):
+        is_created = is_used or storage.exists(directory / PLAN)
+        if storage.missing([directory]) and is_created:
+            yield missing(directory)
     try:
         for partition in spool.expected(epoch):
             partition.check()

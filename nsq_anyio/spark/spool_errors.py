@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -40,12 +39,12 @@ _REMEDIES = {
 class SpoolError(NSQError):
     """A spool cannot be read or written, or is not the one it should be.
 
-    :ivar path: the file or directory
+    :ivar path: the file or directory, as a path or URL
     """
 
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        super().__init__(f"spool {os.fspath(path)}: {reason}")
-        self.path: str = os.fspath(path)
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"spool {path!s}: {reason}")
+        self.path: str = str(path)
         self.reason: str = reason
 
 
@@ -55,7 +54,7 @@ class SpoolDamaged(SpoolError):
     :ivar damage: what is damaged, without the remedy
     """
 
-    def __init__(self, path: str | os.PathLike[str], damage: str) -> None:
+    def __init__(self, path: object, damage: str) -> None:
         super().__init__(path, f"{damage}: restore it from a backup, or {BEGIN_ANEW}")
         self.damage: str = damage
 
@@ -69,7 +68,7 @@ class NumberTaken(AttemptSuperseded):
 
 
 @contextmanager
-def as_spool_error(path: str | os.PathLike[str]) -> Generator[None]:
+def as_spool_error(path: object) -> Generator[None]:
     """Raise an `OSError` of the block as a `SpoolError` with ``path`` and the remedy.
 
     :raises SpoolError: for an `OSError` of the block
@@ -77,6 +76,6 @@ def as_spool_error(path: str | os.PathLike[str]) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0)
+        remedy = getattr(error, "remedy", "") or _REMEDIES.get(error.errno or 0)
         text = error.strerror or str(error)
         raise SpoolError(path, f"{text}: {remedy}" if remedy else text) from error

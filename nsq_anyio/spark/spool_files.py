@@ -1,21 +1,14 @@
-"""The file operations of a spool.
-
-No file is appended to or replaced. A file is stored whole under a free name, listed, read and deleted. An
-object store can do that as well.
-"""
+"""The files of a spool, in whatever storage: documents, marks, and what their names mean."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import uuid
 import zlib
-from pathlib import Path
+from collections.abc import Collection
 from typing import Any, cast
 
-from ..durable import link_exclusively, sync_directory, sync_file
-from .spool_errors import SpoolDamaged, as_spool_error
+from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
+from .storage.place import Place, storage_of
 
 __all__ = [
     "LEASE",
@@ -23,6 +16,7 @@ __all__ = [
     "holds_no_rows",
     "is_temporary",
     "load_document",
+    "load_fields",
     "mark",
     "mark_committed",
     "numbered_directories",
@@ -37,35 +31,15 @@ _COMMITTED = "committed-"
 _CHECKSUM = "checksum"
 
 
-def put(target: Path, *content: bytes | memoryview, record: Path | None = None) -> bool:
-    """Write a file atomically; return False, and write nothing, if its name is taken.
+def put(target: Place, *content: bytes | memoryview, record: Place | None = None) -> bool:
+    """Put a file whole; return False, and write nothing, if its name is taken.
 
-    The content is on disk before the file gets its name. The name is on disk after an fsync of the directory.
+    The content is durable before the file gets its name. The name is durable after a sync of the directory.
 
-    :param record: a second name, which the file gets after the first
+    :param record: the place of its record, which is put after it; only the name matters
     :raises OSError: if it cannot be written; then no part of it remains, unless only the record failed
     """
-    temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb", buffering=0) as file:
-            for part in content:
-                _write(file, part)
-            sync_file(file.fileno())
-        if not link_exclusively(temporary, target):
-            return False
-        if record is not None:
-            # Another name costs a filesystem little; another file would cost as much as all the rest.
-            temporary.rename(record)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
-
-
-def _write(file: io.FileIO, content: bytes | memoryview) -> None:
-    """Write all of it: when the disk gets full, a write may be partial, and the next one raises."""
-    left = memoryview(content)
-    while left:
-        left = left[file.write(left) :]
+    return storage_of(target).put(target, *content, record=record)
 
 
 def is_temporary(name: str) -> bool:
@@ -78,26 +52,26 @@ def holds_no_rows(name: str) -> bool:
     return is_temporary(name) or name.startswith((_COMMITTED, LEASE))
 
 
-def mark(target: Path) -> None:
+def mark(target: Place) -> None:
     """Create an empty file, whose name is the information, unless it exists.
 
     :raises OSError: if it cannot be made
     """
-    target.touch()
+    storage_of(target).mark(target)
 
 
-def put_document(target: Path, fields: dict[str, Any]) -> bool:
+def put_document(target: Place, fields: dict[str, Any]) -> bool:
     """Put a JSON file with a checksum; return whether the name was free.
 
     :raises SpoolError: if it cannot be written
     """
     with as_spool_error(target):
         is_new = put(target, _document(fields))
-        sync_directory(target.parent)
+        storage_of(target).sync(target.parent)
     return is_new
 
 
-def load_document(path: Path) -> Any:
+def load_document(path: Place) -> Any:
     """Return the content of a JSON file, after checking its checksum, if it has one.
 
     :raises SpoolDamaged: if it is missing, or not what was written
@@ -105,7 +79,7 @@ def load_document(path: Path) -> Any:
     """
     try:
         with as_spool_error(path):
-            content = path.read_bytes()
+            content = storage_of(path).get(path)
             found = json.loads(content)
     except (ValueError, RecursionError):  # RecursionError: nested too deeply
         raise SpoolDamaged(path, "is damaged: it is not JSON") from None
@@ -120,36 +94,52 @@ def load_document(path: Path) -> Any:
     return fields
 
 
+def load_fields(path: Place, formats: Collection[int]) -> dict[str, Any]:
+    """Return the fields of a JSON file, as `load_document` does.
+
+    :param formats: what its field ``format`` may be
+    :raises SpoolError: as `load_document`, and for a file of another format
+    """
+    found = load_document(path)
+    if not isinstance(found, dict):
+        raise SpoolDamaged(path, "is damaged: it is not a JSON object")
+    fields = cast("dict[str, Any]", found)
+    if fields.get("format") not in formats:
+        known = " and ".join(map(str, formats))
+        raise SpoolError(path, f"has format {fields.get('format')}, but this version reads {known}")
+    return fields
+
+
 def _document(fields: dict[str, Any]) -> bytes:
     text = json.dumps(fields)
     return json.dumps({**fields, _CHECKSUM: f"{zlib.crc32(text.encode()):08x}"}).encode()
 
 
-def numbered_directories(path: Path) -> list[int]:
+def numbered_directories(path: Place) -> list[int]:
     """Return the directories whose names are numbers, in order; everything else there is ignored.
 
     :raises SpoolError: if it cannot be listed
     """
-    with as_spool_error(path), os.scandir(path) as entries:
-        return sorted(int(entry.name) for entry in entries if _is_number(entry.name) and entry.is_dir())
+    with as_spool_error(path):
+        entries = storage_of(path).entries(path)
+    return sorted(int(entry.name) for entry in entries if _is_number(entry.name) and entry.is_directory)
 
 
 def _is_number(name: str) -> bool:
     return name.isascii() and name.isdecimal() and str(int(name)) == name
 
 
-def mark_committed(spool: Path, epoch: int) -> None:
+def mark_committed(spool: Place, epoch: int) -> None:
     """Note that Spark has committed the batches up to ``epoch``.
 
     :raises OSError: if it cannot be noted
     """
     mark(spool / f"{_COMMITTED}{epoch}")
-    for older in _committed(spool):
-        if older < epoch:
-            (spool / f"{_COMMITTED}{older}").unlink(missing_ok=True)
+    older = (number for number in _committed(spool) if number < epoch)
+    storage_of(spool).remove(*(spool / f"{_COMMITTED}{number}" for number in older))
 
 
-def committed(spool: Path) -> int:
+def committed(spool: Place) -> int:
     """Return the last epoch that Spark has committed; 0 if there is none, or no spool.
 
     :raises OSError: if it cannot be read
@@ -160,6 +150,7 @@ def committed(spool: Path) -> int:
         return 0
 
 
-def _committed(spool: Path) -> list[int]:
-    names = (name.removeprefix(_COMMITTED) for name in os.listdir(spool) if name.startswith(_COMMITTED))  # noqa: PTH208 - names will do
-    return [int(name) for name in names if _is_number(name)]
+def _committed(spool: Place) -> list[int]:
+    names = (entry.name for entry in storage_of(spool).entries(spool))
+    numbers = (name.removeprefix(_COMMITTED) for name in names if name.startswith(_COMMITTED))
+    return [int(number) for number in numbers if _is_number(number)]

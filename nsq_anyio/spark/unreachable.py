@@ -9,10 +9,8 @@ machine is cut off, or the options are wrong.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -24,6 +22,8 @@ from ..options import ConnectionOptions
 from .chunks import Partition
 from .fill import fill
 from .options import ReadOptions
+from .spool_errors import as_spool_error
+from .storage.place import Place, storage_of
 
 __all__ = ["fill_unless_unreachable", "why_unreachable"]
 
@@ -63,7 +63,7 @@ async def fill_unless_unreachable(
 def why_unreachable(partition: Partition) -> str | None:
     """Return why the nsqd of a partition could not be reached; None if it could."""
     try:
-        return _mark(partition).read_text(encoding="utf-8", errors="replace")
+        return storage_of(partition.path).get(_mark(partition)).decode(errors="replace")
     except OSError:
         return None
 
@@ -71,18 +71,19 @@ def why_unreachable(partition: Partition) -> str | None:
 def _note(partition: Partition, reason: str) -> None:
     # Only for the driver's log; the partition itself does not depend on it.
     try:
-        _mark(partition).write_text(reason, encoding="utf-8")
+        storage_of(partition.path).replace(_mark(partition), reason.encode())
     except OSError as error:
         _log.warning("cannot note in the spool that an nsqd is unreachable: %s", error)
 
 
-def _mark(partition: Partition) -> Path:
+def _mark(partition: Partition) -> Place:
     return partition.path.with_name(partition.path.name + _SUFFIX)
 
 
-def _has_chunks(epoch: Path) -> bool:
+def _has_chunks(epoch: Place) -> bool:
     """Return whether any task of the batch has reached its nsqd; such a task has stored a chunk."""
-    return any(name.endswith(".arrow") for _, _, files in os.walk(epoch) for name in files)
+    with as_spool_error(epoch):
+        return any(file.name.endswith(".arrow") for file in storage_of(epoch).files(epoch))
 
 
 async def _is_any_reachable(options: ReadOptions, nsqds: Iterable[str]) -> bool:

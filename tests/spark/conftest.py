@@ -6,14 +6,17 @@ import os
 import socket
 from collections.abc import Generator, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from nsq_anyio.spark import find_java, session
+from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 
 from .cluster import Cluster, environment, running_cluster
 from .nsqds import Kind, Nsqd, Topic, running_nsqd
+from .storages import Server, running_hdfs, running_s3
 
 KINDS: tuple[Kind, ...] = ("embedded", "real")
 
@@ -103,6 +106,33 @@ def real_topic(real_nsqd: Nsqd) -> Topic:
 
 def new_name() -> str:
     return f"topic-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def s3() -> Generator[Server]:
+    """A server of S3 that decides conditional puts."""
+    with running_s3() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def hdfs(java: str) -> Generator[Server]:
+    """HDFS with one datanode."""
+    with running_hdfs(java) as running:
+        yield running
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A directory that exists and is empty, in the storage that a test names as its parameter."""
+    if request.param == "posix":
+        return tmp_path
+    server: Server = request.getfixturevalue(request.param)
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    place = place_of(f"{server.root}/{new_name()}")
+    storage_of(place).make(place)
+    return place
 
 
 @pytest.fixture

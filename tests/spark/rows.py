@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import cast
 
 import pyarrow as pa
 
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.schema import arrow_schema
+from nsq_anyio.spark.storage.place import Place
 
-__all__ = ["bodies", "ids", "rows_of", "spooled"]
+__all__ = ["bodies", "ids", "on_disk", "rows_of", "spooled"]
 
 _numbers = count(1)
 
@@ -47,3 +49,9 @@ def ids(batches: Iterable[pa.RecordBatch]) -> list[str]:
 def spooled(partition: Partition) -> list[bytes]:
     """The bodies that a partition has."""
     return bodies(partition.read())
+
+
+def on_disk(place: Place) -> Path:
+    """The path of something that is on a file system."""
+    assert isinstance(place, Path)
+    return place

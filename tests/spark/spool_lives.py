@@ -12,7 +12,6 @@ import pickle
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.plan import Depth
 from nsq_anyio.spark.spool_files import put
+from nsq_anyio.spark.storage.place import Place, storage_of
 from nsq_anyio.spark.stored_rows import stored_rows
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
@@ -38,7 +38,8 @@ NSQD = "127.0.0.1:4150"
 BATCH = 30
 CHUNK = 5
 
-Damage = Callable[[Path], object]
+Damage = Callable[[Any], object]
+"""What happens to a spool, given its place."""
 Offset = dict[str, Any]
 
 
@@ -53,7 +54,7 @@ class Query:
     :ivar sink: what the sink has got
     """
 
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, directory: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         self.directory = directory
         self.waiting = [b"%d" % number for number in range(2 * BATCH)]
         self.sink: list[bytes] = []
@@ -78,9 +79,11 @@ class Query:
         return Counter(self.sink + self.waiting)
 
     @property
-    def spool(self) -> Path:
-        (path,) = self.directory.iterdir()
-        return path
+    def spool(self) -> Place:
+        """The only directory in `directory`."""
+        entries = storage_of(self.directory).entries(self.directory)
+        (name,) = (entry.name for entry in entries if entry.is_directory)
+        return self.directory / name
 
     def reader(self) -> NsqStreamReader:
         return NsqStreamReader(self._options)
@@ -223,7 +226,7 @@ def after_a_kill_before_the_record(query: Query, damage: Damage) -> None:
     start = reader.initialOffset()
     first = query.plan(reader, start)
 
-    def put_and_die(target: Path, *content: bytes | memoryview, record: Path) -> bool:
+    def put_and_die(target: Place, *content: bytes | memoryview, record: Place) -> bool:
         put(target, *content)
         raise _Killed
 
@@ -235,7 +238,7 @@ def after_a_kill_before_the_record(query: Query, damage: Damage) -> None:
     held = [query.waiting.pop(0) for _ in range(CHUNK)]
     chunk = query.spool / "1" / "1" / "000001.arrow"
     damage(query.spool)
-    if not chunk.exists():
+    if not storage_of(chunk).exists(chunk):
         query.waiting[:0] = held
     restarted = query.reader()
     query.sink += query.read(restarted, restarted.initialOffset(), first)

@@ -26,7 +26,7 @@ from nsq_anyio.spark.spool_files import put
 from nsq_anyio.spark.stored_rows import stored_rows
 
 from .failing_disk import fail_writes
-from .rows import bodies, ids, rows_of, spooled
+from .rows import bodies, ids, on_disk, rows_of, spooled
 
 LARGE = rows_of([b"x" * 100_000])
 
@@ -41,7 +41,7 @@ def partition(tmp_path: Path) -> Partition:
 
 
 def names(partition: Partition) -> list[str]:
-    return sorted(path.name for path in partition.path.iterdir())
+    return sorted(path.name for path in on_disk(partition.path).iterdir())
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def test_rows_can_be_read_after_their_files_are_deleted(partition: Partition) ->
     partition.store_chunk(0, rows_of([b"a"]))
     reading = partition.read()
     batch = next(reading)
-    (partition.path / "000000.arrow").unlink()
+    (on_disk(partition.path) / "000000.arrow").unlink()
     assert bodies([batch]) == [b"a"]
 
 
@@ -205,13 +205,13 @@ def test_partial_writes_are_continued(partition: Partition, monkeypatch: pytest.
     monkeypatch.setattr(Path, "open", open_reluctantly)
     assert put(partition.path / "file", b"0123456789", b"0123456789" * 4)
     monkeypatch.undo()
-    assert (partition.path / "file").read_bytes() == b"0123456789" * 5
+    assert (on_disk(partition.path) / "file").read_bytes() == b"0123456789" * 5
 
 
 @pytest.mark.parametrize("content", [b"", b"ARROW1\0\0", b"no chunk" * 100])
 def test_damaged_chunk_is_named(partition: Partition, content: bytes) -> None:
     partition.store_chunk(0, rows_of([b"a"]))
-    path = partition.path / "000001.arrow"
+    path = on_disk(partition.path) / "000001.arrow"
     path.write_bytes(content)
     for read in (partition.stored, lambda: spooled(partition)):
         with pytest.raises(SpoolError, match="is not a chunk of a spool") as caught:
@@ -221,7 +221,7 @@ def test_damaged_chunk_is_named(partition: Partition, content: bytes) -> None:
 
 def test_cut_chunk_is_named(partition: Partition) -> None:
     partition.store_chunk(0, LARGE)
-    path = partition.path / "000000.arrow"
+    path = on_disk(partition.path) / "000000.arrow"
     path.write_bytes(path.read_bytes()[:50_000])
     with pytest.raises(SpoolDamaged, match="is damaged: its checksum is wrong") as caught:
         spooled(partition)
@@ -236,14 +236,14 @@ def test_missing_number_is_named(partition: Partition) -> None:
 
 
 def test_what_a_killed_writer_left_is_no_chunk(partition: Partition) -> None:
-    (partition.path / ".000000.arrow-0f").write_bytes(b"half of it")
+    (on_disk(partition.path) / ".000000.arrow-0f").write_bytes(b"half of it")
     assert partition.stored() == Stored(0, 0, 0, ended=False)
     partition.store_chunk(0, rows_of([b"a"]))
     assert spooled(partition) == [b"a"]
 
 
 def test_attempt_after_the_commit_is_lost(partition: Partition) -> None:
-    epoch = partition.path.parent
+    epoch = on_disk(partition.path).parent
     Spool(epoch.parent).commit(1)
     for action in (
         partition.stored,
@@ -256,7 +256,7 @@ def test_attempt_after_the_commit_is_lost(partition: Partition) -> None:
 
 
 def test_vanished_spool_is_not_taken_for_a_commit(partition: Partition) -> None:
-    query = partition.path.parent.parent
+    query = on_disk(partition.path).parent.parent
     query.rename(query.with_name("elsewhere"))
     for action in (
         lambda: spooled(partition),

@@ -24,7 +24,7 @@ from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
 from .failing_disk import fail_writes
 from .nsqds import Kind, Topic, running_nsqd, wait_until
 from .reading import before_chunk, new_partition, options_of, returned, soon
-from .rows import ids, rows_of, spooled
+from .rows import ids, on_disk, rows_of, spooled
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
@@ -34,7 +34,7 @@ def numbers(first: int, end: int) -> set[bytes]:
 
 
 def temporaries(partition: Partition) -> list[str]:
-    return [path.name for path in partition.path.iterdir() if path.name.startswith(".")]
+    return [path.name for path in on_disk(partition.path).iterdir() if path.name.startswith(".")]
 
 
 async def test_each_message_is_stored_once_and_finished(topic: Topic, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ async def test_batch_is_committed_meanwhile(
 async def test_damaged_chunk_stops_it_before_it_takes_anything(topic: Topic, tmp_path: Path) -> None:
     topic.publish_numbers(10)
     partition = new_partition(tmp_path)
-    (partition.path / "000000.arrow").write_bytes(b"not a chunk")
+    (on_disk(partition.path) / "000000.arrow").write_bytes(b"not a chunk")
     with pytest.raises(SpoolError, match=r"000000\.arrow: is not a chunk of a spool"):
         await fill(options_of(topic), topic.nsqd.tcp_address, 10, partition)
     assert topic.state().depth == 10

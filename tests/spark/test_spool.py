@@ -25,7 +25,7 @@ from nsq_anyio.spark.spool_admin import delete, find_spools, sound_chunks
 from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.spool_files import put_document
 
-from .rows import bodies, rows_of, spooled
+from .rows import bodies, on_disk, rows_of, spooled
 
 QUERY = "1f0c0000-0000-4000-8000-000000000001"
 OTHER = "2b1d0000-0000-4000-8000-000000000002"
@@ -60,11 +60,11 @@ def names(directory: Path) -> list[str]:
 
 
 def test_a_spool_is_found_again(spool: Spool, tmp_path: Path) -> None:
-    before = (spool.path / "query.json").read_bytes()
+    before = (on_disk(spool.path) / "query.json").read_bytes()
     assert Spool.create(str(tmp_path), QUERY, "clicks", "spark") == spool
     assert Spool.open(str(tmp_path), QUERY, "clicks", "spark") == spool
     assert Spool.at(str(tmp_path), QUERY) == spool
-    assert (spool.path / "query.json").read_bytes() == before
+    assert (on_disk(spool.path) / "query.json").read_bytes() == before
     assert names(tmp_path) == [QUERY]
 
 
@@ -107,7 +107,7 @@ def test_a_missing_spool_is_explained(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_description_is_named(spool: Spool, tmp_path: Path, text: bytes, reason: str) -> None:
-    path = spool.path / "query.json"
+    path = on_disk(spool.path) / "query.json"
     path.write_bytes(text)
     with pytest.raises(SpoolError, match=reason) as caught:
         Spool.open(str(tmp_path), QUERY, "clicks", "spark")
@@ -122,18 +122,24 @@ def test_an_epoch_that_is_begun_again_is_the_same(spool: Spool) -> None:
     spool.begin(1, plan)
     for _ in range(2):
         spool.check(1, plan)
-    assert names(spool.path / "1") == ["0", "0.record", "1", "1.record", "plan.json"]
+    assert names(on_disk(spool.path) / "1") == [
+        "0",
+        "0.record",
+        "1",
+        "1.record",
+        "plan.json",
+    ]
     assert spool.plan(1) == plan
 
 
 def test_an_epoch_that_spark_has_not_logged_is_planned_again(spool: Spool) -> None:
     """The driver was killed before it logged the batch, or could not write its checkpoint."""
     spool.begin(1, [(NSQD, 10), (NSQD, 10)])
-    (spool.partition(1, 0).path / ".000000.arrow-0f").write_bytes(b"left over")
+    (on_disk(spool.partition(1, 0).path) / ".000000.arrow-0f").write_bytes(b"left over")
     spool.begin(1, [(NSQD, 11)])
     spool.check(1, [(NSQD, 11)])
-    assert names(spool.path / "1") == ["0", "0.record", "plan.json"]
-    assert names(spool.path) == ["1", "query.json"]
+    assert names(on_disk(spool.path) / "1") == ["0", "0.record", "plan.json"]
+    assert names(on_disk(spool.path)) == ["1", "query.json"]
 
 
 @pytest.mark.parametrize("made", range(6))
@@ -191,7 +197,7 @@ def test_a_commit_deletes_up_to_its_epoch(
         spool.commit(committed)
         assert spool.epochs() == sorted(epoch for epoch in epochs if epoch > committed)
         marks = [f"committed-{committed}"] if committed else []
-        assert names(spool.path) == sorted([*map(str, spool.epochs()), *marks, "query.json"])
+        assert names(on_disk(spool.path)) == sorted([*map(str, spool.epochs()), *marks, "query.json"])
 
 
 def test_a_commit_leaves_later_rows_as_they_are(spool: Spool) -> None:
@@ -204,9 +210,9 @@ def test_a_commit_leaves_later_rows_as_they_are(spool: Spool) -> None:
 
 
 def test_a_commit_of_a_spool_that_is_gone_is_done(spool: Spool) -> None:
-    shutil.rmtree(spool.path)
+    shutil.rmtree(on_disk(spool.path))
     spool.commit(1)
-    assert not spool.path.exists()
+    assert not on_disk(spool.path).exists()
 
 
 def test_a_commit_that_was_killed_is_made_good(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,9 +225,9 @@ def test_a_commit_that_was_killed_is_made_good(spool: Spool, monkeypatch: pytest
         patch.setattr(shutil, "rmtree", die)
         spool.commit(1)
     assert spool.epochs() == []
-    assert len(names(spool.path)) == 3
+    assert len(names(on_disk(spool.path))) == 3
     spool.commit(1)
-    assert names(spool.path) == ["committed-1", "query.json"]
+    assert names(on_disk(spool.path)) == ["committed-1", "query.json"]
 
 
 def test_what_cannot_be_deleted_does_not_stop_the_query(
@@ -251,7 +257,7 @@ def test_spools_are_listed_with_what_they_hold(spool: Spool, tmp_path: Path) -> 
     first, second = find_spools(tmp_path)
     assert (first.uuid, first.topic, first.channel) == (QUERY, "clicks", "spark")
     assert (first.path, first.epochs, first.rows) == (spool.path, 2, 5)
-    assert first.bytes == sum(path.stat().st_size for path in spool.path.rglob("*.arrow"))
+    assert first.bytes == sum(path.stat().st_size for path in on_disk(spool.path).rglob("*.arrow"))
     assert first.last_written is not None
     assert abs((first.last_written - before).total_seconds()) < 30
     assert (second.epochs, second.rows, second.bytes, second.last_written) == (0, 0, 0, None)

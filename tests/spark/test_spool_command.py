@@ -27,8 +27,9 @@ from nsq_anyio.spark.lease import Lease
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import SpoolInfo, clear
+from nsq_anyio.spark.storage.place import Place
 
-from .rows import rows_of, spooled
+from .rows import on_disk, rows_of, spooled
 
 FIRST = "1f0c0000-0000-4000-8000-000000000001"
 SECOND = "2b1d0000-0000-4000-8000-000000000002"
@@ -54,7 +55,7 @@ def make_spool(directory: Path, uuid: str, topic: str, *chunks: Sequence[bytes])
         partition = spool.partition(1, number)
         partition.store_chunk(0, pa.RecordBatch.from_pylist(rows, schema=arrow_schema()))
         partition.end(1)
-    return spool.path
+    return on_disk(spool.path)
 
 
 def spool(*arguments: str, answer: str = "") -> Result:
@@ -241,8 +242,8 @@ def test_a_spool_in_use_is_left_alone(directory: Path, portal: BlockingPortal, n
 
 def test_a_task_that_writes_uses_its_spool_until_it_is_silent(directory: Path, nsqd: str) -> None:
     partition = Spool(directory / FIRST).partition(1, 1)
-    (partition.path / "000001.arrow").unlink()
-    (record,) = partition.record.glob("000001-*")
+    (on_disk(partition.path) / "000001.arrow").unlink()
+    (record,) = on_disk(partition.record).glob("000001-*")
     record.unlink()
     refused = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes")
     assert refused.exit_code == 1
@@ -259,7 +260,7 @@ def test_what_comes_while_rows_are_put_back_stays(
     """Beside a query that runs, since it was forced: only what is published is deleted."""
     late = Spool(directory / FIRST)
 
-    def clear_later(info: SpoolInfo, chunks: Sequence[tuple[Path, Record]]) -> list[Path]:
+    def clear_later(info: SpoolInfo, chunks: Sequence[tuple[Path, Record]]) -> list[Place]:
         late.begin(2, [("127.0.0.1:4150", 1)])
         late.partition(2, 0).store_chunk(0, rows_of([b"late"]))
         return clear(info, chunks)
@@ -298,7 +299,7 @@ def test_a_damaged_spool_hinders_no_other(directory: Path, portal: BlockingPorta
 def test_rows_of_a_partition_without_its_record_are_put_back(
     directory: Path, portal: BlockingPortal, nsqd: str
 ) -> None:
-    shutil.rmtree(Spool(directory / FIRST).partition(1, 1).record)
+    shutil.rmtree(on_disk(Spool(directory / FIRST).partition(1, 1).record))
     (listed, _) = json.loads(spool("list", str(directory), "--json").stdout)
     assert (listed["state"], listed["rows"]) == ("damaged", 5)
     result = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes")

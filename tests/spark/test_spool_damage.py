@@ -18,7 +18,7 @@ from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import delete, find_spools
 from nsq_anyio.spark.spool_errors import SpoolDamaged, SpoolError
 
-from .rows import rows_of, spooled
+from .rows import on_disk, rows_of, spooled
 from .spool_lives import BATCH, LIVES, Damage, Life, Query
 
 EVERYTHING = Counter(b"%d" % number for number in range(2 * BATCH))
@@ -164,7 +164,7 @@ def partition(tmp_path: Path) -> Partition:
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_each_byte_of_a_chunk_counts(partition: Partition, number: int) -> None:
-    path = partition.path / f"{number:06d}.arrow"
+    path = on_disk(partition.path) / f"{number:06d}.arrow"
     content = path.read_bytes()
     place = "query/1/0"
     assert decode(content, path, place, number).record.rows == (0 if number else 20)
@@ -202,7 +202,7 @@ def test_each_byte_of_a_document_counts(partition: Partition, name: str, tmp_pat
 
 def test_a_foreign_chunk_is_named_and_not_the_spool_dir(partition: Partition) -> None:
     """One behind the end, which would be the next number of nobody."""
-    (partition.path / "000007.arrow").write_bytes(b"nothing of a spool")
+    (on_disk(partition.path) / "000007.arrow").write_bytes(b"nothing of a spool")
     for look in (partition.stored, lambda: spooled(partition)):
         with pytest.raises(SpoolDamaged, match="is not a chunk of a spool") as caught:
             look()
@@ -213,13 +213,13 @@ def test_a_foreign_chunk_is_named_and_not_the_spool_dir(partition: Partition) ->
 def test_foreign_files_beside_the_chunks_are_nobody_s(partition: Partition, name: str) -> None:
     before = spooled(partition)
     for directory in (partition.path, partition.record):
-        (directory / name).write_bytes(b"nothing of a spool")
+        (on_disk(directory) / name).write_bytes(b"nothing of a spool")
     assert spooled(partition) == before
     assert partition.stored().ended
 
 
 def test_a_record_that_tells_of_another_chunk_is_named(partition: Partition) -> None:
-    (partition.record / "000001-20-20-00000000").touch()
+    (on_disk(partition.record) / "000001-20-20-00000000").touch()
     with pytest.raises(SpoolDamaged, match="records two chunks with number 1") as caught:
         spooled(partition)
     assert caught.value.path == str(partition.record)
@@ -227,7 +227,7 @@ def test_a_record_that_tells_of_another_chunk_is_named(partition: Partition) -> 
 
 def test_the_last_chunk_and_the_end_are_missed_by_their_records(partition: Partition) -> None:
     for number in (1, 2):
-        (partition.path / f"{number:06d}.arrow").unlink()
+        (on_disk(partition.path) / f"{number:06d}.arrow").unlink()
     for look in (partition.stored, lambda: spooled(partition)):
         with pytest.raises(SpoolDamaged, match=r"/000001-20-20-\w+ records 20 rows") as caught:
             look()
@@ -235,8 +235,8 @@ def test_the_last_chunk_and_the_end_are_missed_by_their_records(partition: Parti
 
 
 def test_a_record_that_a_killed_attempt_left_out_is_added(partition: Partition) -> None:
-    records = sorted(partition.record.iterdir())
+    records = sorted(on_disk(partition.record).iterdir())
     for path in records:
         path.unlink()
     assert partition.stored().rows == 40
-    assert sorted(partition.record.iterdir()) == records
+    assert sorted(on_disk(partition.record).iterdir()) == records

@@ -16,7 +16,7 @@ from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool_admin import find_spools
 from nsq_anyio.spark.spool_errors import SpoolDamaged, SpoolError
 
-from .rows import rows_of
+from .rows import on_disk, rows_of
 from .spool_lives import BATCH, NSQD, Offset, Query
 
 UUID = "1f0c0000-0000-4000-8000-000000000001"
@@ -35,7 +35,7 @@ class OldQuery(Query):
 
     def make(self, *, begun: bool = True) -> Path:
         """Make the spool, and with `begun` the place of the first batch; return that."""
-        epoch = self.directory / UUID / "1"
+        epoch = on_disk(self.directory) / UUID / "1"
         epoch.parent.mkdir()
         description = {
             "format": 1,
@@ -82,7 +82,8 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OldQuery:
 def finish(query: OldQuery) -> None:
     query.go_on()
     assert Counter(query.sink) == EVERYTHING
-    assert sorted(path.name for path in (query.directory / UUID).iterdir()) == ["committed-2", "query.json"]
+    left = (on_disk(query.directory) / UUID).iterdir()
+    assert sorted(path.name for path in left) == ["committed-2", "query.json"]
 
 
 def test_a_batch_that_is_logged_and_not_begun(query: OldQuery) -> None:

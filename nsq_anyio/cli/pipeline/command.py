@@ -68,7 +68,7 @@ _reading = in_order(
     click.option("--checkpoint", metavar="URI", help="Spark's part of the state, if not below --state."),
     click.option(
         "--spool-dir",
-        metavar="PATH",
+        metavar="DIR",
         help="The spool's part of the state, if not below --state; all executors share it.",
     ),
     click.option(

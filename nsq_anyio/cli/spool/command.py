@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -19,11 +18,12 @@ if TYPE_CHECKING:
     from ...spark.chunk_file import Chunk, Record
     from ...spark.options import WriteOptions
     from ...spark.spool_admin import SpoolInfo
+    from ...spark.storage.place import Place
 
 __all__ = ["delete_spools", "list_spools", "put_back", "spool"]
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
-_directory = click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
+_directory = click.argument("directory", metavar="DIR")
 _chosen = click.argument("uuids", metavar="[UUID]...", nargs=-1)
 _all = click.option("--all", "all_of_them", is_flag=True, help="All spools in DIR, instead of naming them.")
 _yes = click.option("--yes", is_flag=True, help="Do it without asking.")
@@ -38,9 +38,9 @@ _force = click.option(
 def spool() -> None:
     """List and clear the spools of Spark's streaming queries.
 
-    DIR is the spoolDir option of the queries; a UUID may be abbreviated to its beginning. A spool is orphaned
-    when its query will never run again with the same checkpoint. A query that runs, or will run again, needs
-    its spool. Spools in use are left alone.
+    DIR is the spoolDir option of the queries, a path or a URL; a UUID may be abbreviated to its beginning. A
+    spool is orphaned when its query will never run again with the same checkpoint. A query that runs, or will
+    run again, needs its spool. Spools in use are left alone.
     """
 
 
@@ -116,7 +116,7 @@ def put_back(
         access = write_options({"nsqd": ",".join(nsqd), **options})
         chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)
         _confirm(chosen, "Publish these rows to NSQ again, and delete the spools?", yes=yes)
-        done: list[tuple[SpoolInfo, int, list[Path]]] = []
+        done: list[tuple[SpoolInfo, int, list[Place]]] = []
         try:
             run_to_end(partial(_put_back, chosen, access, done), backend)
         finally:
@@ -175,10 +175,12 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
     """
     from ...spark.lease import time_of
     from ...spark.spool_admin import find_spools
+    from ...spark.storage.place import place_of
 
     if bool(uuids) == all_of_them:
         raise click.UsageError("name the spools, or use --all for all of them")
-    found = find_spools(directory, time_of(Path(directory)))
+    place = place_of(directory)
+    found = find_spools(place, time_of(place))
     chosen: dict[str, SpoolInfo] = {}
     for beginning in uuids:
         named = [info for info in found if info.uuid.startswith(beginning)]
@@ -212,7 +214,7 @@ def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
 
 
 async def _put_back(
-    chosen: Sequence[SpoolInfo], access: WriteOptions, done: list[tuple[SpoolInfo, int, list[Path]]]
+    chosen: Sequence[SpoolInfo], access: WriteOptions, done: list[tuple[SpoolInfo, int, list[Place]]]
 ) -> None:
     """Publish one spool after another; add each to ``done``, with its rows and the spool's remains."""
     import anyio.to_thread
@@ -227,7 +229,7 @@ async def _put_back(
         parts = InParts(producer, MpubLimit(access.max_body_size))
         for info in chosen:
             chunks = sound_chunks(info)
-            published: list[tuple[Path, Record]] = []
+            published: list[tuple[Place, Record]] = []
             while chunk := await anyio.to_thread.run_sync(next, chunks, None):
                 await _publish(parts, chunk, info.topic, access)
                 published.append((chunk.path, chunk.record))

@@ -56,7 +56,7 @@ def archive(
 
     :param output: the directory for the files, as a path or URI that Spark knows
     :param checkpoint: the directory for Spark's checkpoint, used by this pipeline only
-    :param spool_dir: a directory that the driver and all executors share
+    :param spool_dir: a directory that the driver and all executors share, as a path or URL
     :param nsqlookupd: URLs of the nsqlookupds that know the nsqds; give either this or ``nsqd``
     :param nsqd: addresses as ``host:port``
     :param format: the format of the files; default ``parquet``

@@ -61,7 +61,7 @@ def metrics(
 
     :param key: the field to group by, such as ``country`` or ``user.country``
     :param checkpoint: the directory for Spark's checkpoint, used by this pipeline only
-    :param spool_dir: a directory that the driver and all executors share
+    :param spool_dir: a directory that the driver and all executors share, as a path or URL
     :param value: the field to sum; messages without a number in it are only counted
     :param window: the length of a window in seconds, 1 or more; default 60
     :param lateness: the seconds for which a window waits for late messages, 0 or more; default 60

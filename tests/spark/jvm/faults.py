@@ -2,7 +2,7 @@
 
 `FaultySource` is ``format("nsq")`` with these points: in a Python worker that reads a partition
 
-- ``link``: a chunk is written to a temporary file, and not published yet;
+- ``link``: a chunk is written to a temporary file, or about to be put, and not published yet;
 - ``linked``: it is published in the spool, and its messages are not finished;
 - ``filled``: the partition is whole, all of its messages are finished, and Spark has no row of it;
 
@@ -34,6 +34,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from nsq_anyio.spark import NsqDataSource
+from nsq_anyio.spark.storage.objects import ObjectStorage
+from nsq_anyio.spark.storage.remote import RemoteStorage
+from nsq_anyio.spark.storage.webhdfs import WebHdfs
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ..nsqds import wait_until
@@ -243,7 +246,22 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if is_chunk:
                 self._faults.reach("linked", times)
 
-        with _wrapped("link", link):
+        def put(real: Callable[..., bool], storage: RemoteStorage, target: Any, content: bytes) -> bool:
+            nonlocal times
+            is_chunk = str(target).endswith(_CHUNK)
+            times += is_chunk
+            if is_chunk:
+                self._faults.reach("link", times)
+            is_new = real(storage, target, content)
+            if is_chunk:
+                self._faults.reach("linked", times)
+            return is_new
+
+        with (
+            _wrapped(os, "link", link),
+            _wrapped(ObjectStorage, "create", put),
+            _wrapped(WebHdfs, "create", put),
+        ):
             yield
 
     @contextmanager
@@ -252,20 +270,20 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             real(path, **options)
             self._faults.reach("deleting")
 
-        with _wrapped("unlink", unlink):
+        with _wrapped(os, "unlink", unlink):
             yield
 
 
 @contextmanager
-def _wrapped(name: str, wrapper: Callable[..., None]) -> Generator[None]:
-    """Put a function in front of one of `os`, for as long as this worker does one thing."""
-    real = getattr(os, name)
+def _wrapped(owner: object, name: str, wrapper: Callable[..., Any]) -> Generator[None]:
+    """Put a function in front of one of a module or class, for as long as this worker does one thing."""
+    real = getattr(owner, name)
 
-    def replacement(*arguments: Any, **options: Any) -> None:
-        wrapper(real, *arguments, **options)
+    def replacement(*arguments: Any, **options: Any) -> Any:
+        return wrapper(real, *arguments, **options)
 
-    setattr(os, name, replacement)
+    setattr(owner, name, replacement)
     try:
         yield
     finally:
-        setattr(os, name, real)
+        setattr(owner, name, real)

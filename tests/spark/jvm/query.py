@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nsq_anyio.spark import NsqDataSource
+from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 
 from ..nsqds import Topic, wait_until
 from .faults import OPTION, Fault, Faults, FaultySource
@@ -56,17 +56,17 @@ class Query:
         return cls(topic, directory, {"topic": topic.name, "channel": topic.channel, **servers, **texts})
 
     @property
-    def spool(self) -> Path:
-        return self.directory / "spool"
+    def spool(self) -> Place:
+        return place_of(self.options["spoolDir"])
 
     @property
     def checkpoint(self) -> str:
         return str(self.directory / "checkpoint")
 
-    def chunks(self) -> set[Path]:
+    def chunks(self) -> set[Place]:
         """The chunks in the spool, whose directories may be deleted meanwhile."""
-        files = (Path(where, name) for where, _, names in os.walk(self.spool) for name in names)
-        return {path for path in files if path.suffix == ".arrow"}
+        files = storage_of(self.spool).files(self.spool)
+        return {path for path in files if path.name.endswith(".arrow")}
 
     def faults(self, *faults: Fault) -> Faults:
         return Faults(str(self.directory / "faults"), faults)

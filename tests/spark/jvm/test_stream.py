@@ -19,6 +19,7 @@ from nsq_anyio.spark import NsqDataSource
 from ...real_servers import real_nsqlookupd
 from ..conftest import new_name
 from ..nsqds import Topic, registered, running_nsqd, wait_until
+from ..rows import on_disk
 from .ledger import LedgerSink
 from .query import Query
 
@@ -74,7 +75,7 @@ def test_query_without_messages_has_no_batches_and_no_spool(
         query.run(spark)
     # Spark runs the first batch of a new query in any case.
     assert query.ledger().batches == {0: [[]]}
-    assert not list(query.spool.iterdir())
+    assert not list(on_disk(query.spool).iterdir())
 
 
 def test_continuous_query_reads_what_comes_and_deletes_what_is_stored(
@@ -89,7 +90,7 @@ def test_continuous_query_reads_what_comes_and_deletes_what_is_stored(
     finally:
         running.stop()
     query.ledger().check(range(300))
-    epochs = {path.parent.parent.name for path in query.spool.rglob("*.arrow")}
+    epochs = {path.parent.parent.name for path in on_disk(query.spool).rglob("*.arrow")}
     assert len(epochs) <= 1, "Spark tells that a batch is stored when it plans the next one"
 
 
@@ -128,7 +129,7 @@ def test_spool_of_another_query_is_not_replayed(spark: SparkSession, topic: Topi
     topic.publish_numbers(500)
     first = Query.of(topic, tmp_path / "first")
     first.run(spark)
-    assert list(first.spool.rglob("*.arrow")), "its last batch stays until it is started again"
+    assert list(on_disk(first.spool).rglob("*.arrow")), "its last batch stays until it is started again"
     topic.publish_numbers(500, first=500)
     second = Query.of(topic, tmp_path / "second", spoolDir=str(first.spool))
     second.run(spark)
@@ -152,7 +153,7 @@ def test_missing_spool_of_an_unfinished_batch_is_named(
     topic.publish_numbers(500)
     query = Query.of(topic, tmp_path)
     _fail_in_sink(query, spark)
-    for directory in query.spool.iterdir():
+    for directory in on_disk(query.spool).iterdir():
         shutil.rmtree(directory)
     with pytest.raises(StreamingQueryException) as caught:
         query.run(spark)

@@ -1,0 +1,14 @@
+"""Where spools are: on a file system, in an object store, or in HDFS.
+
+::
+
+    interface   what a spool needs of its storage
+    place       a file or directory, and the storage that has it
+    url         the URLs that ``spoolDir`` may have
+    posix       directories that are mounted
+    remote      what the other two have in common
+    objects     S3, by conditional puts
+    webhdfs     HDFS, by renames that replace nothing
+                with webhdfs_client, its requests, and namenodes, the addresses that a URL means
+    failure     errors of a server, without its secrets
+"""

@@ -1,0 +1,149 @@
+"""What a spool needs of its storage, whatever that is.
+
+No file is appended to, and none with rows is replaced. A file is put whole under a name, which fails if the
+name is taken; it is listed, read and deleted. What a spool should hold is shown by directories that exist
+before it has rows. So a storage that has no directories must remember them in another way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+__all__ = ["DELETED", "MARKER", "Entry", "Status", "Storage"]
+
+DELETED = ".deleted-"
+"""The prefix of directories that were taken out, and have still to be deleted."""
+
+MARKER = ".directory"
+"""The empty object that is a directory where a storage has none."""
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name in a directory."""
+
+    name: str
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A file's size, and when it was last written, by the clock of its storage in seconds since 1970."""
+
+    size: int
+    modified: float
+
+
+class Storage(ABC, Generic[P]):
+    """A storage; ``P`` is the type of its places.
+
+    All methods raise `OSError`: `FileNotFoundError` for what does not exist, and others with a text.
+    """
+
+    takes_out_at_once: bool = True
+    """Whether `take_out` is one step. Otherwise a part of a directory may be seen after it."""
+
+    @abstractmethod
+    def put(self, target: P, *content: bytes | memoryview, record: P | None = None) -> bool:
+        """Put a file whole and durably, unless its name is taken; return whether it was free.
+
+        It is an error if its directory does not exist, or is taken out before this returns.
+
+        :param record: the place of a record, which is put after the file; only its name matters
+        :raises OSError: if it cannot be put; then no part of it remains, unless only the record failed
+        """
+
+    @abstractmethod
+    def mark(self, target: P) -> None:
+        """Put an empty file, whose name is the information, unless it exists."""
+
+    @abstractmethod
+    def replace(self, target: P, content: bytes) -> None:
+        """Write a file that may exist. It need not be durable, and nobody's rows depend on it."""
+
+    @abstractmethod
+    def renew(self, target: P, content: bytes) -> None:
+        """Set the time of a file to now; write it, if it is gone."""
+
+    @abstractmethod
+    def get(self, target: P) -> bytes:
+        """Return the content of a file."""
+
+    @abstractmethod
+    def entries(self, directory: P) -> list[Entry]:
+        """Return the names in a directory, in any order.
+
+        :raises FileNotFoundError: if it does not exist
+        """
+
+    @abstractmethod
+    def files(self, directory: P) -> Iterator[P]:
+        """Yield all files in a directory and below it; none if it does not exist."""
+
+    @abstractmethod
+    def status(self, target: P) -> Status:
+        """Return the size and the time of a file."""
+
+    @abstractmethod
+    def exists(self, place: P) -> bool:
+        """Return whether there is a file or directory of this name, or anything below it."""
+
+    @abstractmethod
+    def is_directory(self, place: P) -> bool:
+        """Return whether there is a directory of this name."""
+
+    def missing(self, directories: Iterable[P]) -> list[P]:
+        """Return those directories that do not exist."""
+        return [each for each in directories if not self.is_directory(each)]
+
+    def proof(self, directory: P) -> P:
+        """Return what is missing when a directory does not exist: itself, or the file that stands for it."""
+        return directory
+
+    @abstractmethod
+    def make(self, *directories: P, parents: bool = False) -> None:
+        """Make directories, unless they exist.
+
+        :param parents: whether to make the directories around them as well
+        """
+
+    @abstractmethod
+    def remove(self, *files: P) -> None:
+        """Delete files, as far as they exist."""
+
+    @abstractmethod
+    def remove_directory(self, directory: P) -> None:
+        """Delete an empty directory."""
+
+    @abstractmethod
+    def take_out(self, directory: P) -> P:
+        """Make a directory unusable: nothing can be put there any more; return where its contents are now.
+
+        :raises FileNotFoundError: if it does not exist
+        """
+
+    @abstractmethod
+    def taken_out(self, parent: P) -> list[P]:
+        """Return the directories that were taken out of this one, and have still to be deleted."""
+
+    @abstractmethod
+    def delete(self, directory: P) -> None:
+        """Delete a directory that was taken out, with all of its contents."""
+
+    def sync(self, directory: P) -> None:
+        """Return once the names in a directory are durable; where they always are, this does nothing."""
+
+    @abstractmethod
+    def time(self, directory: P) -> float:
+        """Return the time of the storage's clock; this machine's if nothing can be written there."""
+
+    def prove(self, directory: P) -> None:
+        """Find out whether the storage keeps a name that is taken, if it may not do so.
+
+        :raises OSError: if a second put of a name succeeds
+        """

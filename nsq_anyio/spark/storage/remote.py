@@ -1,0 +1,135 @@
+"""What storages that are reached over a network have in common."""
+
+from __future__ import annotations
+
+import errno
+import time
+import uuid
+from abc import abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass
+
+from .failure import StorageFailure
+from .interface import Storage
+
+__all__ = ["RemotePlace", "RemoteStorage"]
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemotePlace:
+    """A file or directory of a remote storage, with the part of `pathlib.Path` that spools use.
+
+    :ivar root: the URL of the bucket or file system, without a slash at the end
+    :ivar parts: the names below it
+    """
+
+    root: str
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "/".join((self.root, *self.parts))
+
+    def __truediv__(self, name: str) -> RemotePlace:
+        return RemotePlace(self.root, (*self.parts, *name.split("/")))
+
+    @property
+    def name(self) -> str:
+        """The last name."""
+        return self.parts[-1] if self.parts else ""
+
+    @property
+    def parent(self) -> RemotePlace:
+        """The directory around it."""
+        return RemotePlace(self.root, self.parts[:-1])
+
+    @property
+    def key(self) -> str:
+        """The names below the root, with slashes between them."""
+        return "/".join(self.parts)
+
+    def with_name(self, name: str) -> RemotePlace:
+        """Return its neighbour of this name."""
+        return self.parent / name
+
+
+class RemoteStorage(Storage[RemotePlace]):
+    """A storage whose answers may get lost, and which may not keep its promises."""
+
+    def __init__(self) -> None:
+        self._proved: set[RemotePlace] = set()
+
+    @abstractmethod
+    def create(self, target: RemotePlace, content: bytes) -> bool:
+        """Put a file whole, unless its name is taken; return False if it is.
+
+        When an answer is lost, and the request is sent again, the file that takes the name may be this one.
+        """
+
+    def put(
+        self, target: RemotePlace, *content: bytes | memoryview, record: RemotePlace | None = None
+    ) -> bool:
+        """Put a file, then the empty file that is its record."""
+        if not self._create_or_find(target, b"".join(content)):
+            return False
+        if record is not None:
+            self.replace(record, b"")
+        return True
+
+    def _create_or_find(self, target: RemotePlace, content: bytes) -> bool:
+        for _ in range(_TRIES):
+            if self.create(target, content):
+                return True
+            try:
+                # Only the same attempt can have written the same bytes: the messages of another one differ
+                # in their attempts or ids. An end chunk is the same, whoever puts it.
+                return self.get(target) == content
+            except FileNotFoundError:
+                continue  # it was deleted meanwhile
+        raise StorageFailure(errno.EAGAIN, "the name is taken, and then it is not")
+
+    def mark(self, target: RemotePlace) -> None:
+        """Put an empty file, unless it exists."""
+        self.create(target, b"")
+
+    def renew(self, target: RemotePlace, content: bytes) -> None:
+        """Write the file again: its time is the server's."""
+        self.replace(target, content)
+
+    def time(self, directory: RemotePlace) -> float:
+        """Return the server's time; this machine's time if nothing can be written there."""
+        probe = directory / f".clock-{uuid.uuid4().hex}"
+        try:
+            self.replace(probe, b"")
+        except OSError:
+            return time.time()
+        try:
+            return self.status(probe).modified
+        finally:
+            self.remove(probe)
+
+    def prove(self, directory: RemotePlace) -> None:
+        """Put a file twice, once in the life of this process: the second put must fail."""
+        if directory in self._proved:
+            return
+        probe = directory / f".probe-{uuid.uuid4().hex}"
+        self._is_new(probe, b"first")
+        if self._is_new(probe, b"second") or self.get(probe) != b"first":
+            with suppress(OSError):  # what it leaves is nobody's
+                self.remove(probe)
+            raise StorageFailure(
+                errno.EOPNOTSUPP,
+                "this store ignores the condition of a put, so that one task could replace rows of another",
+                "use a store that honours it (If-None-Match: * on S3), or a directory that is mounted",
+            )
+        self.remove(probe)
+        self._proved.add(directory)
+
+    def _is_new(self, probe: RemotePlace, content: bytes) -> bool:
+        try:
+            return self._create_or_find(probe, content)
+        except FileNotFoundError:
+            raise StorageFailure(
+                errno.ENOENT, "no such bucket or directory", "make it, or correct the URL"
+            ) from None

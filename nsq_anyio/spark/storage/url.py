@@ -1,0 +1,76 @@
+"""The URLs that ``spoolDir`` may have."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from ...errors import InvalidOption
+from .remote import RemotePlace
+
+__all__ = ["HDFS", "is_url", "local_path", "split", "spool_location"]
+
+_OBJECTS = ("s3://", "s3a://")
+HDFS = ("hdfs://", "webhdfs://", "swebhdfs://")
+"""How URLs of HDFS begin; the last two name the HTTP server."""
+
+_CHOICES = (
+    "use the absolute path, or the file: URI, of a directory that driver and executors share, such as "
+    "/mnt/shared/nsq-spool, or the URL of a directory in S3 or HDFS, such as s3://bucket/nsq-spool or "
+    "hdfs://namenode/nsq-spool; any other store works only if it is mounted"
+)
+
+
+def is_url(given: str) -> bool:
+    """Return whether a text is a URL rather than a path."""
+    return "://" in given
+
+
+def local_path(given: str) -> str | None:
+    """Return the path that a ``file:`` URI names; None for anything else.
+
+    :raises InvalidOption: for another machine's file
+    """
+    if not given.startswith("file:"):
+        return None
+    parts = urlsplit(given)
+    if parts.netloc not in {"", "localhost"}:
+        raise InvalidOption(_CHOICES)
+    return unquote(parts.path)
+
+
+def split(given: str) -> RemotePlace:
+    """Return the place that a URL names.
+
+    :raises InvalidOption: for a URL of another kind, or with a user, a query or names that are not plain
+    """
+    scheme, _, rest = given.partition("://")
+    start = f"{scheme.lower()}://"
+    server, _, path = rest.partition("/")
+    if start not in (*_OBJECTS, *HDFS):
+        raise InvalidOption(_CHOICES)
+    if not server or not server.isprintable() or any(each in rest for each in "@?#\\%") or " " in server:
+        raise InvalidOption(
+            "use a URL without user, password, query or escapes, such as s3://bucket/nsq-spool: "
+            "credentials come from the environment"
+        )
+    names = tuple(name for name in path.split("/") if name)
+    if not names:
+        raise InvalidOption(f"name a directory in {start}{server}, such as {start}{server}/nsq-spool")
+    if any(name in {".", ".."} or not name.isprintable() for name in names):
+        raise InvalidOption("use a URL whose directories are neither . nor .., nor have control characters")
+    return RemotePlace(start.replace("s3a:", "s3:") + server, names)
+
+
+def spool_location(given: str) -> str:
+    """Return where spools are: the absolute path of a directory, or a URL.
+
+    :raises InvalidOption: for what is neither
+    """
+    path = local_path(given)
+    if path is None and is_url(given):
+        return str(split(given))
+    path = given if path is None else path
+    if not PurePosixPath(path).is_absolute():
+        raise InvalidOption(_CHOICES)
+    return str(PurePosixPath(path))

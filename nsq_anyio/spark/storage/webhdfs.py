@@ -1,0 +1,149 @@
+"""Spools in HDFS, over its HTTP interface: a rename that replaces nothing gives a file its name in one step.
+
+HDFS has directories, which it renames in one step, and a file cannot be created in one that is gone. So all
+is as on a file system with hard links, except that a record is an empty file.
+"""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from .interface import DELETED, Entry, Status
+from .remote import RemotePlace, RemoteStorage
+from .webhdfs_client import WebHdfsClient
+
+__all__ = ["WebHdfs"]
+
+_ONLY_IF_FREE = "NONE"
+"""The option of a rename that replaces nothing; without any option, HDFS only returns false."""
+
+
+class WebHdfs(RemoteStorage):
+    """A file system of Hadoop."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__()
+        self.client = WebHdfsClient(root)
+        """Its requests."""
+
+    def create(self, target: RemotePlace, content: bytes) -> bool:
+        """Write a temporary file, and rename it."""
+        temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
+        try:
+            self.client.write(_path(temporary), content, overwrite=False)
+            is_new = self._rename(temporary, target)
+        except BaseException:
+            with suppress(OSError):  # which says nothing new
+                self.remove(temporary)
+            raise
+        if not is_new:
+            self.remove(temporary)
+        return is_new
+
+    def _rename(self, source: RemotePlace, target: RemotePlace) -> bool:
+        try:
+            self._ask("PUT", source, "RENAME", destination=_path(target), renameoptions=_ONLY_IF_FREE)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            # The answer to a rename was lost, or the directory is gone.
+            if self.exists(source) or not self.exists(target):
+                raise
+            return False
+        return True
+
+    def mark(self, target: RemotePlace) -> None:
+        """Write an empty file: what it replaces is empty as well."""
+        self.replace(target, b"")
+
+    def replace(self, target: RemotePlace, content: bytes) -> None:
+        """Write a file, without the step of a rename."""
+        self.client.write(_path(target), content, overwrite=True)
+
+    def get(self, target: RemotePlace) -> bytes:
+        """Return the content of a file."""
+        return self.client.read(_path(target))
+
+    def entries(self, directory: RemotePlace) -> list[Entry]:
+        """Return the names in a directory."""
+        found = self._ask("GET", directory, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        if len(found) == 1 and not found[0]["pathSuffix"]:
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(directory))
+        return [Entry(each["pathSuffix"], each["type"] == "DIRECTORY") for each in found]
+
+    def files(self, directory: RemotePlace) -> Iterator[RemotePlace]:
+        """Yield all files below a directory."""
+        try:
+            entries = self.entries(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for entry in entries:
+            place = directory / entry.name
+            if entry.is_directory:
+                yield from self.files(place)
+            else:
+                yield place
+
+    def status(self, target: RemotePlace) -> Status:
+        """Return the size and the time of a file."""
+        found = self._status(target)
+        return Status(found["length"], found["modificationTime"] / 1000)
+
+    def exists(self, place: RemotePlace) -> bool:
+        """Return whether there is a file or directory of this name."""
+        try:
+            self._status(place)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_directory(self, place: RemotePlace) -> bool:
+        """Return whether there is a directory of this name."""
+        try:
+            return bool(self._status(place)["type"] == "DIRECTORY")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def make(self, *directories: RemotePlace, parents: bool = False) -> None:  # noqa: ARG002 - HDFS always makes them
+        """Make directories, unless they exist."""
+        for directory in directories:
+            self._ask("PUT", directory, "MKDIRS")
+
+    def remove(self, *files: RemotePlace) -> None:
+        """Delete files, as far as they exist."""
+        for file in files:
+            self._ask("DELETE", file, "DELETE", recursive="false")
+
+    def remove_directory(self, directory: RemotePlace) -> None:
+        """Delete an empty directory."""
+        self._ask("DELETE", directory, "DELETE", recursive="false")
+
+    def take_out(self, directory: RemotePlace) -> RemotePlace:
+        """Rename a directory, so that nobody finds a half of it."""
+        target = directory.with_name(f"{DELETED}{directory.name}-{uuid.uuid4().hex}")
+        if not self._rename(directory, target) and not self.is_directory(target):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(directory))
+        return target
+
+    def taken_out(self, parent: RemotePlace) -> list[RemotePlace]:
+        """Return the directories that `take_out` has renamed."""
+        return [parent / entry.name for entry in self.entries(parent) if entry.name.startswith(DELETED)]
+
+    def delete(self, directory: RemotePlace) -> None:
+        """Delete a directory with all of its contents."""
+        self._ask("DELETE", directory, "DELETE", recursive="true")
+
+    def _status(self, place: RemotePlace) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask("GET", place, "GETFILESTATUS")["FileStatus"]
+        return found
+
+    def _ask(self, method: str, place: RemotePlace, operation: str, **parameters: str) -> Any:
+        return self.client.ask(method, _path(place), operation, **parameters)
+
+
+def _path(place: RemotePlace) -> str:
+    return f"/{place.key}"

@@ -1,0 +1,143 @@
+"""Requests to WebHDFS: metadata from the active namenode, content from a datanode that it names."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import os
+import time
+import weakref
+from functools import partial
+from operator import ne
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from .failure import NOT_ALLOWED, StorageFailure
+from .namenodes import http_addresses
+
+__all__ = ["GIVE_UP", "WebHdfsClient"]
+
+GIVE_UP = 60.0
+"""Seconds for which a request is sent again. A standby namenode takes over within less."""
+
+_PAUSES = (0.1, 0.3, 1.0, 3.0)
+"""Seconds before the next round of requests; the last one is repeated."""
+
+_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+
+_ERRORS: dict[str, tuple[type[OSError], int, str]] = {
+    "FileNotFoundException": (FileNotFoundError, errno.ENOENT, "No such file or directory"),
+    "FileAlreadyExistsException": (FileExistsError, errno.EEXIST, "File exists"),
+    "ParentNotDirectoryException": (NotADirectoryError, errno.ENOTDIR, "Not a directory"),
+}
+_NOT_NOW = {"StandbyException", "RetriableException", "SafeModeException"}
+_NO_SPACE = {"DSQuotaExceededException", "NSQuotaExceededException", "QuotaExceededException"}
+_FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationException"}
+
+
+class _Again(Exception):
+    """Another namenode, or this one later, may answer."""
+
+
+class WebHdfsClient:
+    """The requests of one process to one file system.
+
+    The user is the one of ``HADOOP_USER_NAME``, or else of the process, as everywhere in Hadoop.
+
+    :param root: ``scheme://server``
+    :raises InvalidOption: if Hadoop's configuration does not know the server
+    """
+
+    def __init__(self, root: str) -> None:
+        self._addresses = http_addresses(root)
+        self._user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+        self._http = httpx.Client(timeout=_TIMEOUT)
+        weakref.finalize(self, self._http.close)  # at the end of the process at the latest
+
+    def ask(self, method: str, path: str, operation: str, **parameters: str) -> Any:
+        """Send a request to the active namenode; return its JSON, or None for an empty answer.
+
+        A request may be sent again when its answer is lost.
+
+        :raises OSError: as `Storage` says
+        """
+        query = {"op": operation, "user.name": self._user, **parameters}
+        give_up_at = time.monotonic() + GIVE_UP
+        pauses = list(_PAUSES)
+        failure = ""
+        while True:
+            for address in list(self._addresses):
+                try:
+                    answer = self._send(method, f"{address}/webhdfs/v1{quote(path)}", params=query)
+                except _Again as again:
+                    failure = str(again)
+                else:
+                    # The next request begins with the namenode that has answered.
+                    self._addresses.sort(key=partial(ne, address))
+                    return answer.json() if answer.content else None
+            if time.monotonic() > give_up_at:
+                raise StorageFailure(errno.EIO, f"HDFS cannot be reached: {failure}")
+            time.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file.
+
+        :raises OSError: as `Storage` says
+        """
+        return self._at_datanode("GET", path, "OPEN").content
+
+    def write(self, path: str, content: bytes, *, overwrite: bool) -> None:
+        """Write a file in a directory that exists; it is whole when this returns.
+
+        :raises OSError: as `Storage` says
+        """
+        flags = {"overwrite": str(overwrite).lower(), "createparent": "false"}
+        self._at_datanode("PUT", path, "CREATE", content, **flags)
+
+    def _at_datanode(
+        self, method: str, path: str, operation: str, content: bytes | None = None, **parameters: str
+    ) -> httpx.Response:
+        location = self.ask(method, path, operation, noredirect="true", **parameters)["Location"]
+        try:
+            return self._send(method, location, content=content)
+        except _Again as again:
+            # The task is tried again, and asks the namenode for another datanode.
+            raise StorageFailure(errno.EIO, f"a datanode of HDFS cannot be reached: {again}") from None
+
+    def _send(self, method: str, url: str, **more: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, url, **more)
+        except httpx.TransportError as error:
+            # Without the URL, which names the user.
+            raise _Again(f"{type(error).__name__} at {httpx.URL(url).netloc.decode()}") from None
+        if answer.is_success:
+            return answer
+        raise _error_of(answer)
+
+
+def _error_of(answer: httpx.Response) -> OSError | _Again:
+    """Return the error that an answer means. Of its text only the exception's name is shown."""
+    try:
+        name = str(answer.json()["RemoteException"]["exception"])
+    except (ValueError, KeyError, TypeError):
+        name = ""
+    told = f"HDFS answered {answer.status_code}{f', {name}' if name.isidentifier() else ''}"
+    if name in _ERRORS:
+        kind, code, text = _ERRORS[name]
+        return kind(code, text)
+    if name in _NOT_NOW:
+        return _Again(told)
+    if name in _NO_SPACE:
+        return StorageFailure(errno.EDQUOT, told)
+    if answer.status_code == 401:
+        return StorageFailure(
+            errno.EACCES,
+            told,
+            "WebHDFS with Kerberos is not supported: use a directory where HDFS is mounted, or an object "
+            "store",
+        )
+    if name in _FORBIDDEN or (answer.status_code == 403 and not name):
+        return StorageFailure(errno.EACCES, told, NOT_ALLOWED)
+    return StorageFailure(errno.EIO, told)

@@ -1,0 +1,83 @@
+"""Workers, executors and drivers are killed (SIGKILL) while the spool is in S3 or HDFS: a short ledger."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nsq_anyio.spark.storage.place import Place
+
+from ..cluster import Cluster
+from ..nsqds import Topic, wait_until
+from .faults import Fault, Faults
+from .ledger import Ledger
+from .program import running_driver
+from .query import Query
+
+pytestmark = pytest.mark.timeout(600)
+
+MESSAGES = 2_000
+RUNS = 4
+
+# By these, executors find the storage, as the driver does.
+SETTINGS = ("AWS_", "HADOOP_USER_NAME")
+
+
+def run(query: Query, cluster: Cluster, faults: Faults, log: Path) -> int:
+    """Run the query once, in a driver of its own; return the driver's exit code."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
+    config = {**cluster.config, **{f"spark.executorEnv.{name}": value for name, value in settings.items()}}
+    with running_driver(query.task(cluster.master, faults, config), log) as driver:
+        code = driver.wait()
+        assert code in {0, -9}, driver.tail
+    return code
+
+
+def run_out(query: Query, cluster: Cluster, directory: Path) -> Ledger:
+    """Run the query until nothing is left in the channel."""
+    for number in range(RUNS):
+        wait_until(lambda: query.topic.state().in_flight == 0, "nsqd to take back what was in flight")
+        if query.topic.state().left == 0 and number:
+            break
+        assert run(query, cluster, query.faults(), directory / f"log-out-{number}") == 0
+    assert query.topic.state().left == 0
+    return query.ledger()
+
+
+@pytest.mark.parametrize("store", ["s3", "hdfs"], indirect=True)
+def test_nothing_is_lost_whoever_is_killed(
+    store: Place, spark_cluster: Cluster, real_topic: Topic, tmp_path: Path
+) -> None:
+    real_topic.publish_numbers(MESSAGES)
+    query = Query.of(real_topic, tmp_path, spoolDir=str(store))
+    faults = query.faults(
+        Fault("link", "worker", time=2),
+        Fault("linked", "executor", time=2),
+        Fault("filled", "worker"),
+        Fault("commit", "driver"),
+    )
+    assert run(query, spark_cluster, faults, tmp_path / "log") == -9
+    assert faults.happened() == 4
+    ledger = run_out(query, spark_cluster, tmp_path)
+    ledger.check(range(MESSAGES))
+    assert ledger.duplicates > 0, "the chunk that was stored and not finished was delivered once more"
+    epochs = {path.parent.parent.name for path in query.chunks()}
+    assert len(epochs) <= 1, "only the newest batch is kept"
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_worker_that_goes_on_after_the_commit_takes_nothing_with_it(
+    store: Place, spark_cluster: Cluster, real_topic: Topic, tmp_path: Path
+) -> None:
+    """It can take the number of its chunk again, as the object that had it is deleted."""
+    real_topic.publish_numbers(MESSAGES)
+    query = Query.of(real_topic, tmp_path, spoolDir=str(store), msgTimeout=60)
+    faults = query.faults(Fault("link", "zombie"))
+    assert run(query, spark_cluster, faults, tmp_path / "log") == 0
+    assert real_topic.state().in_flight > 0, "the zombie holds what nobody else could read"
+    faults.release()
+    wait_until(lambda: faults.zombie_outcome() is not None, "the zombie to end its read")
+    assert "Spark has committed this batch" in str(faults.zombie_outcome())
+    run_out(query, spark_cluster, tmp_path).check(range(MESSAGES))

@@ -1,0 +1,160 @@
+"""Which HTTP servers a URL of HDFS means, and what happens when one of them does not want to answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from nsq_anyio.errors import InvalidOption
+from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.spool_errors import SpoolError
+from nsq_anyio.spark.storage.namenodes import http_addresses
+from nsq_anyio.spark.storage.place import Place, place_of, storage_of
+
+from .storages import Server
+
+pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
+
+
+@contextmanager
+def refusing_namenode(status: int, exception: str) -> Generator[str]:
+    """Run an HTTP server that answers everything with one error, for the length of the block."""
+
+    class Refusal(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = json.dumps({"RemoteException": {"exception": exception}}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_PUT = do_DELETE = do_GET  # noqa: N815 - names of the standard library
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusal) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
+def test_another_namenode_is_asked_when_one_is_in_standby(
+    store: Place, hdfs: Server, unreachable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    active = hdfs.root.partition("://")[2]
+    with refusing_namenode(403, "StandbyException") as standby:
+        names = {"nn1": unreachable, "nn2": standby, "nn3": active}
+        settings = {"dfs.nameservices": "lake", "dfs.ha.namenodes.lake": ",".join(names)}
+        settings |= {f"dfs.namenode.http-address.lake.{name}": address for name, address in names.items()}
+        properties = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+        (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(properties)}</configuration>")
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+        place = place_of(f"hdfs://lake/{str(store).rpartition('/')[2]}")
+        assert storage_of(place).put(place / "name", b"content")
+    # The standby is gone, but it is not asked any more.
+    assert storage_of(store).get(store / "name") == b"content"
+    assert storage_of(place).get(place / "name") == b"content"
+
+
+@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
+def test_a_user_without_permission_is_told(store: Place) -> None:
+    """The user is asked for once, so it is another process."""
+    program = (
+        "import sys\n"
+        "from nsq_anyio.spark.spool import Spool\n"
+        "from nsq_anyio.spark.spool_errors import SpoolError\n"
+        "try:\n"
+        "    Spool.create(sys.argv[1], 'query', 'clicks', 'spark')\n"
+        "except SpoolError as error:\n"
+        "    print(error)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(store)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"HADOOP_USER_NAME": "stranger", "PATH": ""},
+    )
+    assert result.stdout == (
+        f"spool {store / 'query'}: HDFS answered 403, AccessControlException: let the credentials that the "
+        "driver and the executors use read, write, list and delete there\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "exception", "reason"),
+    [
+        (401, "AuthenticationException", "WebHDFS with Kerberos is not supported"),
+        (403, "DSQuotaExceededException", "free some space; what was not stored stays in NSQ"),
+        (403, "StandbyException", "HDFS cannot be reached: HDFS answered 403, StandbyException"),
+        (500, "<script>", "HDFS answered 500"),
+    ],
+)
+def test_a_refusal_is_explained(
+    status: int, exception: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nsq_anyio.spark.storage.webhdfs_client.GIVE_UP", 0.2)
+    with refusing_namenode(status, exception) as address, pytest.raises(SpoolError) as caught:
+        Spool.create(f"webhdfs://{address}/spools", "query", "clicks", "spark")
+    assert reason in str(caught.value)
+    assert "script" not in str(caught.value)
+
+
+SITE = """<?xml version="1.0"?>
+<configuration>
+  <property><name>dfs.nameservices</name><value>lake, other</value></property>
+  <property><name>dfs.ha.namenodes.lake</name><value>nn1,nn2</value></property>
+  <property><name>dfs.namenode.http-address.lake.nn1</name><value>one:9870</value></property>
+  <property><name>dfs.namenode.http-address.lake.nn2</name><value>two:9870</value></property>
+  <property><name>dfs.namenode.https-address.lake.nn1</name><value>one:9871</value></property>
+  <property><name>dfs.http.policy</name><value>{policy}</value></property>
+</configuration>
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "root", "expected"),
+    [
+        ("HTTP_ONLY", "hdfs://lake", ["http://one:9870", "http://two:9870"]),
+        ("HTTPS_ONLY", "hdfs://lake", ["https://one:9871"]),
+        ("HTTP_ONLY", "hdfs://namenode:8020", ["http://namenode:9870"]),
+        ("HTTP_ONLY", "hdfs://namenode", ["http://namenode:9870"]),
+        ("HTTP_ONLY", "hdfs://[::1]:8020", ["http://[::1]:9870"]),
+        ("HTTPS_ONLY", "hdfs://namenode", ["https://namenode:9871"]),
+        ("HTTP_ONLY", "webhdfs://namenode:14000", ["http://namenode:14000"]),
+        ("HTTP_ONLY", "swebhdfs://namenode", ["https://namenode:9871"]),
+    ],
+)
+def test_the_addresses_of_hdfs_come_from_its_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, root: str, expected: list[str]
+) -> None:
+    (tmp_path / "hdfs-site.xml").write_text(SITE.format(policy=policy))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert http_addresses(root) == expected
+
+
+def test_a_name_service_without_addresses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert http_addresses("hdfs://other") == ["http://other:9870"]
+    (tmp_path / "hdfs-site.xml").write_text(SITE.format(policy="HTTP_ONLY"))
+    with pytest.raises(
+        InvalidOption, match=r"knows the name service other, but not dfs\.namenode\.http-address"
+    ):
+        http_addresses("hdfs://other")
+    (tmp_path / "hdfs-site.xml").write_text("<configuration>")
+    with pytest.raises(InvalidOption, match=r"cannot read .*hdfs-site\.xml"):
+        http_addresses("hdfs://other")

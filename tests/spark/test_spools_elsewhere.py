@@ -1,0 +1,306 @@
+"""Spools in S3 and HDFS: what is lost is told by name, and late attempts change nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+from click.testing import CliRunner, Result
+
+import nsq_anyio as nsq
+from nsq_anyio.cli.main import cli
+from nsq_anyio.spark.chunks import Partition
+from nsq_anyio.spark.lease import Lease, holder, time_of
+from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.spool_admin import delete, find_spools, sound_chunks
+from nsq_anyio.spark.spool_errors import AttemptSuperseded, NumberTaken, SpoolDamaged, SpoolError
+from nsq_anyio.spark.storage.interface import MARKER
+from nsq_anyio.spark.storage.objects import ObjectStorage
+from nsq_anyio.spark.storage.place import Place, storage_of
+from nsq_anyio.spark.storage.remote import RemotePlace
+
+from .nsqds import wait_until
+from .raw_objects import Objects
+from .rows import bodies, rows_of, spooled
+from .spool_lives import BATCH, LIVES, Damage, Life, Query
+
+pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
+
+EVERY_CASE = bool(os.environ.get("NSQ_ANYIO_EVERY_CASE"))
+"""Whether to live all lives with servers, which takes minutes, instead of a sample."""
+
+EVERYTHING = Counter(b"%d" % number for number in range(2 * BATCH))
+QUERY = "1f0c0000-0000-4000-8000-000000000001"
+OTHER = "2b1d0000-0000-4000-8000-000000000002"
+NSQD = "127.0.0.1:4150"
+
+remote = pytest.mark.parametrize("store", ["s3", "hdfs"], indirect=True)
+on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
+
+
+def live(life: Life, damage: Damage, directory: Place) -> tuple[Query, SpoolError | None]:
+    storage_of(directory).make(directory)
+    with pytest.MonkeyPatch.context() as patch:
+        query = Query(directory, patch)
+        try:
+            life(query, damage)
+        except SpoolError as error:
+            return query, error
+    return query, None
+
+
+def nothing(_spool: Place) -> None:
+    """Harm nothing."""
+
+
+@remote
+@pytest.mark.parametrize("life", LIVES if EVERY_CASE else LIVES[1:3], ids=lambda life: life.__name__)
+def test_without_damage_each_row_comes_once(life: Life, store: Place) -> None:
+    query, error = live(life, nothing, store)
+    assert error is None
+    assert (Counter(query.sink), query.waiting) == (EVERYTHING, [])
+
+
+@on_s3
+@pytest.mark.parametrize("life", LIVES if EVERY_CASE else LIVES[3:5], ids=lambda life: life.__name__)
+def test_damage_of_any_object_is_never_silent(life: Life, store: Place) -> None:
+    sizes: dict[str, int] = {}
+    live(life, lambda spool: sizes.update(Objects(spool).sizes()), store / "unharmed")
+    assert sum(key.endswith(MARKER) for key in sizes) >= 6, "the spool's, the epoch's, and two a partition"
+    failures: list[str] = []
+    for number, (key, size) in enumerate(sizes.items()):
+        for harm in (Objects.remove, Objects.truncate, Objects.flip) if size else (Objects.remove,):
+            failure = harmed(life, store / f"{number}-{harm.__name__}", harm, number)
+            if failure:
+                failures.append(f"{harm.__name__} {key}: {failure}")
+    assert not failures, "\n".join(failures)
+
+
+def harmed(life: Life, directory: Place, harm: Callable[[Objects, str], None], number: int) -> str | None:
+    """Live with the damage of one object; return what was silent, or blamed on another one."""
+    touched: list[str] = []
+
+    def damage(spool: Place) -> None:
+        # Names of leases and records differ from life to life, their places do not.
+        objects = Objects(spool)
+        key = objects.names()[number]
+        harm(objects, key)
+        touched.append(f"{spool}/{key}")
+
+    query, error = live(life, damage, directory)
+    if error is None:
+        lost, more = EVERYTHING - query.accounted(), query.accounted() - EVERYTHING
+        return f"{lost.total()} lost, {more.total()} too many, and no error" if lost or more else None
+    place, _, name = touched[0].rpartition("/")
+    # What is noted of a chunk says which chunk it is.
+    chunk = f"{place.removesuffix('.record')}/{name[:6]}.arrow" if place.endswith(".record") else touched[0]
+    return None if error.path in {touched[0], chunk} or touched[0] in str(error) else f"blamed on {error}"
+
+
+@pytest.mark.parametrize("store", ["hdfs"], indirect=True)
+def test_files_and_directories_that_vanish_from_hdfs_are_named(store: Place) -> None:
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    plan = [(NSQD, 20)]
+    storage = storage_of(spool.path)
+    for epoch, lost in enumerate(["", "plan.json", "0", "0.record", "0/000001.arrow"], 1):
+        spool.begin(epoch, plan)
+        partition = spool.partition(epoch, 0)
+        for number in range(2):
+            partition.store_chunk(number, rows_of([b"a"]))
+        partition.end(2)
+        place = spool.path / str(epoch) / lost if lost else spool.path / str(epoch)
+        storage.delete(place)
+        with pytest.raises(SpoolError) as caught:
+            spool.check(epoch, plan)
+            spooled(partition)
+        assert caught.value.path == str(place)
+
+
+@remote
+def test_a_late_attempt_at_a_committed_batch_is_superseded(store: Place) -> None:
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    spool.begin(1, [(NSQD, 20)])
+    partition = spool.partition(1, 0)
+    partition.store_chunk(0, rows_of([b"a"]))
+    partition.end(1)
+    with pytest.raises(NumberTaken):
+        partition.store_chunk(1, rows_of([b"late"]))
+    spool.commit(1)
+    for attempt in (
+        lambda: partition.store_chunk(1, rows_of([b"late"])),
+        partition.stored,
+        lambda: spooled(partition),
+    ):
+        with pytest.raises(AttemptSuperseded, match="Spark has committed this batch"):
+            attempt()
+    assert spool.epochs() == []
+
+
+@on_s3
+@pytest.mark.parametrize("is_mark_lost", [False, True])
+def test_a_late_attempt_that_puts_its_chunk_after_the_deletion_is_told(
+    store: Place, monkeypatch: pytest.MonkeyPatch, is_mark_lost: bool
+) -> None:
+    """It had looked before, and its number is free again: its messages must not be finished."""
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    spool.begin(1, [(NSQD, 20)])
+    partition = spool.partition(1, 0)
+    partition.store_chunk(0, rows_of([b"a"]))
+    partition.end(1)
+    create = ObjectStorage.create
+    pending = [True]
+
+    def commit_and_create(self: ObjectStorage, target: RemotePlace, content: bytes) -> bool:
+        if pending and target.name.endswith(".arrow"):
+            pending.clear()
+            spool.commit(1)
+            if is_mark_lost:
+                storage_of(store).remove(
+                    *(file for file in storage_of(store).files(store) if "committed" in file.name)
+                )
+        return create(self, target, content)
+
+    monkeypatch.setattr(ObjectStorage, "create", commit_and_create)
+    expected = SpoolDamaged if is_mark_lost else AttemptSuperseded
+    with pytest.raises(expected):
+        partition.store_chunk(0, rows_of([b"late"]))
+    if not is_mark_lost:
+        # What it leaves counts as nothing, and goes with the next commit.
+        (info,) = find_spools(store)
+        assert (info.state, info.rows, info.epochs) == ("sound", 0, 0)
+        assert list(sound_chunks(info)) == []
+        spool.begin(2, [(NSQD, 20)])
+        spool.commit(2)
+        assert [key for key in Objects(spool.path).names() if key[0].isdigit()] == []
+
+
+@on_s3
+def test_a_killed_commit_is_made_good(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    remove = ObjectStorage.remove
+    for kills in range(1, 6):
+        spool.begin(kills, [(NSQD, 20)])
+        partition = spool.partition(kills, 0)
+        partition.store_chunk(0, rows_of([b"a"]))
+        partition.end(1)
+        left = [kills]
+
+        def die(self: ObjectStorage, *files: RemotePlace, left: list[int] = left) -> None:
+            left[0] -= 1
+            if not left[0]:
+                remove(self, *files[: len(files) // 2])
+                raise KeyboardInterrupt
+            remove(self, *files)
+
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            patch.setattr(ObjectStorage, "remove", die)
+            spool.commit(kills)
+        (info,) = find_spools(store)
+        assert (info.state, info.rows) == ("sound", 0)
+        spool.commit(kills)
+        assert Objects(spool.path).names() == sorted([MARKER, f"committed-{kills}", "query.json"])
+
+
+@on_s3
+@pytest.mark.parametrize("kills", range(1, 12))
+def test_an_epoch_that_was_half_made_is_made(
+    store: Place, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    create = ObjectStorage.create
+    left = [kills]
+
+    def die(self: ObjectStorage, target: RemotePlace, content: bytes) -> bool:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return create(self, target, content)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(ObjectStorage, "create", die)
+        spool.begin(1, [(NSQD, 10), (NSQD, 10)])
+    spool.begin(1, [(NSQD, 9)])
+    spool.check(1, [(NSQD, 9)])
+    assert spool.plan(1) == [(NSQD, 9)]
+    assert [key for key in Objects(spool.path).names() if key.startswith("1/1")] == []
+
+
+@remote
+def test_a_lease_is_renewed_and_released(store: Place) -> None:
+    storage = storage_of(store)
+    assert holder(store, time_of(store)) is None
+    held = Lease(renew_every=0.2)
+    held.hold(store)
+    (entry,) = storage.entries(store)
+    written = storage.status(store / entry.name).modified
+    assert "seen " in str(holder(store, time_of(store)))
+    wait_until(lambda: storage.status(store / entry.name).modified > written, "the lease to be renewed")
+    held.release()
+    assert holder(store, time_of(store)) is None
+
+
+@remote
+def test_spools_are_listed_and_deleted(store: Place) -> None:
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    spool.begin(1, [(NSQD, 5), (NSQD, 5)])
+    for number in range(2):
+        partition = spool.partition(1, number)
+        partition.store_chunk(0, rows_of([b"a", b"b"]))
+        partition.end(1)
+    Spool.create(str(store), OTHER, "views", "spark")
+    storage_of(store).make(store / "lost+found")
+    first, second = find_spools(str(store))
+    assert (first.uuid, first.topic, first.state, first.rows, first.epochs) == (
+        QUERY,
+        "clicks",
+        "sound",
+        4,
+        1,
+    )
+    assert first.bytes > 0
+    assert bodies(chunk.batch for chunk in sound_chunks(first)) == [b"a", b"b"] * 2
+    assert (second.topic, second.rows) == ("views", 0)
+    delete(first)
+    assert [info.topic for info in find_spools(store)] == ["views"]
+    assert not storage_of(store).exists(spool.path)
+    with pytest.raises(SpoolError):
+        delete(first)
+    with pytest.raises(SpoolError):
+        find_spools(store / "missing")
+
+
+def test_the_place_of_a_partition_is_the_same_in_each_storage() -> None:
+    assert Partition(RemotePlace("s3://bucket", ("spools", "query", "1", "0"))).record.name == "0.record"
+
+
+@remote
+def test_the_command_takes_urls(store: Place) -> None:
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    spool.begin(1, [(NSQD, 5)])
+    partition = spool.partition(1, 0)
+    partition.store_chunk(0, rows_of([b"a", b"b"]))
+    partition.end(1)
+    other = Spool.create(str(store), OTHER, "views", "spark")
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, ["spool", *arguments])
+
+    listed = json.loads(run("list", str(store), "--json").stdout)
+    assert [(info["uuid"], info["rows"], info["state"]) for info in listed] == [
+        (QUERY, 2, "sound"),
+        (OTHER, 0, "sound"),
+    ]
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(nsq.embedded.nsqd()) as nsqd:
+        result = run("put-back", str(store), "1f0c", "--nsqd", nsqd.tcp_address, "--yes")
+        assert result.exit_code == 0, result.output
+        assert result.stdout == f"put back 2 rows of clicks/spark, spool {QUERY}\n"
+    assert not storage_of(store).exists(spool.path)
+    result = run("delete", str(store), OTHER, "--yes")
+    assert result.exit_code == 0, result.output
+    assert not storage_of(store).exists(other.path)
+    assert "name a directory in s3://bucket" in run("list", "s3://bucket").stderr
