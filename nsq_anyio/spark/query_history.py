@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from .plan import Depth
 from .spool import Plan, Spool
@@ -78,7 +79,7 @@ class QueryHistory:
         left = self._left
         if left is None:
             return list(waiting)
-        return [Depth(depth.nsqd, min(depth.rows, left.get(depth.nsqd, 0)), depth.size) for depth in waiting]
+        return [replace(depth, rows=min(depth.rows, left.get(depth.nsqd, 0))) for depth in waiting]
 
     def sizes(self, waiting: Iterable[Depth]) -> dict[str, float]:
         """Return the average bytes of a message, by nsqd: of those read last, or else of the whole topic."""

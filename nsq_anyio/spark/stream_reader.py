@@ -144,12 +144,16 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the metrics for the query's progress, as they were when the last batch was planned.
 
-        ``depth`` has the messages that waited at each nsqd. ``unreachable``, if there are any, has the number
+        ``depth`` has the messages that waited at each nsqd. ``paused``, if the channel or the topic is paused
+        at any, names which of the two, by nsqd. ``unreachable``, if there are any, has the number
         of partitions of this run that ended because their nsqd could not be reached, by nsqd.
         """
         if not self._latest:
             return None
         told: dict[str, Any] = {"depth": {depth.nsqd: depth.rows for depth in self._latest}}
+        paused = {depth.nsqd: depth.paused for depth in self._latest if depth.paused}
+        if paused:
+            told["paused"] = paused
         if self._history.unreachable:
             told["unreachable"] = dict(self._history.unreachable)
         return told
