@@ -7,12 +7,11 @@ import anyio.to_thread
 import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from ..consumer import Message
 from ..unwrapping import first_error
 from .bounded_reader import BoundedReader, bounded_reader
 from .chunks import Partition, Stored
 from .options import ReadOptions
-from .schema import record_batch
+from .portion import MessageChunk
 from .spool_errors import NumberTaken
 
 __all__ = ["fill"]
@@ -97,7 +96,7 @@ async def _wait_for_other(partition: Partition, patience: float) -> None:
 async def _store_all(reader: BoundedReader, partition: Partition, number: int) -> int:
     """Store all chunks, the first under ``number``; return the next free number."""
 
-    async def store(prepared: MemoryObjectReceiveStream[tuple[list[Message], pa.RecordBatch]]) -> None:
+    async def store(prepared: MemoryObjectReceiveStream[tuple[MessageChunk, pa.RecordBatch]]) -> None:
         nonlocal number
         async for chunk, batch in prepared:
             await anyio.to_thread.run_sync(partition.store_chunk, number, batch)
@@ -105,12 +104,12 @@ async def _store_all(reader: BoundedReader, partition: Partition, number: int) -
             number += 1
 
     # The next chunk is prepared while this one is written.
-    send, receive = anyio.create_memory_object_stream[tuple[list[Message], pa.RecordBatch]](0)
+    send, receive = anyio.create_memory_object_stream[tuple[MessageChunk, pa.RecordBatch]](0)
     try:
         async with receive, anyio.create_task_group() as tasks, send:
             tasks.start_soon(store, receive)
             while chunk := await reader.take():
-                await send.send((chunk, record_batch(chunk)))
+                await send.send((chunk, chunk.record_batch()))
     except ExceptionGroup as failed:
         # One of the two tasks failed, and the other was cancelled.
         error = first_error(failed)
