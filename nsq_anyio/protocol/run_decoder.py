@@ -73,9 +73,14 @@ class RunDecoder(Generic[SourceT, RunT]):
                 needed = _SIZE_LENGTH + size
                 break
             if frame_type == FRAME_MESSAGE:
-                offsets = memoryview(message_offsets(data, position, max_size)).cast("i")
-                runs.append(self._make_run(source, data, offsets))
+                offsets = _offsets(data, position, max_size)
                 stop = offsets[-1]
+                run = data
+                if 2 * (stop - position) < len(data):
+                    # A few messages must not keep all that came with them in memory.
+                    run = data[position:stop]
+                    offsets = _offsets(run, 0, max_size)
+                runs.append(self._make_run(source, run, offsets))
             else:
                 frames.append((frame_type, data[position + _HEADER_LENGTH : stop]))
             position = stop
@@ -83,3 +88,7 @@ class RunDecoder(Generic[SourceT, RunT]):
         self._parts = [data[position:]] if self._held else []
         self._needed = needed
         return runs, frames
+
+
+def _offsets(data: bytes, position: int, max_frame_size: int) -> memoryview:
+    return memoryview(message_offsets(data, position, max_frame_size)).cast("i")

@@ -96,6 +96,14 @@ def test_a_frame_over_many_pieces_is_joined_once() -> None:
     assert decoder.buffered == 0
 
 
+def test_a_few_messages_do_not_keep_what_came_with_them() -> None:
+    kept: list[bytes] = []
+    decoder = RunDecoder[None, None](lambda _, data, __: kept.append(data), max_frame_size=LIMIT)
+    decoder.feed(encode_frame(0, b"OK") * 1000 + MESSAGE, None)
+    decoder.feed(MESSAGE * 10 + encode_frame(0, b"OK"), None)
+    assert kept == [MESSAGE, MESSAGE * 10 + encode_frame(0, b"OK")]
+
+
 def test_no_frame_is_larger_than_offsets_can_tell() -> None:
     decoder = RunDecoder(cut, max_frame_size=2**31 - 1)
     with pytest.raises(FrameTooLarge):
