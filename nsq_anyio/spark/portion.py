@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from .schema import TIMESTAMP, arrow_schema
 
-__all__ = ["Arrival", "MessageChunk", "Portion", "split_off"]
+__all__ = ["Arrival", "MessageChunk", "Portion", "redelivered", "split_off"]
 
 _TIMESTAMP = 8
 _ATTEMPTS = 16
@@ -30,6 +30,8 @@ _BODY = 34
 _Kernel = Callable[..., "pa.Array[Any]"]
 _slice: _Kernel = pc.binary_slice  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - made at run time
 _replace_slice: _Kernel = pc.binary_replace_slice  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - likewise
+_greater: _Kernel = pc.greater  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - likewise
+_sum: Callable[..., Any] = pc.sum  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - likewise
 
 
 @dataclass(slots=True)
@@ -135,6 +137,11 @@ class MessageChunk:
             pa.repeat(self.nsqd, count),
         ]
         return pa.record_batch(columns, schema=arrow_schema())
+
+
+def redelivered(rows: pa.RecordBatch) -> int:
+    """Return how many of the rows nsqd had delivered before."""
+    return int(_sum(_greater(rows.column("attempts"), 1)).as_py() or 0)
 
 
 def split_off(waiting: deque[Portion], rows: int, max_bytes: int) -> list[Portion]:

@@ -139,6 +139,8 @@ class _Chunk(list[bytes]):
 
 
 class _Reader:
+    refused = 0
+
     def __init__(self, waiting: list[bytes], rows: int) -> None:
         self._waiting = waiting
         self._rows = rows
