@@ -225,6 +225,6 @@ def _take(query: _Query, labels: Labels, told: dict[str, Any]) -> None:
         for key, (metric, factor) in _LAST_BATCH.items():
             query.count(metric, labels, batch[key] * factor)
     for nsqd, partitions in told.get("unreachable", {}).items():
-        key = (*labels, nsqd)
-        query.count("nsq_spark_unreachable_partitions", key, partitions - query.unreachable.get(key, 0.0))
-        query.unreachable[key] = partitions
+        place = (*labels, nsqd)
+        query.count("nsq_spark_unreachable_partitions", place, partitions - query.unreachable.get(place, 0.0))
+        query.unreachable[place] = partitions
