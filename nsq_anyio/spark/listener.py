@@ -92,8 +92,8 @@ class _Query:
 
     gauges: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     counters: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
-    seen: dict[Labels, int] = field(default_factory=dict)
-    unreachable: dict[Labels, float] = field(default_factory=dict)
+    seen: dict[Labels, int] = field(default_factory=dict[Labels, int])
+    unreachable: dict[Labels, float] = field(default_factory=dict[Labels, float])
 
     def count(self, metric: str, labels: Labels, more: float) -> None:
         self.counters[metric][labels] = self.counters[metric].get(labels, 0.0) + more

@@ -10,7 +10,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,11 +27,7 @@ _ATTEMPTS = 16
 _ID = 18
 _BODY = 34
 
-_Kernel = Callable[..., "pa.Array[Any]"]
-_slice: _Kernel = pc.binary_slice  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - made at run time
-_replace_slice: _Kernel = pc.binary_replace_slice  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - likewise
-_greater: _Kernel = pc.greater  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - likewise
-_sum: Callable[..., Any] = pc.sum  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - likewise
+_compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
 
 
 @dataclass(slots=True)
@@ -127,7 +123,7 @@ class MessageChunk:
             return pa.RecordBatch.from_pylist([], schema=arrow_schema())
         frames = pa.concat_arrays([portion.frames() for portion in self.portions])
         columns: list[pa.Array[Any]] = [
-            _replace_slice(frames, start=0, stop=_BODY, replacement=b""),
+            _compute.binary_replace_slice(frames, start=0, stop=_BODY, replacement=b""),
             # The cast checks that all are UTF-8.
             _field(frames, _ID, _BODY).cast(pa.string()),
             _timestamps(frames),
@@ -141,7 +137,7 @@ class MessageChunk:
 
 def redelivered(rows: pa.RecordBatch) -> int:
     """Return how many of the rows nsqd had delivered before."""
-    return int(_sum(_greater(rows.column("attempts"), 1)).as_py() or 0)
+    return int(_compute.sum(_compute.greater(rows.column("attempts"), 1)).as_py() or 0)
 
 
 def split_off(waiting: deque[Portion], rows: int, max_bytes: int) -> list[Portion]:
@@ -168,7 +164,8 @@ def split_off(waiting: deque[Portion], rows: int, max_bytes: int) -> list[Portio
 
 
 def _field(frames: pa.Array[Any], start: int, stop: int) -> pa.Array[Any]:
-    return _slice(frames, start=start, stop=stop)
+    field: pa.Array[Any] = _compute.binary_slice(frames, start=start, stop=stop)
+    return field
 
 
 def _numbers(frames: pa.Array[Any], start: int, stop: int, code: str, kind: pa.DataType) -> pa.Array[Any]:
