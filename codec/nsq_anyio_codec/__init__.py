@@ -3,8 +3,8 @@
 :data INTERFACE: what nsq-anyio and this package agree on; nsq-anyio refuses any other number than its own
 """
 
-from ._codec import FrameDecoder, encode_bodies, plain_size
+from ._codec import FrameDecoder, encode_bodies, message_offsets, plain_size
 
-__all__ = ["INTERFACE", "FrameDecoder", "encode_bodies", "plain_size"]
+__all__ = ["INTERFACE", "FrameDecoder", "encode_bodies", "message_offsets", "plain_size"]
 
-INTERFACE = 2
+INTERFACE = 3

@@ -142,6 +142,33 @@ cdef class FrameDecoder:
         return all(self.offsets)
 
 
+def message_offsets(bytes data not None, Py_ssize_t position, max_frame_size):
+    """Find message frames, as `nsq_anyio.protocol.frames.message_offsets` does."""
+    cdef const unsigned char* raw = data
+    cdef Py_ssize_t end = len(data)
+    cdef int64_t max_size = min(max(max_frame_size, 0), 2**31 - 1)
+    cdef int64_t size
+    if not 0 <= position <= end <= 2**31 - 1:
+        raise OverflowError("the offsets of these frames are no 32-bit integers")
+    cdef Py_ssize_t most = (end - position) // BODY + 1  # a frame has so many bytes at least
+    offsets = PyBytes_FromStringAndSize(NULL, most * <Py_ssize_t>sizeof(int32_t))
+    cdef int32_t* found = <int32_t*>PyBytes_AS_STRING(offsets)
+    cdef Py_ssize_t count = 1
+    found[0] = <int32_t>position
+    while end - position >= BODY:
+        size = <int32_t>number(raw + position, SIZE)
+        if (
+            <int32_t>number(raw + position + SIZE, SIZE) != MESSAGE
+            or not BODY - SIZE <= size <= max_size
+            or size > end - position - SIZE
+        ):
+            break
+        position += SIZE + size
+        found[count] = <int32_t>position
+        count += 1
+    return offsets[: count * <Py_ssize_t>sizeof(int32_t)]
+
+
 cdef inline uint64_t number(const unsigned char* at, int length) noexcept nogil:
     cdef uint64_t value = 0
     for i in range(length):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ import anyio
 from ..address import Address, NsqdAddress
 from ..errors import DialFailed
 from ..options import ConnectionOptions
-from ..protocol.codec import frame_decoder
+from ..protocol.codec import Decoder, frame_decoder
 from ..protocol.session import ClientSession
 from ..transport.dial import dial
 from .address_map import mapped
@@ -34,6 +34,7 @@ async def open_connection(
     *,
     accepted_before: bool = False,
     is_discovered: bool = False,
+    make_decoder: Callable[..., Decoder[SourceT, MessageT]] = frame_decoder,
 ) -> AsyncGenerator[Connection[SourceT, MessageT]]:
     """Dial, do the handshake, and keep the connection open within the block.
 
@@ -42,6 +43,7 @@ async def open_connection(
 
     :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
     :param is_discovered: whether the address was found through nsqlookupd, so that ``map_address`` applies
+    :param make_decoder: makes what decodes the frames of nsqd, and calls `Receiver.make_message`
     :raises DialFailed: if the transport cannot be opened
     :raises TLSFailed: if nsqd declines TLS, or one side does not trust the other
     :raises HandshakeFailed: if the peer does not complete the handshake
@@ -64,7 +66,7 @@ async def open_connection(
         raise DialFailed(str(address), f"{error.reason} at {reached}") from error
     try:
         session: ClientSession[TakesAnswer] = ClientSession()
-        decoder = frame_decoder(receiver.make_message, max_frame_size=options.max_frame_size)
+        decoder = make_decoder(receiver.make_message, max_frame_size=options.max_frame_size)
         source = receiver.arrival(anyio.current_time(), 0)
         handshake = Handshake(address, stream, session, decoder, source, options, reached=reached)
         negotiated = await handshake.run(accepted_before=accepted_before)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from ..protocol.session import ResponseFailed
 
 __all__ = ["Receiver"]
 
-SourceT = TypeVar("SourceT")
+SourceT_co = TypeVar("SourceT_co", covariant=True)
 MessageT = TypeVar("MessageT")
 
 
-class Receiver(Protocol[SourceT, MessageT]):
+class Receiver(Protocol[SourceT_co, MessageT]):
     """Takes the messages of a connection. No method may block, or raise an error of user code."""
 
-    def arrival(self, now: float, size: int, /) -> SourceT:
+    def arrival(self, now: float, size: int, /) -> SourceT_co:
         """Return the ``source`` for all messages of the chunk of ``size`` bytes that arrived ``now``."""
         ...
 
-    def make_message(
-        self, source: SourceT, timestamp: int, attempts: int, message_id: bytes, body: bytes, /
-    ) -> MessageT:
-        """Make the object for one message frame."""
+    @property
+    def make_message(self) -> Callable[..., MessageT]:
+        """Makes the object for one message frame, or what else the connection's decoder makes of frames."""
         ...
 
     def received(self, messages: list[MessageT], now: float, /) -> None:

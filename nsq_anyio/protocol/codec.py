@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from ..errors import InvalidOption
 from . import mpub_encoding
 from .frames import Frame, FrameDecoder, refusal
+from .frames import message_offsets as _message_offsets
 
 __all__ = [
     "INTERFACE",
@@ -26,13 +27,14 @@ __all__ = [
     "chosen",
     "encode_bodies",
     "frame_decoder",
+    "message_offsets",
     "plain_size",
 ]
 
 SWITCH = "NSQ_ANYIO_CODEC"
 """The name of an environment variable: ``python`` avoids the compiled codec, ``compiled`` insists on it."""
 
-INTERFACE = 2
+INTERFACE = 3
 """The ``INTERFACE`` of the codecs that fit. A change of what both packages rely on raises it in both."""
 
 SourceT = TypeVar("SourceT")
@@ -70,6 +72,7 @@ class MakeDecoder(Protocol):
 
 PlainSize: TypeAlias = Callable[[Sequence[object], int], int | None]
 EncodeBodies: TypeAlias = Callable[[Sequence[bytes]], bytes]
+MessageOffsets: TypeAlias = Callable[[bytes, int, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +82,16 @@ class Codec:
     :ivar frame_decoder: makes the decoder of a connection
     :ivar plain_size: see `mpub_encoding.plain_size`
     :ivar encode_bodies: see `mpub_encoding.encode_bodies`
+    :ivar message_offsets: see `frames.message_offsets`
     """
 
     frame_decoder: MakeDecoder
     plain_size: PlainSize
     encode_bodies: EncodeBodies
+    message_offsets: MessageOffsets
 
 
-_IN_PYTHON = Codec(FrameDecoder, mpub_encoding.plain_size, mpub_encoding.encode_bodies)
+_IN_PYTHON = Codec(FrameDecoder, mpub_encoding.plain_size, mpub_encoding.encode_bodies, _message_offsets)
 
 
 def chosen(switch: str) -> Codec:
@@ -140,7 +145,7 @@ def _with(codec: ModuleType) -> Codec:
         decoder: Decoder[SourceT, MessageT] = compiled(make_message, max_frame_size, refusal)
         return decoder
 
-    return Codec(compiled_decoder, codec.plain_size, codec.encode_bodies)
+    return Codec(compiled_decoder, codec.plain_size, codec.encode_bodies, codec.message_offsets)
 
 
 _codec = chosen(os.environ.get(SWITCH, ""))
@@ -150,6 +155,7 @@ frame_decoder: MakeDecoder = _codec.frame_decoder
 
 plain_size: PlainSize = _codec.plain_size
 encode_bodies: EncodeBodies = _codec.encode_bodies
+message_offsets: MessageOffsets = _codec.message_offsets
 
 accelerated: bool = _codec is not _IN_PYTHON
 """Whether the compiled codec is used."""

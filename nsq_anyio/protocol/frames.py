@@ -6,6 +6,7 @@ A message frame's data is ``[int64 timestamp ns][uint16 attempts][16-byte id][bo
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -23,6 +24,8 @@ __all__ = [
     "FrameDecoder",
     "encode_frame",
     "encode_message_frame",
+    "frame_header",
+    "message_offsets",
     "refusal",
 ]
 
@@ -47,6 +50,9 @@ _MESSAGE_HEADER_LENGTH = _MESSAGE_HEADER.size
 _SIZE_LENGTH = 4
 _TYPE_LENGTH = 4
 _MIN_MESSAGE_SIZE = _MESSAGE_HEADER_LENGTH - _SIZE_LENGTH
+
+frame_header: Callable[[bytes, int], tuple[int, int]] = _HEADER.unpack_from
+"""Return the size that a frame announces, and its type."""
 
 _HTTP = int.from_bytes(b"HTTP")
 _HTTP_HINT = "the answer starts like HTTP; nsqd's TCP port (4150) is not its HTTP port (4151)"
@@ -163,6 +169,29 @@ class FrameDecoder(Generic[SourceT, MessageT]):
         self._parts = [data[position:]] if self._held else []
         self._needed = needed
         return messages, frames
+
+
+def message_offsets(data: bytes, position: int, max_frame_size: int) -> bytes:
+    """Find the message frames that follow each other in ``data`` from ``position`` on.
+
+    It stops before the first frame that is incomplete, of another type, or breaks the protocol.
+
+    :param data: at most 2147483647 bytes
+    :return: as native 32-bit integers: where each frame begins, then where the last one ends. Without any, it
+        is ``position`` alone
+    """
+    offsets = [position]
+    add = offsets.append
+    unpack = _HEADER.unpack_from
+    end = len(data)
+    last = end - _MESSAGE_HEADER_LENGTH
+    while position <= last:
+        size, frame_type = unpack(data, position)
+        position += _SIZE_LENGTH + size
+        if frame_type != FRAME_MESSAGE or position > end or not _MIN_MESSAGE_SIZE <= size <= max_frame_size:
+            break
+        add(position)
+    return array("i", offsets).tobytes()
 
 
 def refusal(size: int, frame_type: int, max_frame_size: int) -> ProtocolError | None:

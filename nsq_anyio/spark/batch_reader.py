@@ -22,7 +22,6 @@ from .depth import channel_depths
 from .options import ReadOptions
 from .peek import peek
 from .plan import plan
-from .schema import record_batch
 from .spool import Plan, Spool
 from .spooled_partition import SpooledPartition, read_spooled_partition
 
@@ -120,7 +119,7 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
     ):
         while chunk := portal.call(reader.take):
             try:
-                yield record_batch(chunk)
+                yield chunk.record_batch()
             except GeneratorExit:
                 return  # Spark wants no more: unfinished messages go back to nsqd
             portal.call(reader.finish, chunk)
@@ -129,4 +128,4 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
 def _look(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
     """Yield rows whose messages are already back in nsqd."""
     for chunk in anyio.run(peek, options, partition.nsqd, partition.rows):
-        yield record_batch(chunk)
+        yield chunk.record_batch()

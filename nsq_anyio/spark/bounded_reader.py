@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from bisect import bisect_right
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import NoReturn
 
 import anyio
 import anyio.to_thread
 
 from ..address import nsqd_addresses
-from ..connection import NoMessages, open_connection, prepared
 from ..connection.background import background_tasks
-from ..consumer import Consumer, Message, consume
-from ..consumer.message import finish_all
 from ..errors import ConnectionFailed
-from ..options import ConnectionOptions
+from .inflow import Inflow
+from .link import Link
 from .options import ReadOptions
+from .portion import MessageChunk
 from .schema import warm_up
 
-__all__ = ["BoundedReader", "bounded_reader", "fitting", "touch_all"]
+__all__ = ["BoundedReader", "bounded_reader"]
 
 _CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of bodies in a chunk. Larger chunks cost memory, and are written no faster."""
+
+_BYTES_IN_FLIGHT = 4 * _CHUNK_BYTES
+"""Bytes of bodies above which no more messages are let in, so that large ones do not fill the memory."""
 
 _HELD_BACK = 0.25
 """Seconds for which nsqd buffers small output (its output_buffer_timeout), so that messages arrive late."""
@@ -41,12 +40,13 @@ _CLOSE_TIMEOUT = 10.0
 class BoundedReader:
     """Takes messages in chunks, until it has as many as planned or no more come.
 
+    :param msg_timeout: nsqd's
     :raises ConnectionFailed: if there is no connection
     """
 
     def __init__(
         self,
-        consumer: Consumer,
+        link: Link,
         nsqd: str,
         *,
         max_in_flight: int,
@@ -54,54 +54,62 @@ class BoundedReader:
         max_bytes: int | None,
         max_wait: float,
     ) -> None:
-        self._consumer = consumer
+        if link.inflow is None:
+            raise ConnectionFailed(nsqd, "the connection was lost at once")
+        identity = link.inflow.identity
+        self._link = link
         self._nsqd = nsqd
         self._max_in_flight = max_in_flight
-        self._unfinished = rows
         self._rows_left = rows
         self._bytes_left = max_bytes
         self._max_wait = max_wait
-        self._pending: list[Message] = []
-        self._held: list[list[Message]] = []
-        self._taken = self._taken_bytes = 0
-        connections = consumer.statistics().per_connection
-        if not connections:
-            raise ConnectionFailed(nsqd, "the connection was lost at once")
-        identity = connections[0].identity
         # One half arrives while the other is stored.
         self._size = max(1, min(max_in_flight, identity.max_rdy_count) // 2)
-        self._msg_timeout = identity.msg_timeout
         self._patience = identity.msg_timeout * _PART_OF_MSG_TIMEOUT
+        self._soon = identity.msg_timeout - self._patience
         self._linger = min(_HELD_BACK, max_wait, self._patience)
-        self._batches = consumer.batches(self._size, self._linger)
         self._since_full = 0
         self._waited = 0.0
+        link.arrived = self._arrived
+        self._let_in()
 
-    async def take(self) -> list[Message]:
+    @property
+    def refused(self) -> int:
+        """How many FINs nsqd has refused: it delivers the messages again, although they are stored."""
+        return self._link.refused
+
+    async def take(self) -> MessageChunk:
         """Return the next chunk, oldest messages first; an empty one at the end.
 
         :raises ConnectionFailed: if the connection was lost and not restored within ``maxWait``
         """
-        if not self._pending and self._rows_left and not self._trickles():
+        nothing = MessageChunk("", "", self._nsqd, 0, ())
+        while self._rows_left and not self._has_all_bytes and not self._trickles():
             asked_at = anyio.current_time()
-            self._pending = (await self._next_batch())[: self._rows_left]
+            await self._wait_for_messages()
             self._waited += anyio.current_time() - asked_at
-            self._since_full += len(self._pending)
-        chunk = self._within_bounds()
-        self._pending = self._pending[len(chunk) :]
-        self._rows_left -= len(chunk)
-        if chunk:
-            self._held.append(chunk)
-            self._bound_in_flight()
-        return chunk
+            inflow = self._link.inflow
+            if inflow is None or not inflow.waiting_rows:
+                return nothing
+            chunk = inflow.take(min(self._size, self._rows_left), self._most_bytes)
+            if chunk:  # otherwise those that had come have timed out
+                self._count(chunk)
+                return chunk
+        return nothing
 
-    def finish(self, chunk: list[Message]) -> None:
+    def finish(self, chunk: MessageChunk) -> None:
         """Finish the messages of a chunk that is stored."""
-        self._unfinished -= len(chunk)
-        self._held = [held for held in self._held if held is not chunk]
+        inflow = self._link.inflow
+        if inflow is None or not inflow.release(chunk):
+            return  # the connection is lost, and nsqd delivers them again
         # First, so that the FINs make no room for more messages than planned.
-        self._bound_in_flight()
-        finish_all(chunk)
+        self._let_in()
+        inflow.finish(chunk)
+
+    def holds(self, chunk: MessageChunk) -> bool:
+        """Return whether nsqd still waits for the answers to all messages of a chunk."""
+        inflow = self._link.inflow
+        return inflow is not None and inflow.holds(chunk) and chunk.deadline > anyio.current_time()
 
     async def touch_held(self) -> None:
         """TOUCH the messages in flight while chunks are held, as long as nsqd allows; until cancelled.
@@ -109,31 +117,72 @@ class BoundedReader:
         A slow disk delays chunks: the second one waits while the first is stored.
         """
         while True:
-            await anyio.sleep(self._patience)
-            # This includes messages that were not taken yet, which have to wait longer.
-            delegates = {message.delivery.delegate for held in self._held for message in held[:1]}
-            for delegate in delegates:
-                touch_all(delegate.unanswered(), self._msg_timeout - self._patience)
+            await self._link.watch_loop(self._patience)
+            inflow = self._link.inflow
+            if inflow is not None and inflow.held_rows:
+                inflow.touch(self._soon)
 
-    def _bound_in_flight(self) -> None:
+    @property
+    def _has_all_bytes(self) -> bool:
+        return self._bytes_left is not None and self._bytes_left <= 0
+
+    @property
+    def _most_bytes(self) -> int:
+        return _CHUNK_BYTES if self._bytes_left is None else min(_CHUNK_BYTES, self._bytes_left)
+
+    def _count(self, chunk: MessageChunk) -> None:
+        self._since_full += len(chunk)
+        self._rows_left -= len(chunk)
+        if self._bytes_left is not None:
+            self._bytes_left -= chunk.size
+        self._let_in()
+
+    def _let_in(self) -> None:
         """Limit what nsqd pushes to the remaining rows, and roughly to the remaining bytes."""
-        most = min(self._max_in_flight, self._unfinished)
-        if self._bytes_left is not None and self._taken_bytes:
-            held = sum(map(len, self._held)) + len(self._pending)
-            more = max(0, math.ceil(self._bytes_left * self._taken / self._taken_bytes))
-            most = min(most, held + more)
-        if most != self._consumer.max_in_flight:
-            self._consumer.max_in_flight = most
+        inflow = self._link.inflow
+        if inflow is not None:
+            inflow.let_in(min(self._max_in_flight, inflow.held_rows + self._rows_left, self._room(inflow)))
 
-    async def _next_batch(self) -> list[Message]:
+    def _arrived(self) -> None:
+        # Without a bound of bytes, the size of small messages makes no difference.
+        if self._bytes_left is not None or self._link.waiting_bytes > _CHUNK_BYTES:
+            self._let_in()
+
+    def _room(self, inflow: Inflow) -> int:
+        """Return how many messages may be in flight, to judge by the size of those that have arrived."""
+        if not inflow.received_rows:
+            return self._max_in_flight if self._bytes_left is None else 1
+        room = _BYTES_IN_FLIGHT - inflow.held_bytes - inflow.waiting_bytes
+        more = self._max_in_flight
+        if self._bytes_left is not None:
+            room = min(room, self._bytes_left - inflow.waiting_bytes)
+            # The first ones may be smaller than the rest.
+            more = inflow.received_rows
+        average = max(inflow.received_bytes, 1) / inflow.received_rows
+        return inflow.in_flight + min(more, max(0, math.ceil(room / average)))
+
+    async def _wait_for_messages(self) -> None:
+        """Wait for a chunk's messages, or some, or until no more come.
+
+        :raises ConnectionFailed: as `take`
+        """
+        link = self._link
         # A message that reaches nsqd within maxWait still has the time to become part of a batch.
         with anyio.move_on_after(self._max_wait + _HELD_BACK + self._linger):
-            return await anext(self._batches)
-        if not self._consumer.connections:
+            while True:
+                while not link.waiting_rows:
+                    self._let_in()  # the connection may be a new one
+                    await link.wait_for(1)
+                rows, size = min(self._size, self._rows_left), self._most_bytes
+                with anyio.move_on_after(self._linger):
+                    while 0 < link.waiting_rows < rows and link.waiting_bytes < size:
+                        await link.wait_for(rows, size)
+                if link.waiting_rows:
+                    break  # otherwise the connection was lost meanwhile
+        if link.inflow is None:
             raise ConnectionFailed(
                 self._nsqd, f"the connection was lost, and not restored within maxWait={self._max_wait:g} s"
             )
-        return []
 
     def _trickles(self) -> bool:
         """Return whether messages arrive so slowly that they would keep the batch open for long."""
@@ -142,38 +191,6 @@ class BoundedReader:
             self._waited = 0.0
         # Waiting for the disk does not count.
         return self._waited > self._patience
-
-    def _within_bounds(self) -> list[Message]:
-        if self._bytes_left is not None and self._bytes_left <= 0:
-            return []
-        bound = _CHUNK_BYTES if self._bytes_left is None else min(_CHUNK_BYTES, self._bytes_left)
-        sizes = [len(message.body) for message in self._pending]
-        count = fitting(sizes, bound)
-        size = sum(sizes[:count])
-        self._taken += count
-        self._taken_bytes += size
-        if self._bytes_left is not None:
-            self._bytes_left -= size
-        return self._pending[:count]
-
-
-def touch_all(messages: Iterable[Message], soon: float) -> None:
-    """TOUCH the messages that would time out within ``soon`` seconds, as long as nsqd allows it."""
-    soon_is = anyio.current_time() + soon
-    for message in messages:
-        delivery = message.delivery
-        if delivery.deadline < min(soon_is, delivery.hard_deadline) and not message.responded:
-            message.touch()
-
-
-def fitting(sizes: Sequence[int], bound: int) -> int:
-    """Return how many of the first messages fit into ``bound`` bytes; 1 at least, if there is any.
-
-    Otherwise a message that is too large would block those behind it forever.
-    """
-    if sum(sizes) <= bound:
-        return len(sizes)
-    return bisect_right(list(itertools.accumulate(sizes)), bound) or 1
 
 
 @asynccontextmanager
@@ -192,23 +209,20 @@ async def bounded_reader(
     """
     await anyio.to_thread.run_sync(warm_up)
     connection = await anyio.to_thread.run_sync(options.consumer_connection)
-    max_in_flight = min(options.max_in_flight, rows)
-    async with consume(
-        options.topic,
-        options.channel,
-        nsqd=nsqd,
-        max_in_flight=max_in_flight,
-        options=replace(options.consumer_options(), close_timeout=_CLOSE_TIMEOUT),
-        connection=connection,
-    ) as consumer:
-        with anyio.move_on_after(options.connect_timeout) as limit:
-            await consumer.ready()
-        if limit.cancelled_caught:
-            await _tell_why(nsqd, connection, options.connect_timeout)
+    (address,) = nsqd_addresses(nsqd)
+    consumer = replace(options.consumer_options(), close_timeout=_CLOSE_TIMEOUT)
+    link = Link(address, options.topic, options.channel, consumer=consumer, connection=connection)
+    async with link.running():
+        with anyio.move_on_after(options.connect_timeout):
+            while link.inflow is None:
+                await link.wait_for(1)
+        if link.inflow is None:
+            why = link.failure or f"no subscription after connectTimeout={options.connect_timeout:g} s"
+            raise why if isinstance(why, ConnectionFailed) else ConnectionFailed(nsqd, why)
         reader = BoundedReader(
-            consumer,
+            link,
             nsqd,
-            max_in_flight=max_in_flight,
+            max_in_flight=min(options.max_in_flight, rows),
             rows=rows,
             max_bytes=max_bytes,
             max_wait=options.max_wait,
@@ -216,10 +230,3 @@ async def bounded_reader(
         async with background_tasks() as tasks:
             tasks.start_soon(reader.touch_held)
             yield reader
-
-
-async def _tell_why(nsqd: str, options: ConnectionOptions, connect_timeout: float) -> NoReturn:
-    """Connect once more to get the reason: a consumer keeps trying, and only logs it."""
-    (address,) = nsqd_addresses(nsqd)
-    async with open_connection(address, prepared(options), NoMessages()):
-        raise ConnectionFailed(nsqd, f"no subscription after connectTimeout={connect_timeout:g} s")

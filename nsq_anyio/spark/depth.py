@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
 from ..connection.bearer import bearer
-from ..errors import HTTPStatusError, InvalidAddress
-from ..http import ClusterFailed, Lookup, Nsqd, Nsqlookupd
+from ..errors import InvalidAddress
+from ..http import ClusterFailed, Nsqd, Nsqlookupd
 from ..http.fan_out import Answers, FanOut
-from ..names import is_ephemeral
 from .access import Access
+from .channel import ChannelWatch, create_at, depth_at, look_up
 from .options import ReadOptions
 from .plan import Depth
 
@@ -22,7 +22,6 @@ __all__ = ["Depth", "DepthClient", "channel_depths", "nsqlookupd_clients"]
 T = TypeVar("T")
 
 _CONCURRENCY = 16
-_TOPIC_NOT_FOUND = "TOPIC_NOT_FOUND"
 
 _log = logging.getLogger("nsq_anyio.spark")
 
@@ -36,6 +35,8 @@ class DepthClient:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._silent: set[str] = set()
+        self._watch = ChannelWatch(options)
+        self._is_created_everywhere = options.create_channel != "everywhere"
         self._forget()
 
     def _forget(self) -> None:
@@ -57,9 +58,10 @@ class DepthClient:
 
         A channel that does not exist is created, so that it gets all later messages; those that wait in the
         topic are counted. A paused channel counts as empty, because it delivers nothing. An nsqd that does
-        not answer also counts as empty, and is logged. It is an error if none answers.
+        not answer also counts as empty. Both are logged. It is an error if no nsqd answers.
 
-        :raises InvalidOption: if a file that the options name cannot be used
+        :raises InvalidOption: if a file that the options name cannot be used, or the channel must not be
+            created and no nsqd has it
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers; the error names them
         """
         if self._runner is None:
@@ -93,9 +95,10 @@ class DepthClient:
                 self._nsqds[url] = await client.__aenter__()
         clients = {nsqd: self._nsqds[url] for nsqd, url in urls.items()}
         fan_out = FanOut(options.http_timeout, _CONCURRENCY)
-        calls = {client.url: partial(_depth, nsqd, client, options) for nsqd, client in clients.items()}
+        calls = {client.url: partial(depth_at, nsqd, client, options) for nsqd, client in clients.items()}
         answers = await fan_out.ask(calls)
         self._check(answers, "nsqd")
+        self._watch.check(tuple(answers.values.values()))
         return [answers.values.get(client.url, Depth(nsqd, 0)) for nsqd, client in clients.items()]
 
     async def _found(self) -> dict[str, str]:
@@ -103,9 +106,11 @@ class DepthClient:
         options = self._options
         if self._nsqlookupds is None:
             self._nsqlookupds = [await client.__aenter__() for client in nsqlookupd_clients(options)]
+        if not self._is_created_everywhere:
+            await self._create_everywhere(self._nsqlookupds)
         fan_out = FanOut(options.http_timeout, _CONCURRENCY)
         answers = await fan_out.ask(
-            {client.url: partial(_look_up, client, options) for client in self._nsqlookupds}
+            {client.url: partial(look_up, client, options) for client in self._nsqlookupds}
         )
         self._check(answers, "nsqlookupd")
         found: dict[str, str] = {}
@@ -116,6 +121,29 @@ class DepthClient:
                 except InvalidAddress as error:
                     _log.warning("nsqlookupd %s names an nsqd that cannot be asked: %s", url, error)
         return dict(sorted(found.items()))
+
+    async def _create_everywhere(self, nsqlookupds: Sequence[Nsqlookupd]) -> None:
+        """Create topic and channel on all nsqds of the cluster; those that fail are tried again next time."""
+        options = self._options
+        fan_out = FanOut(options.http_timeout, _CONCURRENCY)
+        nodes = await fan_out.ask({client.url: client.nodes for client in nsqlookupds})
+        self._check(nodes, "nsqlookupd")
+        urls: set[str] = set()
+        for url, producers in nodes.values.items():
+            for producer in producers:
+                try:
+                    urls.add(producer.http_url)
+                except InvalidAddress as error:
+                    _log.warning("nsqlookupd %s names an nsqd that cannot be asked: %s", url, error)
+
+        async def create(url: str) -> None:
+            async with Nsqd(url, timeout=options.http_timeout) as nsqd:
+                await create_at(nsqd, options)
+
+        created = await fan_out.ask({url: partial(create, url) for url in sorted(urls)})
+        for url, failure in created.failures.items():
+            _log.warning("cannot create the channel at nsqd %s, and will try again: %s", url, failure)
+        self._is_created_everywhere = not nodes.failures and not created.failures
 
     def _check(self, answers: Answers[T], kind: str) -> None:
         """Log servers that have stopped answering; raise only if all have, so that others can be read."""
@@ -132,40 +160,6 @@ def channel_depths(options: ReadOptions) -> list[Depth]:
     """Ask once, as `DepthClient.ask` does."""
     with DepthClient(options) as client:
         return client.ask()
-
-
-async def _depth(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
-    """Return the depth at one nsqd."""
-    topic, channel = options.topic, options.channel
-    stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
-    of_topic = next((row for row in stats.topics if row.topic_name == topic), None)
-    if of_topic is None:
-        if not options.nsqds:
-            return Depth(address, 0)  # it was deleted there, and nsqlookupd does not know yet
-        await nsqd.create_topic(topic)
-        await nsqd.create_channel(topic, channel)
-        return Depth(address, 0)
-    size = of_topic.message_bytes / of_topic.message_count if of_topic.message_count else None
-    for row in of_topic.channels:
-        if row.channel_name == channel:
-            return Depth(address, 0 if row.paused else row.depth, size)
-    await nsqd.create_channel(topic, channel)
-    return Depth(address, 0 if of_topic.paused else of_topic.depth, size)
-
-
-async def _look_up(nsqlookupd: Nsqlookupd, options: ReadOptions) -> Lookup:
-    topic, channel = options.topic, options.channel
-    try:
-        lookup = await nsqlookupd.lookup(topic)
-    except HTTPStatusError as error:
-        if error.code != _TOPIC_NOT_FOUND:
-            raise
-        lookup = Lookup(channels=(), producers=())
-    if channel not in lookup.channels and not is_ephemeral(channel):
-        # An nsqd that gets the topic later asks for its channels, and creates them before the first message;
-        # it leaves ephemeral channels out.
-        await nsqlookupd.create_channel(topic, channel)
-    return lookup
 
 
 def nsqlookupd_clients(access: Access) -> list[Nsqlookupd]:

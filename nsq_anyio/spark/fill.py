@@ -7,13 +7,13 @@ import anyio.to_thread
 import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from ..consumer import Message
 from ..unwrapping import first_error
 from .bounded_reader import BoundedReader, bounded_reader
 from .chunks import Partition, Stored
 from .options import ReadOptions
-from .schema import record_batch
+from .portion import MessageChunk, redelivered
 from .spool_errors import NumberTaken
+from .task_report import TaskReport, note_report
 
 __all__ = ["fill"]
 
@@ -72,8 +72,11 @@ async def _go_on(
     if max_bytes is not None:
         max_bytes -= stored.bytes
     if rows > 0 and (max_bytes is None or max_bytes > 0):
+        report = TaskReport()
         async with bounded_reader(options, nsqd, rows, max_bytes=max_bytes) as reader:
-            number = await _store_all(reader, partition, number)
+            number = await _store_all(reader, partition, number, report)
+        report.refused = reader.refused
+        await anyio.to_thread.run_sync(note_report, partition, report)
     await anyio.to_thread.run_sync(partition.end, number)
 
 
@@ -94,23 +97,25 @@ async def _wait_for_other(partition: Partition, patience: float) -> None:
             give_up_at = anyio.current_time() + patience
 
 
-async def _store_all(reader: BoundedReader, partition: Partition, number: int) -> int:
+async def _store_all(reader: BoundedReader, partition: Partition, number: int, report: TaskReport) -> int:
     """Store all chunks, the first under ``number``; return the next free number."""
 
-    async def store(prepared: MemoryObjectReceiveStream[tuple[list[Message], pa.RecordBatch]]) -> None:
+    async def store(prepared: MemoryObjectReceiveStream[tuple[MessageChunk, pa.RecordBatch]]) -> None:
         nonlocal number
         async for chunk, batch in prepared:
+            began_at = anyio.current_time()
             await anyio.to_thread.run_sync(partition.store_chunk, number, batch)
             reader.finish(chunk)
             number += 1
+            report.stored(anyio.current_time() - began_at, redelivered(batch))
 
     # The next chunk is prepared while this one is written.
-    send, receive = anyio.create_memory_object_stream[tuple[list[Message], pa.RecordBatch]](0)
+    send, receive = anyio.create_memory_object_stream[tuple[MessageChunk, pa.RecordBatch]](0)
     try:
         async with receive, anyio.create_task_group() as tasks, send:
             tasks.start_soon(store, receive)
             while chunk := await reader.take():
-                await send.send((chunk, record_batch(chunk)))
+                await send.send((chunk, chunk.record_batch()))
     except ExceptionGroup as failed:
         # One of the two tasks failed, and the other was cancelled.
         error = first_error(failed)

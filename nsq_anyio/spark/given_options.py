@@ -8,6 +8,7 @@ from typing import Any
 
 from ..address import Address, nsqd_addresses
 from ..errors import InvalidAddress, InvalidOption
+from ..names import is_ephemeral
 from .option_texts import parsed
 from .options import READ_OPTIONS, WRITE_OPTIONS, ReadOptions, WriteOptions
 
@@ -39,6 +40,11 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             raise InvalidOption(f'no {name}: set it with .option("{name}", ...)')
     has_urls = "nsqd_http" in values
     options = ReadOptions(**values)
+    if is_ephemeral(options.channel):
+        raise InvalidOption(
+            f"channel={options.channel!r} is not valid: nsqd deletes an #ephemeral channel, with the "
+            "messages that wait in it, when a task disconnects; use a name without #ephemeral"
+        )
     options.check()
     if options.nsqlookupds:
         if has_urls:

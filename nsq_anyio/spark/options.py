@@ -1,12 +1,12 @@
 """The options of ``format("nsq")``: what may be set for reading and for writing, and what follows from it."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, PublishMode
 from ..options.declaration import declared, documented
-from ..options.kinds import Flag, Integer, Seconds, Value
+from ..options.kinds import Choice, Flag, Integer, Seconds, Value
 from .access import ACCESS_OPTIONS, CONNECTION_OPTIONS, Access, PassThrough, is_pass_through
 from .option_texts import (
     Parsed,
@@ -18,6 +18,8 @@ from .option_texts import (
 from .storage.url import spool_location
 
 __all__ = ["READ_OPTIONS", "WRITE_OPTIONS", "ReadOptions", "WriteOptions"]
+
+CreateChannel: TypeAlias = Literal["true", "everywhere", "false"]
 
 
 @documented
@@ -84,6 +86,13 @@ class ReadOptions(Access):
     share_channel: Annotated[
         bool, Flag("whether streams of one application may share the channel, so that each gets a part")
     ] = False
+    create_channel: Annotated[
+        CreateChannel,
+        Choice(
+            "whether to create a missing channel: wherever the topic is, also on nsqds without it, or never",
+            choices=get_args(CreateChannel),
+        ),
+    ] = "true"
     peek: Annotated[bool, Flag("whether a batch read gives all messages back")] = False
     drain: Annotated[
         bool, Flag("whether a batch read without a spool may finish messages whose rows may get lost")

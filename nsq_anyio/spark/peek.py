@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack
 
 import anyio
 
-from ..consumer import Message
 from ..errors import ConnectionLost, NSQError
-from .bounded_reader import bounded_reader
+from .bounded_reader import BoundedReader, bounded_reader
 from .options import ReadOptions
+from .portion import MessageChunk
 
 __all__ = ["PeekTooLong", "peek"]
 
@@ -18,7 +18,7 @@ class PeekTooLong(NSQError):
     """The peek takes longer than nsqd allows a consumer to hold messages."""
 
 
-async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]]:
+async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[MessageChunk]:
     """Return messages in chunks, after giving them back to nsqd.
 
     All are held until the last was read, and touched meanwhile, so that none is delivered twice.
@@ -27,7 +27,8 @@ async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]
         messages again
     :raises ConnectionFailed: if there is no connection, or one is lost
     """
-    chunks: list[list[Message]] = []
+    chunks: list[MessageChunk] = []
+    readers: list[BoundedReader] = []
     async with AsyncExitStack() as connections:
         while rows:
             # A connection can hold no more messages than it may have in flight.
@@ -36,28 +37,26 @@ async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[list[Message]
             taken = 0
             while chunk := await reader.take():
                 chunks.append(chunk)
+                readers.append(reader)
                 taken += len(chunk)
-                _check_held(chunks[0][0])
+                _check_held(readers[0], chunks[0])
             if not taken:
                 break  # other consumers have taken the rest
             rows -= taken
-        messages = [message for chunk in chunks for message in chunk]
-        for message in messages:
-            _check_held(message)
-        for message in messages:
-            message.requeue(0, backoff=False)
+        for reader, chunk in zip(readers, chunks, strict=True):
+            _check_held(reader, chunk)
+        # The end of the block gives back what is not answered.
     return chunks
 
 
-def _check_held(message: Message) -> None:
-    delivery = message.delivery
-    if delivery.delegate.holds(message) and delivery.deadline > anyio.current_time():
+def _check_held(reader: BoundedReader, chunk: MessageChunk) -> None:
+    if reader.holds(chunk):
         return
-    if delivery.hard_deadline <= anyio.current_time():
+    if chunk.hard_deadline <= anyio.current_time():
         raise PeekTooLong(
-            f"peek=true holds the messages that it reads, and nsqd {message.nsqd} allows that for at most "
+            f"peek=true holds the messages that it reads, and nsqd {chunk.nsqd} allows that for at most "
             "its --max-msg-timeout, then delivers them again: lower maxRows, or read into a spoolDir"
         )
     raise ConnectionLost(
-        message.nsqd, "messages that peek=true held were lost with the connection or timed out: try again"
+        chunk.nsqd, "messages that peek=true held were lost with the connection or timed out: try again"
     )

@@ -20,11 +20,19 @@ class Depth:
     :ivar nsqd: the address to which consumers connect
     :ivar rows: the messages that wait, without those in flight and deferred
     :ivar size: the average bytes of the topic's messages; None while nsqd has had none
+    :ivar paused: what is paused there, "channel" or "topic"; empty for neither
+    :ivar held: the messages that a consumer has not answered yet, and those that are deferred
+    :ivar published: all messages published to the topic since nsqd was started; None if it is not known
+    :ivar is_missing: whether nsqd lacks the channel, and the options do not let it be created
     """
 
     nsqd: str
     rows: int
     size: float | None = field(default=None, compare=False)
+    paused: str = field(default="", compare=False)
+    held: int = field(default=0, compare=False)
+    published: int | None = field(default=None, compare=False)
+    is_missing: bool = field(default=False, compare=False)
 
 
 def plan(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 
 from .plan import Depth
 from .spool import Plan, Spool
+from .task_report import TaskReport, report_of
 from .unreachable import why_unreachable
 
 __all__ = ["QueryHistory"]
@@ -23,10 +25,13 @@ class QueryHistory:
     """Counts over the batches of one run of a query.
 
     :ivar unreachable: how many partitions have ended because their nsqd could not be reached, by nsqd
+    :ivar last_batch: what the last batch has read, in whole numbers for the query's progress; empty before
     """
 
     def __init__(self) -> None:
         self.unreachable: Counter[str] = Counter()
+        self.last_batch: dict[str, int] = {}
+        self._spooled: dict[int, int] = {}
         self._left: dict[str, int] | None = None
         self._sizes: dict[str, float] = {}
         self._planned = 0
@@ -60,25 +65,38 @@ class QueryHistory:
         self._begun = (0, [])
         rows: Counter[str] = Counter()
         size: Counter[str] = Counter()
+        report = TaskReport()
         for number, (nsqd, _) in enumerate(plan):
             partition = spool.partition(epoch, number)
             stored = partition.stored()
             rows[nsqd] += stored.rows
             size[nsqd] += stored.bytes
+            report.add(report_of(partition))
             reason = why_unreachable(partition)
             if reason is not None:
                 self.unreachable[nsqd] += 1
                 _log.warning("batch %d ended without the messages of an nsqd: %s", epoch, reason)
+        self._spooled[epoch] = size.total()
+        self.last_batch = {"epoch": epoch, "rows": rows.total(), "bytes": size.total(), **asdict(report)}
         self._sizes |= {nsqd: size[nsqd] / rows[nsqd] for nsqd in rows if rows[nsqd]}
         if self._left is not None and epoch == self._planned:
             self._reduce(self._left, rows)
+
+    @property
+    def spooled_bytes(self) -> int:
+        """The bytes of the bodies in the spool that Spark has not committed, of the batches of this run."""
+        return sum(self._spooled.values())
+
+    def committed(self, epoch: int) -> None:
+        """Note that the batches up to this one are deleted from the spool."""
+        self._spooled = {number: size for number, size in self._spooled.items() if number > epoch}
 
     def cap_to_target(self, waiting: Sequence[Depth]) -> list[Depth]:
         """Return the depths, capped to what is left of the target; unchanged without a target."""
         left = self._left
         if left is None:
             return list(waiting)
-        return [Depth(depth.nsqd, min(depth.rows, left.get(depth.nsqd, 0)), depth.size) for depth in waiting]
+        return [replace(depth, rows=min(depth.rows, left.get(depth.nsqd, 0))) for depth in waiting]
 
     def sizes(self, waiting: Iterable[Depth]) -> dict[str, float]:
         """Return the average bytes of a message, by nsqd: of those read last, or else of the whole topic."""

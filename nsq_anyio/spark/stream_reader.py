@@ -32,6 +32,7 @@ from .depth import DepthClient
 from .lease import Lease
 from .options import ReadOptions
 from .plan import Depth, plan, within_bytes
+from .progress import Progress
 from .query_history import QueryHistory
 from .spool import FORMAT, Plan, Spool
 from .spooled_partition import SpooledPartition, read_spooled_partition
@@ -95,6 +96,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._claim = Claim(options.topic, options.channel)
         self._depth_client = DepthClient(options)
         self._history = QueryHistory()
+        self._progress = Progress(options, self._history)
         self._lease = Lease()
         self._latest: list[Depth] = []
         self._idle_since: float | None = None
@@ -122,6 +124,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._history.count_batch(self._open(begin.spool), begin.epoch)
         self._wait_if_idle()
         self._latest = self._depth_client.ask()
+        self._progress.asked(self._latest)
         self._claim_channel(self._latest)
         waiting = self._history.cap_to_target(self._latest)
         parts = plan(
@@ -142,17 +145,11 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return the metrics for the query's progress, as they were when the last batch was planned.
+        """Return what the query's progress shows, as it was when the last batch was planned.
 
-        ``depth`` has the messages that waited at each nsqd. ``unreachable``, if there are any, has the number
-        of partitions of this run that ended because their nsqd could not be reached, by nsqd.
+        See `Progress`; docs/spark.md says what each number is.
         """
-        if not self._latest:
-            return None
-        told: dict[str, Any] = {"depth": {depth.nsqd: depth.rows for depth in self._latest}}
-        if self._history.unreachable:
-            told["unreachable"] = dict(self._history.unreachable)
-        return told
+        return self._progress.told()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Let the query end when it has read the messages that wait now, whatever is published meanwhile.
@@ -207,6 +204,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         spool = Spool.at(self._spool_dir, offset.spool)
         self._history.count_batch(spool, offset.epoch)
         spool.commit(offset.epoch)
+        self._history.committed(offset.epoch)
 
     def stop(self) -> None:
         """Close the connections, and release the spool and the channel."""

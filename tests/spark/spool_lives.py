@@ -72,7 +72,6 @@ class Query:
         monkeypatch.setattr(os, "fsync", _believe)
         monkeypatch.setattr(DepthClient, "ask", self._ask)
         monkeypatch.setattr(fill, "bounded_reader", self._reader)
-        monkeypatch.setattr(fill, "record_batch", _record_batch)
 
     def accounted(self) -> Counter[bytes]:
         """What is in the sink or waits."""
@@ -137,15 +136,22 @@ class Query:
             self.waiting[:0] = reader.in_flight
 
 
+class _Chunk(list[bytes]):
+    def record_batch(self) -> pa.RecordBatch:
+        return rows_of(self)
+
+
 class _Reader:
+    refused = 0
+
     def __init__(self, waiting: list[bytes], rows: int) -> None:
         self._waiting = waiting
         self._rows = rows
         self.in_flight: list[bytes] = []
 
-    async def take(self) -> list[bytes]:
+    async def take(self) -> _Chunk:
         count = min(CHUNK, self._rows)
-        chunk = self._waiting[:count]
+        chunk = _Chunk(self._waiting[:count])
         del self._waiting[:count]
         self._rows -= len(chunk)
         self.in_flight += chunk
@@ -158,10 +164,6 @@ class _Reader:
 
 def _believe(_file: int) -> None:
     pass
-
-
-def _record_batch(chunk: Sequence[bytes]) -> pa.RecordBatch:
-    return rows_of(chunk)
 
 
 def between_batches(query: Query, damage: Damage) -> None:

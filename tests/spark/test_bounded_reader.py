@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nsq_anyio.errors import ConnectionFailed, InvalidOption, PermanentRefusal
-from nsq_anyio.spark.bounded_reader import bounded_reader, fitting
+from nsq_anyio.spark.bounded_reader import bounded_reader
 
 from .nsqds import Nsqd, Topic
 from .reading import options_of, returned
-
-
-@given(st.lists(st.integers(0, 100)), st.integers(0, 500))
-def test_as_many_as_fit_and_one_at_least(sizes: list[int], bound: int) -> None:
-    count = fitting(sizes, bound)
-    assert count >= min(1, len(sizes))
-    assert count <= 1 or sum(sizes[:count]) <= bound
-    assert count == len(sizes) or sum(sizes[: count + 1]) > bound
-
+from .rows import bodies
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -32,7 +22,7 @@ async def test_all_that_was_planned_is_taken_and_nothing_more(topic: Topic) -> N
     async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 330) as reader:
         while chunk := await reader.take():
             assert len(chunk) <= 50, "nsqd must be able to send while one is stored"
-            found += [message.body for message in chunk]
+            found += bodies([chunk.record_batch()])
             reader.finish(chunk)
     assert len(set(found)) == len(found) == 330
     state = topic.state()
@@ -60,7 +50,7 @@ async def test_it_ends_when_nothing_waits_any_more(topic: Topic) -> None:
         while chunk := await reader.take():
             found += len(chunk)
             reader.finish(chunk)
-        assert await reader.take() == []
+        assert not await reader.take()
     assert found == 30
     assert anyio.current_time() - started_at < 5
     assert topic.state().left == 0
@@ -121,8 +111,8 @@ async def test_trickle_does_not_keep_a_batch_open(topic: Topic) -> None:
 async def test_failure_in_the_block_hands_back_what_is_unanswered(topic: Topic) -> None:
     topic.publish_numbers(60)
     with pytest.raises(ZeroDivisionError):
-        async with bounded_reader(options_of(topic), topic.nsqd.tcp_address, 60) as reader:
-            reader.finish((await reader.take())[:10])
+        async with bounded_reader(options_of(topic, maxInFlight=20), topic.nsqd.tcp_address, 60) as reader:
+            reader.finish(await reader.take())
             raise ZeroDivisionError
     await returned(topic, 50)
     assert topic.state().clients == 0

@@ -67,6 +67,7 @@ def test_every_option_is_read_whatever_its_case() -> None:
         "maxInFlight": "14",
         "maxWait": "0.5",
         "msgTimeout": "15",
+        "createChannel": "everywhere",
         "peek": "true",
         "maxRows": "16",
     }
@@ -98,6 +99,7 @@ def test_every_option_is_read_whatever_its_case() -> None:
         max_in_flight=14,
         max_wait=0.5,
         msg_timeout=15.0,
+        create_channel="everywhere",
         peek=True,
         max_rows=16,
     )

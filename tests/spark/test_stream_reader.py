@@ -123,7 +123,36 @@ def test_report_tells_what_waited(real_topic: Topic, tmp_path: Path) -> None:
     reader = reader_of(real_topic, tmp_path)
     assert reader.reportLatestOffset() is None
     reader.latestOffset(reader.initialOffset(), ReadMaxRows(10))
-    assert reader.reportLatestOffset() == {"depth": {real_topic.nsqd.tcp_address: 30}}
+    told = {
+        "source": "nsq",
+        "topic": real_topic.name,
+        "channel": real_topic.channel,
+        "depth": {real_topic.nsqd.tcp_address: 30},
+        "lag": 30,
+        "spoolBytes": 0,
+    }
+    assert reader.reportLatestOffset() == told
+
+
+def test_report_tells_how_the_last_batch_went(real_topic: Topic, tmp_path: Path) -> None:
+    real_topic.publish_numbers(30)
+    reader = reader_of(real_topic, tmp_path)
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadMaxRows(10))
+    assert len(read(reader, reader.partitions(start, first))) == 10
+    second = reader.latestOffset(first, ReadMaxRows(10))
+    told = reader.reportLatestOffset()
+    assert told is not None
+    batch = told["lastBatch"]
+    size = sum(len(str(number)) for number in range(30))
+    assert 10 <= batch.pop("bytes") == told["spoolBytes"] < size
+    assert batch.pop("storeMs") >= batch.pop("slowestChunkMs") >= 0
+    assert batch == {"epoch": 1, "rows": 10, "chunks": 2, "redelivered": 0, "refused": 0}
+    assert told["publishedPerSecond"] == 0
+    assert told["lag"] == 20
+    reader.commit(first)
+    reader.latestOffset(second, ReadMaxRows(10))
+    assert (reader.reportLatestOffset() or {})["spoolBytes"] == 0, "the second batch was not read"
 
 
 def test_available_now_ends_while_producers_go_on(topic: Topic, tmp_path: Path) -> None:

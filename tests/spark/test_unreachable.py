@@ -141,10 +141,9 @@ def test_nsqlookupd_tells_where_an_nsqd_has_gone(kind: Kind, running: ExitStack,
     with reading(tmp_path, nsqlookupd=lookupd.http_url) as reader:
         assert read(reader, reader.partitions(start, end)) == []
         last = logged(reader.latestOffset(end, ReadAllAvailable()))
-        assert reader.reportLatestOffset() == {
-            "depth": {new.tcp_address: 20},
-            "unreachable": {old.tcp_address: 1},
-        }
+        told = reader.reportLatestOffset() or {}
+        assert told["depth"] == {new.tcp_address: 20}
+        assert told["unreachable"] == {old.tcp_address: 1}
         assert sorted(map(int, read(reader, reader.partitions(end, last)))) == list(range(20))
 
 

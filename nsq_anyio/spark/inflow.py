@@ -1,0 +1,223 @@
+"""The messages of one subscribed connection of a task: those that wait to be taken, and those that are held.
+
+It does what a consumer does for each message, but for many at once: the messages of a chunk are received,
+decoded, finished and touched in one piece.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import anyio
+
+from ..connection import Connection, Request
+from ..consumer.in_flight_limit import InFlightLimit
+from ..consumer.loop_watch import LoopWatch
+from ..protocol import commands
+from ..protocol.identify import IdentifyReply
+from ..protocol.session import ResponseFailed
+from .portion import Arrival, MessageChunk, Portion, split_off
+
+__all__ = ["Inflow"]
+
+_FLOWING = 1.0
+"""Seconds without a message after which a connection counts as quiet."""
+
+_SETTLING = 0.03
+"""Seconds without a message after which no more are expected after CLOSE_WAIT; see `Subscription`."""
+
+_log = logging.getLogger("nsq_anyio.spark")
+
+
+class Inflow:
+    """The receiver of one connection, from before SUB to its end.
+
+    :param number: the number of the connection
+    :param wake: called when messages have arrived
+    :ivar identity: what nsqd answered to IDENTIFY
+    :ivar waiting_rows: the messages that nobody has taken
+    :ivar waiting_bytes: the bytes of their bodies
+    :ivar held_rows: the messages that were taken and not answered
+    :ivar held_bytes: the bytes of their bodies
+    :ivar received_rows: all messages that have arrived
+    :ivar received_bytes: the bytes of their bodies
+    :ivar refused: the answers that nsqd has refused, because they came too late
+    """
+
+    def __init__(
+        self, nsqd: str, topic: str, channel: str, *, number: int, wake: Callable[[], None], watch: LoopWatch
+    ) -> None:
+        self.nsqd = nsqd
+        self.number = number
+        self.waiting_rows = self.waiting_bytes = 0
+        self.held_rows = self.held_bytes = 0
+        self.received_rows = self.received_bytes = 0
+        self.refused = 0
+        self._topic = topic
+        self._channel = channel
+        self._wake = wake
+        self._waiting: deque[Portion] = deque()
+        self._held: dict[int, MessageChunk] = {}
+        self._limit = InFlightLimit(watch)
+        self._connection: Connection[Arrival, Portion] | None = None
+        self.identity: IdentifyReply = IdentifyReply()
+        self._rdy = 0
+        self._last_arrival = 0.0
+        self._close_wait: Request | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """The messages for whose answers nsqd waits, as far as is known here."""
+        return self.waiting_rows + self.held_rows
+
+    # Called by the reader of the connection
+
+    def arrival(self, now: float, size: int) -> Arrival:  # noqa: ARG002 - bodies are counted, not frames
+        """Return when nsqd stops waiting for answers to what arrives now."""
+        return Arrival(now + self.identity.msg_timeout, now + self.identity.max_msg_timeout)
+
+    make_message = Portion
+
+    def received(self, portions: list[Portion], now: float) -> None:
+        """Take messages; after CLS, hand them back at once.
+
+        :raises ProtocolError: if nsqd has pushed many more than RDY allows
+        """
+        self._last_arrival = now
+        if self._close_wait is not None:
+            self._put_all(portions, _hand_back)
+            return
+        for portion in portions:
+            self._waiting.append(portion)
+            size = portion.size
+            self.waiting_rows += portion.rows
+            self.waiting_bytes += size
+            self.received_rows += portion.rows
+            self.received_bytes += size
+        if self.in_flight > self._limit.count:
+            self._drop_expired(now)
+            self._limit.check(self.in_flight, self.identity.msg_timeout, now)
+        self._wake()
+
+    def response_failed(self, failure: ResponseFailed) -> None:
+        """Count an answer that nsqd refused: it has delivered the message again, or will."""
+        self.refused += 1
+        _log.debug("nsqd %s: %s", self.nsqd, failure.error)
+
+    def may_proceed(self) -> None:
+        """Nothing waits for answers to be sent."""
+
+    # What a task does
+
+    def attach(self, connection: Connection[Arrival, Portion]) -> None:
+        """Take the connection, before SUB."""
+        self._connection = connection
+        self.identity = connection.identity
+        self._last_arrival = anyio.current_time()
+
+    def detach(self) -> None:
+        """Let go of the connection: nsqd delivers what was not answered again."""
+        self._connection = None
+        self._waiting.clear()
+        self.waiting_rows = self.waiting_bytes = 0
+
+    def let_in(self, most: int) -> None:
+        """Let at most so many messages be in flight (RDY)."""
+        connection = self._connection
+        if connection is None or self._close_wait is not None:
+            return
+        rdy = min(most, self.identity.max_rdy_count)
+        if rdy != self._rdy:
+            self._rdy = rdy
+            self._limit.rdy_sent(rdy)
+            connection.outbox.put(commands.rdy(rdy))
+
+    def take(self, rows: int, max_bytes: int) -> MessageChunk:
+        """Take as many of the oldest messages as are within both bounds, but 1 at least if there is any."""
+        self._drop_expired(anyio.current_time())
+        portions = split_off(self._waiting, rows, max_bytes)
+        chunk = MessageChunk(self._topic, self._channel, self.nsqd, self.number, portions)
+        if portions:
+            self._count_waiting(portions)
+            self._held[id(chunk)] = chunk
+            self.held_rows += len(chunk)
+            self.held_bytes += chunk.size
+        return chunk
+
+    def holds(self, chunk: MessageChunk) -> bool:
+        """Return whether the messages of a chunk can still be answered, as far as is known here."""
+        return self._connection is not None and id(chunk) in self._held
+
+    def release(self, chunk: MessageChunk) -> bool:
+        """Count a chunk as answered; return whether this connection has delivered it."""
+        if self._held.pop(id(chunk), None) is None:
+            return False
+        self.held_rows -= len(chunk)
+        self.held_bytes -= chunk.size
+        return True
+
+    def finish(self, chunk: MessageChunk) -> None:
+        """Send FIN for all messages of a chunk that was released."""
+        if self._connection is not None:
+            ids = [id_ for portion in chunk.portions for id_ in portion.ids()]
+            self._connection.outbox.put_and_send(commands.fins(ids))
+
+    def touch(self, soon: float) -> None:
+        """Send TOUCH for the messages that would time out within ``soon`` seconds, as long as nsqd allows."""
+        now = anyio.current_time()
+        due = [
+            portion
+            for portion in self._unanswered()
+            if now < portion.arrival.deadline < min(now + soon, portion.arrival.hard_deadline)
+        ]
+        self._put_all(due, commands.touch)
+        for portion in due:
+            arrival = portion.arrival
+            arrival.deadline = min(now + self.identity.msg_timeout, arrival.hard_deadline)
+
+    async def drain(self) -> None:
+        """Send CLS, hand back what is not answered, and wait until nsqd has handled all answers.
+
+        :raises ConnectionFailed: if the connection ends before nsqd has confirmed that
+        """
+        connection = self._connection
+        if connection is None or connection.ended:
+            return
+        self._close_wait = connection.stop_messages()
+        self._put_all(self._unanswered(), _hand_back)
+        await self._close_wait.wait()
+        # nsqd may push one more message after its answer to CLS; it must be handed back.
+        now = anyio.current_time()
+        if now - self._last_arrival <= _FLOWING:
+            quiet_until = now + _SETTLING
+            while (remaining := quiet_until - anyio.current_time()) > 0:
+                await anyio.sleep(remaining)
+                quiet_until = max(quiet_until, self._last_arrival + _SETTLING)
+        await connection.close()
+
+    def _unanswered(self) -> list[Portion]:
+        held = [portion for chunk in self._held.values() for portion in chunk.portions]
+        return [*held, *self._waiting]
+
+    def _put_all(self, portions: Iterable[Portion], command: Callable[[bytes], bytes]) -> None:
+        data = b"".join(command(id_) for portion in portions for id_ in portion.ids())
+        if data and self._connection is not None:
+            self._connection.outbox.put(data)
+
+    def _drop_expired(self, now: float) -> None:
+        """Forget the messages that have waited for too long: nsqd delivers them again."""
+        expired = [portion for portion in self._waiting if portion.arrival.deadline <= now]
+        if expired:
+            self._waiting = deque(portion for portion in self._waiting if portion.arrival.deadline > now)
+            self._count_waiting(expired)
+
+    def _count_waiting(self, gone: Iterable[Portion]) -> None:
+        for portion in gone:
+            self.waiting_rows -= portion.rows
+            self.waiting_bytes -= portion.size
+
+
+def _hand_back(message_id: bytes) -> bytes:
+    return commands.req(message_id, 0)
