@@ -83,7 +83,8 @@ class _Budget:
         if isinstance(value, _Members):
             return self._container("object", key, value, depth)
         if isinstance(value, list):
-            values = [(None, each) for each in value]
+            elements: Sequence[Any] = value
+            values = [(None, each) for each in elements]
             return self._container("array", key, values, depth)
         if isinstance(value, _Number):
             return Node("number", key, self._cut(value, _MAX_STRING))
