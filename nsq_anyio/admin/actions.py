@@ -35,7 +35,9 @@ class Actions:
     :param acted: called after each action
     """
 
-    def __init__(self, access: Access, notifications: Notifications, acted: Callable[[], None]) -> None:
+    def __init__(
+        self, access: Access, notifications: Notifications, acted: Callable[[], object] = lambda: None
+    ) -> None:
         self._access = access
         self._notifications = notifications
         self._acted = acted

@@ -9,6 +9,25 @@ from dataclasses import dataclass
 __all__ = ["Problem", "messages_wait", "named", "per_second"]
 
 
+_LABELS = {
+    "nsqlookupd_down": "down",
+    "unusable": "unusable",
+    "nsqd_down": "down",
+    "unhealthy": "not healthy",
+    "not_registered": "not registered",
+    "topic_not_registered": "not registered",
+    "no_channels": "no channels",
+    "paused": "paused",
+    "no_consumers": "no consumers",
+    "stalled": "stalled",
+    "growing": "growing",
+    "requeues": "requeues",
+    "timeouts": "timeouts",
+    "channel_missing": "channel missing",
+    "nsqd_without_consumers": "no consumers",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """Something that is stuck or wrong.
@@ -29,6 +48,11 @@ class Problem:
     channel: str = ""
     server: str = ""
     weight: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """A word or two for the kind."""
+        return _LABELS[self.kind]
 
 
 def messages_wait(count: int) -> str:

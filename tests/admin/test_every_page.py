@@ -198,19 +198,19 @@ async def test_whatever_servers_call_things_is_escaped() -> None:
     assert all(re.fullmatch(r"[-/?=&%.:#0-9A-Za-z_+]*", link) for link in links)
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/topics/topic-0001", "/nodes/nsqd-1:4151", "/topics?sort=-depth"])
-async def test_a_page_of_a_large_cluster_is_small(path: str) -> None:
+async def test_a_page_of_a_large_cluster_is_small() -> None:
     stage = Stage(*_large_cluster())
-    reply = await stage.get(path)
-    assert reply.status == 200
-    assert len(reply.body) < 200_000
+    for path in (*PATHS, "/topics/topic-0001", "/nodes/nsqd-1:4151", "/topics?sort=-depth"):
+        reply = await stage.get(path)
+        assert reply.status == 200
+        assert 5_000 < len(reply.body) < 200_000, path
 
 
 @cache
 def _large_cluster() -> list[Survey]:
     names = [f"topic-{number:04d}" for number in range(1000)]
     found: list[Survey] = []
-    for seconds in (0, 15, 30):
+    for seconds in (0, 15):
         topics = [
             topic(
                 name, *[channel(f"c{index}", depth=9 + seconds, message_count=seconds) for index in range(2)]

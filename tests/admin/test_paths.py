@@ -47,10 +47,10 @@ class Reply:
 @asynccontextmanager
 async def served(**options: Any) -> AsyncGenerator[Callable[[str], Awaitable[Reply]]]:
     """Serve an application; what is yielded sends a path exactly as it is."""
-    given = AdminOptions(**{"poll_interval": 0.05, **options})
+    values: dict[str, Any] = {"poll_interval": 0.05, **options}
     async with (
         cluster() as (url, _),
-        app(url, options=given) as application,
+        app(url, options=AdminOptions(**values)) as application,
         await open_listener("127.0.0.1", 0) as listener,
         background_tasks() as tasks,
     ):

@@ -38,7 +38,9 @@ def view(*nsqds: NsqdSurvey, lookups: tuple[NsqlookupdSurvey, ...] = ()) -> View
 
 
 def found(of: View, trend: Trend | None = None) -> list[Problem]:
-    return problems(of, lambda _: trend)
+    made = problems(of, lambda _: trend)
+    assert all(each.label for each in made)
+    return made
 
 
 def kinds(of: View, trend: Trend | None = None) -> list[tuple[str, bool]]:

@@ -14,7 +14,8 @@
     publishing  the form that publishes a message
     letters     dead letters
     confirm     what an action would do, before it is done
-    acting      does it, and shows what came of it
+    acting      does it, and says what came of it
+    dialogs     what their dialog shows
     effects     what an action would affect
     wording     actions in words
     forms       orders as forms and queries spell them

@@ -27,7 +27,7 @@ _COLUMNS: Columns[Client] = {
     "connected": lambda client: client.stats.connect_ts,
 }
 _FILTERS: Filters[Client] = {
-    "idle": ("RDY 0", lambda client: not client.stats.ready_count),
+    "idle": ("Not ready", lambda client: not client.stats.ready_count),
     "busy": ("With messages", lambda client: client.stats.in_flight_count > 0),
     "plain": ("Without TLS", lambda client: not client.stats.tls),
 }

@@ -47,7 +47,7 @@ async def lookup(visit: Visit) -> Values:
         for topic in node.tombstoned
     ]
     inactive = listing(
-        inactive_topics(survey),
+        _inactive_topics(survey),
         visit.query,
         text=str,
         columns={"name": str},
@@ -67,7 +67,7 @@ async def lookup(visit: Visit) -> Values:
     }
 
 
-def inactive_topics(survey: Survey) -> list[str]:
+def _inactive_topics(survey: Survey) -> list[str]:
     """Return the topics that nsqlookupds know and no nsqd has, or may have without answering; sorted."""
     active = {topic.topic_name for each in survey.nsqds for topic in each.stats.topics}
     for each in survey.nsqlookupds:

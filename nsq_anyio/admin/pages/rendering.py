@@ -13,26 +13,6 @@ from .formats import FILTERS
 __all__ = ["Renderer", "segment"]
 
 
-_KINDS = {
-    "nsqlookupd_down": "down",
-    "unusable": "unusable",
-    "nsqd_down": "down",
-    "unhealthy": "not healthy",
-    "not_registered": "not registered",
-    "topic_not_registered": "not registered",
-    "no_channels": "no channels",
-    "paused": "paused",
-    "no_consumers": "no consumers",
-    "stalled": "stalled",
-    "growing": "growing",
-    "requeues": "requeues",
-    "timeouts": "timeouts",
-    "channel_missing": "channel missing",
-    "nsqd_without_consumers": "no consumers",
-}
-"""A word or two for each kind of `Problem`."""
-
-
 class Renderer:
     """Renders templates. Any thread may call it.
 
@@ -52,12 +32,16 @@ class Renderer:
             auto_reload=False,
         )
         environment.filters |= {**FILTERS, "segment": segment, "without_scheme": _without_scheme}
-        environment.globals |= {"asset": assets.path, "kinds": _KINDS}
+        self._always: Mapping[str, object] = {"asset": assets.path}
         self._environment = environment
 
     def render(self, template: str, values: Mapping[str, object]) -> bytes:
         """Return the text of a template in UTF-8; what UTF-8 does not have becomes ``?``."""
-        return self._environment.get_template(template).render(values).encode(errors="replace")
+        return (
+            self._environment.get_template(template)
+            .render({**self._always, **values})
+            .encode(errors="replace")
+        )
 
 
 def segment(text: str) -> str:
