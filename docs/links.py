@@ -11,8 +11,25 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 MADE_BY_USERS = (
-    *("DeadLetter", "RateLimit", "Requeue", "Discard", "Client", "Cluster", "Envelope", "Address", "UnixAddress"),
-    *("OpenTelemetryMiddleware", "NSQCollector", "NsqBroker", "NsqRetryMiddleware", "Authorization", "AuthState"),
+    *(
+        "DeadLetter",
+        "RateLimit",
+        "Requeue",
+        "Discard",
+        "Client",
+        "Cluster",
+        "Envelope",
+        "Address",
+        "UnixAddress",
+    ),
+    *(
+        "OpenTelemetryMiddleware",
+        "NSQCollector",
+        "NsqBroker",
+        "NsqRetryMiddleware",
+        "Authorization",
+        "AuthState",
+    ),
 )
 """Classes whose ``__init__`` is shown. Option classes list their parameters themselves."""
 
@@ -26,9 +43,7 @@ def skip(_app: Sphinx, _what: str, name: str, obj: object, _skip: object, _optio
     return name == "__new__" or owner not in MADE_BY_USERS or made_by_fixtures
 
 
-def resolve(
-    app: Sphinx, _env: BuildEnvironment, node: pending_xref, content: Element
-) -> Element | None:
+def resolve(app: Sphinx, _env: BuildEnvironment, node: pending_xref, content: Element) -> Element | None:
     """Resolve a name that stands without its module: its own class first, then one that is unique."""
     if node.get("refdomain") != "py":
         return None

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from .chunks import Partition
+from .storage.place import Place, storage_of
 
 __all__ = ["TaskReport", "note_report", "report_of"]
 
@@ -54,7 +54,7 @@ class TaskReport:
 def note_report(partition: Partition, report: TaskReport) -> None:
     """Leave the report for the driver; what fails is only logged."""
     try:
-        _place(partition).write_text(json.dumps(asdict(report)), encoding="utf-8")
+        storage_of(partition.path).replace(_place(partition), json.dumps(asdict(report)).encode())
     except OSError as error:
         _log.warning("cannot leave a report in the spool: %s", error)
 
@@ -62,11 +62,11 @@ def note_report(partition: Partition, report: TaskReport) -> None:
 def report_of(partition: Partition) -> TaskReport:
     """Return the report of the last attempt; an empty one if there is none."""
     try:
-        found: Any = json.loads(_place(partition).read_text(encoding="utf-8"))
+        found: Any = json.loads(storage_of(partition.path).get(_place(partition)))
         return TaskReport(**{field.name: max(0, int(found[field.name])) for field in fields(TaskReport)})
     except (OSError, ValueError, KeyError, TypeError):
         return TaskReport()  # half written, or none
 
 
-def _place(partition: Partition) -> Path:
+def _place(partition: Partition) -> Place:
     return partition.path.with_name(partition.path.name + _SUFFIX)

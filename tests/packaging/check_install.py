@@ -20,11 +20,17 @@ NEEDS = {
     "re2": ["re2"],
     "reload": ["watchfiles"],
     "spark": ["pyarrow", "nsq_anyio.spark"],
+    "spark-object-store": ["obstore"],
+    "taskiq": ["taskiq", "nsq_anyio.contrib.taskiq"],
+    "admin": ["jinja2", "nsq_anyio.admin"],
     "trio": ["trio"],
     "uvloop": ["uvloop"],
     "zstd": ["compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"],
 }
 """What each extra makes importable."""
+
+BRINGS = {"cli": {"admin", "re2"}, "spark-object-store": {"spark"}}
+"""Extras that another one has in it."""
 
 COVERED = {"all", "codec"}
 """The one has the others, and the other is a distribution of its own, with a session of its own."""
@@ -79,7 +85,8 @@ def main() -> None:
     assert declared == NEEDS.keys() | COVERED, (
         f"extras without a check: {declared ^ (NEEDS.keys() | COVERED)}"
     )
-    there = set(NEEDS) if "all" in given else given
+    brought = {each for extra in given for each in BRINGS.get(extra, ())}
+    there = set(NEEDS) if "all" in given else given | brought
     for extra in sorted(NEEDS):
         if extra in there:
             check_extra(extra)

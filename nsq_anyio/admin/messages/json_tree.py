@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from ...visible import one_line
 
@@ -60,9 +60,13 @@ def json_tree(text: str) -> Node | None:
         )
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, list):
+    if not _is_list(value):
         return None
     return _Budget().node(None, value, _MAX_DEPTH)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
 
 
 def _refuse(text: str) -> object:
@@ -82,9 +86,8 @@ class _Budget:
             key = self._cut(one_line(json.dumps(key, ensure_ascii=False)), _MAX_KEY)
         if isinstance(value, _Members):
             return self._container("object", key, value, depth)
-        if isinstance(value, list):
-            values = [(None, each) for each in value]
-            return self._container("array", key, values, depth)
+        if _is_list(value):
+            return self._container("array", key, [(None, each) for each in value], depth)
         if isinstance(value, _Number):
             return Node("number", key, self._cut(value, _MAX_STRING))
         if isinstance(value, str):

@@ -148,6 +148,10 @@ class _ConnectionFlags(NamedTuple):
         tls = _tls(self.tls, values.tls)
         return ConnectionOptions(**{**self.connection, **values.connection}, tls=tls)
 
+    def alone(self, **others: Any) -> dict[str, Any]:
+        """Add the options to the values of the other flags."""
+        return {**others, "connection": self.options(OptionValues())}
+
 
 def _consumer(
     flags: _ConnectionFlags,
@@ -180,7 +184,8 @@ def _producer(flags: _ConnectionFlags, *, producer_opt: Sequence[str], **others:
     values = option_values("--producer-opt", pairs, "producer")
     connection = flags.options(values)
     options = ProducerOptions(**values.own, lookupd_tls=_trusted_nsqlookupds(connection.tls))
-    if "mode" in values.own and "mode" in others and _is_default("mode"):
+    source = click.get_current_context().get_parameter_source("mode")
+    if "mode" in values.own and "mode" in others and source is click.core.ParameterSource.DEFAULT:
         others["mode"] = options.mode.replace("_", "-")  # it means the same as --mode, which takes precedence
     producer = ProducerFlags(options=options, connection=connection, given=frozenset(values.own))
     return {**others, "producer": producer}
@@ -267,12 +272,8 @@ _SIDES = {
         ),
         _producer,
     ),
-    "connection": _Side((), lambda flags, **others: {**others, "connection": flags.options(OptionValues())}),
+    "connection": _Side((), _ConnectionFlags.alone),
 }
-
-
-def _is_default(parameter: str) -> bool:
-    return click.get_current_context().get_parameter_source(parameter) is click.core.ParameterSource.DEFAULT
 
 
 def _reader(path: Path) -> Callable[[], bytes]:

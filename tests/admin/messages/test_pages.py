@@ -111,6 +111,7 @@ async def test_no_body_breaks_the_live_page(body: bytes) -> None:
                 await on.http.publish("t", body)
                 await anyio.sleep(0.2)
 
+        html = ""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(publish)
             html = await on.events("/live/t/messages", a_message)
