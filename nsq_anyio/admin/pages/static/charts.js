@@ -6,7 +6,10 @@ const NAMES = {
   ingress: "ingress", egress: "egress", requeued: "requeued", timed_out: "timed out",
 };
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+// Means of many messages need no decimals.
+const exact = { format: (value) => (value >= 100 ? whole : fine).format(value) };
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
