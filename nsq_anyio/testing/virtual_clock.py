@@ -96,7 +96,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 def virtual_time(backend: Literal["asyncio", "trio"]) -> Backend:
     """Return a backend of AnyIO with a virtual clock that starts at 0, for `anyio.run` or ``anyio_backend``.
 
-    The options for Trio are also those of `trio.run`.
+    The options for Trio are also those of ``trio.run``.
 
     :param backend: ``asyncio`` or ``trio``; uvloop has no such clock
     :raises InvalidOption: for another name
