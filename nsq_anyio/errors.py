@@ -39,14 +39,14 @@
     │   └── AttemptSuperseded           another attempt stores the partition [spark]
     │       └── NumberTaken             ... and has stored this chunk first [spark]
     ├── PeekTooLong                     a peek outlasts what nsqd allows [spark]
-    ├── PipelineFailed                  a pipeline's query failed [spark]
-    ├── JavaMissing                     no Java, or one that is too old [spark]
+    ├── PipelineFailed, JavaMissing     a query failed; no Java, or one that is too old [spark]
+    ├── RealServerError                 a real server cannot be started [testing]
+    ├── HistoryFileUnusable             the file of a cluster's history [monitoring]
     ├── NoSubscription                  no nsqd accepts a subscription in time [dead_letters]
     ├── CannotWrite                     to-file cannot write an archive [cli]
     └── DemoStalled                     the demo received no more messages [cli]
 
 A name in brackets is the subpackage that defines the exception, because its extra may not be installed.
-
 Cancellation is not one of these exceptions, and is never turned into one.
 """
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Self
 
 import anyio
 
 from ..connection.background import user_block_tasks
 from ..http.reply import printable
-from ..monitoring import Watch
+from ..monitoring import Watch, history_kept
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
 from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
@@ -104,7 +104,9 @@ class Admin(anyio.AsyncContextManagerMixin):
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         options = self._options
         watch = Watch(self._upstream, interval=options.poll_interval, history=options.history)
-        async with self._upstream.opened(), user_block_tasks() as tasks:
+        file = options.history_file
+        kept = nullcontext() if file is None else history_kept(watch.history, file)
+        async with self._upstream.opened(), kept, user_block_tasks() as tasks:
             tasks.start_soon(self._notifications.run)
             tasks.start_soon(watch.run)
             self._live_views = Live(options.base, self._access, watch)

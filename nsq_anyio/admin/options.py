@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import posixpath
 import re
 import ssl
@@ -44,6 +45,8 @@ class AdminOptions:
     :ivar connection: how messages are consumed from nsqds by TCP; ``map_address`` applies to all nsqds
     :ivar poll_interval: seconds from one poll of the cluster to the next, 0.01 or more; nsqadmin has none
     :ivar history: seconds of history that are kept, 60 or more; nsqadmin has none
+    :ivar history_file: an SQLite file that keeps the history over a restart, or None; it is made if it is
+        missing, and cannot be shared. What came in the last 5 minutes before a crash is not in it
     :raises InvalidOption: if a value is not valid
     """
 
@@ -63,6 +66,7 @@ class AdminOptions:
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     poll_interval: float = 5.0
     history: float = 86400.0
+    history_file: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if not _PATH.fullmatch(self.base_path):

@@ -89,7 +89,7 @@ class Walk:
         bounds: Bounds | None = None,
     ) -> None:
         self.nsqds: tuple[str, ...] = ()
-        self.is_cut = False
+        self.is_cut: bool = False
         self._topic = topic
         self._consume = partial(
             consume,

@@ -10,6 +10,7 @@
     poller          the surveys, and the last view
     ring            means over equal steps of time
     history         the series of each topic and channel
+    history_file    keeps them over a restart
     watch           a poller with history
     trend           how a topic or a channel fared lately
     health          what is stuck, by `server_health` and `topic_health`, each a `Problem` in words
@@ -20,6 +21,7 @@ from __future__ import annotations
 from .figures import Counts, Figures, Rates
 from .health import problems
 from .history import History, Series
+from .history_file import HistoryFile, HistoryFileUnusable, history_kept
 from .meter import Meter
 from .poller import Poller, Surveyed
 from .problem import Problem
@@ -31,6 +33,8 @@ __all__ = [
     "Counts",
     "Figures",
     "History",
+    "HistoryFile",
+    "HistoryFileUnusable",
     "Meter",
     "Poller",
     "Problem",
@@ -41,6 +45,7 @@ __all__ = [
     "TrendOf",
     "View",
     "Watch",
+    "history_kept",
     "problems",
     "trend",
 ]

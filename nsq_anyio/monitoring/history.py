@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ..checks import check_seconds
 from .figures import Key, Rates
-from .ring import Ring
+from .ring import Ring, RingState
 from .view import View
 
 __all__ = ["MEASURES", "History", "Series", "measured"]
@@ -95,11 +95,10 @@ class History:
         for key, values in measured(view):
             with self._lock:  # for each alone, so that readers wait only for a moment
                 if (track := self._tracks.get(key)) is None:
-                    if key != _CLUSTER and len(self._tracks) - (_CLUSTER in self._tracks) >= self._most:
+                    if key != _CLUSTER and self._is_full():
                         left_out += 1
                         continue
-                    track = [Ring(step, capacity, len(MEASURES)) for step, capacity in self._shape]
-                    self._tracks[key] = track
+                    track = self._tracks[key] = self._new_track()
                 _add(track, time, values)
         self._left_out = left_out
 
@@ -129,6 +128,41 @@ class History:
             times = list(compress(times, is_known))
             columns = [list(compress(column, is_known)) for column in columns]
         return Series(times, dict(zip(MEASURES, columns, strict=True)))
+
+    @property
+    def shape(self) -> Sequence[tuple[float, int]]:
+        """The seconds of a step, and how many of them are kept, of each ring of a series."""
+        return tuple(self._shape)
+
+    def states(self) -> Iterator[tuple[Key, Sequence[RingState]]]:
+        """Yield what each series holds, ring by ring in the order of `shape`, to be stored."""
+        with self._lock:
+            keys = list(self._tracks)
+        for key in keys:
+            with self._lock:  # for each alone, so that others wait only for a moment
+                track = self._tracks.get(key)
+                states = None if track is None else [ring.state() for ring in track]
+            if states is not None:
+                yield key, states
+
+    def restore(self, key: Key, states: Sequence[RingState]) -> bool:
+        """Take over a series; return False if its shape is another, or there are too many series."""
+        track = self._new_track()
+        if len(states) != len(track):
+            return False
+        with self._lock:
+            if key != _CLUSTER and self._is_full():
+                return False
+            if not all(ring.restore(state) for ring, state in zip(track, states, strict=True)):
+                return False
+            self._tracks[key] = track
+        return True
+
+    def _new_track(self) -> list[Ring]:
+        return [Ring(step, capacity, len(MEASURES)) for step, capacity in self._shape]
+
+    def _is_full(self) -> bool:
+        return len(self._tracks) - (_CLUSTER in self._tracks) >= self._most
 
     def _prune(self, time: float) -> None:
         """Forget what has been gone for too long."""

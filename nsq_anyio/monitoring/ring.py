@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections.abc import Sequence
+from typing import NamedTuple
 
-__all__ = ["Ring"]
+__all__ = ["Ring", "RingState"]
+
+
+class RingState(NamedTuple):
+    """What a `Ring` holds.
+
+    :ivar last: the number of the latest step
+    :ivar counted: how many values its means are of
+    :ivar values: the means of all steps, as 32-bit floats in little-endian order
+    """
+
+    last: int
+    counted: int
+    values: bytes
 
 
 class Ring:
@@ -77,9 +92,31 @@ class Ring:
         found = values[begin:end] if begin < end else values[begin:] + values[:end]
         return [found[index :: self.width] for index in range(self.width)]
 
+    def state(self) -> RingState:
+        """Return all that the ring holds, to be stored."""
+        return RingState(self.last, self._count, _little_endian(self._values).tobytes())
+
+    def restore(self, state: RingState) -> bool:
+        """Take over a state; return False, and change nothing, if it is of a ring of another size."""
+        values = array("f")
+        if len(state.values) != len(self._values) * values.itemsize:
+            return False
+        values.frombytes(state.values)
+        self.last, self._count, self._values = state.last, state.counted, _little_endian(values)
+        return True
+
     def _clear(self, count: int, last: int = 0) -> None:
         """Forget ``count`` steps, the last of which is ``last``."""
         nothing = array("f", [math.nan]) * self.width
         for number in range(last, last - count, -1):
             begin = number % self.capacity * self.width
             self._values[begin : begin + self.width] = nothing
+
+
+def _little_endian(values: array[float]) -> array[float]:
+    """Turn this machine's order of bytes into that of stored states, or back."""
+    if sys.byteorder == "little":
+        return values
+    swapped = array("f", values)
+    swapped.byteswap()
+    return swapped

@@ -51,10 +51,13 @@ class Inflow:
     ) -> None:
         self.nsqd = nsqd
         self.number = number
-        self.waiting_rows = self.waiting_bytes = 0
-        self.held_rows = self.held_bytes = 0
-        self.received_rows = self.received_bytes = 0
-        self.refused = 0
+        self.waiting_rows: int = 0
+        self.waiting_bytes: int = 0
+        self.held_rows: int = 0
+        self.held_bytes: int = 0
+        self.received_rows: int = 0
+        self.received_bytes: int = 0
+        self.refused: int = 0
         self._topic = topic
         self._channel = channel
         self._wake = wake

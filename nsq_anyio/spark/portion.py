@@ -51,7 +51,7 @@ class Portion:
     __slots__ = ("_data", "_offsets", "arrival", "rows")
 
     def __init__(self, arrival: Arrival, data: bytes, offsets: memoryview) -> None:
-        self.arrival = arrival
+        self.arrival: Arrival = arrival
         self.rows: int = len(offsets) - 1
         self._data = data
         self._offsets = offsets

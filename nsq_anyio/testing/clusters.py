@@ -47,7 +47,7 @@ class Cluster(Channels):
         )
         self.nsqds: tuple[Nsqd, ...] = tuple(nsqds)
         self.nsqlookupds: tuple[Nsqlookupd, ...] = tuple(nsqlookupds)
-        self.sync = PlainChannels(self, portal)
+        self.sync: PlainChannels = PlainChannels(self, portal)
 
     def __repr__(self) -> str:
         return f"<Cluster nsqds={self.tcp_addresses} nsqlookupds={self.nsqlookupd_urls}>"

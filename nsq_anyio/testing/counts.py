@@ -30,11 +30,11 @@ class Counts:
 
     def __init__(self, topics: Sequence[TopicStats], channel: str | None) -> None:
         channels = [each for topic in topics for each in topic.channels if each.channel_name == channel]
-        self.exists = bool(topics) if channel is None else bool(channels)
-        self.topic_depth = sum(topic.depth for topic in topics)
-        self.depth = self.topic_depth if channel is None else sum(each.depth for each in channels)
-        self.in_flight = sum(each.in_flight_count for each in channels)
-        self.deferred = sum(each.deferred_count for each in channels)
+        self.exists: bool = bool(topics) if channel is None else bool(channels)
+        self.topic_depth: int = sum(topic.depth for topic in topics)
+        self.depth: int = self.topic_depth if channel is None else sum(each.depth for each in channels)
+        self.in_flight: int = sum(each.in_flight_count for each in channels)
+        self.deferred: int = sum(each.deferred_count for each in channels)
 
     @property
     def is_empty(self) -> bool:

@@ -84,10 +84,10 @@ class FaultProxy:
     """
 
     def __init__(self, upstream: Address, tasks: TaskGroup) -> None:
-        self.port = 0
-        self.to_server = Direction()
-        self.to_client = Direction()
-        self.accepted = 0
+        self.port: int = 0
+        self.to_server: Direction = Direction()
+        self.to_client: Direction = Direction()
+        self.accepted: int = 0
         self._upstream = upstream
         self._tasks = tasks
         self._links: set[_Link] = set()

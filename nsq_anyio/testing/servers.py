@@ -35,7 +35,7 @@ class Nsqd(Channels):
         self.tcp_address = tcp_address
         self.http_url = http_url
         self.https_url = https_url
-        self.sync = PlainChannels(self, portal)
+        self.sync: PlainChannels = PlainChannels(self, portal)
 
     def __repr__(self) -> str:
         return f"<Nsqd {self.tcp_address}>"

@@ -67,7 +67,7 @@ class Tail:
         *,
         may_drain: bool = False,
     ) -> None:
-        self.state = TailState()
+        self.state: TailState = TailState()
         self.may_drain = may_drain
         self._topic = topic
         self._channel = f"admin-tail-{secrets.token_hex(4)}#ephemeral"

@@ -108,6 +108,12 @@ Example:
     help="The time between two polls of the cluster, which all viewers share.",
 )
 @click.option(
+    "--history-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep the history in this SQLite file, over restarts; it is made if it is missing.",
+)
+@click.option(
     "--messages/--no-messages",
     default=True,
     show_default=True,
@@ -129,6 +135,7 @@ def admin(
     max_reply_size: int,
     notification_http_endpoint: str | None,
     poll_interval: float,
+    history_file: str | None,
     messages: bool,
     connect_timeout: float,
     cluster: ClusterFlags,
@@ -165,6 +172,7 @@ def admin(
         notification_http_endpoint=notification_http_endpoint or None,
         timeout=cluster.timeout + connect_timeout,
         poll_interval=poll_interval,
+        history_file=history_file,
         max_reply_size=max_reply_size,
         headers=cluster.headers,
         messages=messages,

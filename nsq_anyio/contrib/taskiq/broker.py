@@ -83,8 +83,8 @@ class NsqBroker(AsyncBroker):
             nsqd_addresses(nsqd)
         nsqlookupd_urls(nsqlookupd)
         check_integer("max_in_flight", max_in_flight, 1)
-        self.topic = check_topic(topic)
-        self.channel = check_channel(channel)
+        self.topic: str = check_topic(topic)
+        self.channel: str = check_channel(channel)
         self._nsqd = nsqd
         self._nsqlookupd = nsqlookupd
         self._max_in_flight = max_in_flight

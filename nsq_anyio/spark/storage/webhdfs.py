@@ -27,7 +27,7 @@ class WebHdfs(RemoteStorage):
 
     def __init__(self, root: str) -> None:
         super().__init__()
-        self.client = WebHdfsClient(root)
+        self.client: WebHdfsClient = WebHdfsClient(root)
         """Its requests."""
 
     def create(self, target: RemotePlace, content: bytes) -> bool:
