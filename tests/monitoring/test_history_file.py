@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -71,6 +72,14 @@ def test_no_more_series_are_loaded_than_are_kept(tmp_path: Path) -> None:
     assert len(after) == 3  # the whole cluster is always kept
 
 
+def something_else(path: Path) -> None:
+    path.write_bytes(b"something else " * 100)
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+
+
 def other_database(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE of_others (id)")
@@ -93,16 +102,17 @@ def damaged(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda path: path.write_bytes(b"something else " * 100), "not a database of SQLite"),
-        (lambda path: path.mkdir(), "unable to open"),
+        (something_else, "not a database of SQLite"),
+        (directory, "unable to open"),
         (other_database, "another program"),
         (later_version, "version 2, not 1"),
         (damaged, "damaged"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, make: object, reason: str) -> None:
+def test_a_file_that_cannot_be_used_is_named(
+    tmp_path: Path, make: Callable[[Path], None], reason: str
+) -> None:
     path = tmp_path / "history"
-    assert callable(make)
     make(path)
     with pytest.raises(HistoryFileUnusable, match=reason) as caught:
         HistoryFile.open(path).close()
