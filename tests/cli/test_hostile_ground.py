@@ -259,7 +259,7 @@ def test_a_hangup_while_it_starts_does_not_end_to_file(cluster: Cluster) -> None
 def _begun(arguments: list[str]) -> Generator[subprocess.Popen[bytes]]:
     """A command that has come to its first line."""
     read, write = os.pipe()
-    program = [sys.executable, "-c", ENTRY.format(sign=write), *arguments]
+    program = [sys.executable, "-X", "faulthandler", "-c", ENTRY.format(sign=write), *arguments]
     with subprocess.Popen(
         program, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[write]
     ) as process:
@@ -274,6 +274,11 @@ def _begun(arguments: list[str]) -> Generator[subprocess.Popen[bytes]]:
 
 def _outcome(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     assert process.stderr is not None
+    try:
+        code = process.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # its faulthandler then says where it hangs
+        pytest.fail(f"it has not ended within {LIMIT:g} s: {process.stderr.read().decode()}")
     said = process.stderr.read().decode()
     assert not UNTOLD.search(said), said
-    return process.wait(LIMIT), said
+    return code, said
