@@ -14,10 +14,11 @@ from typing import Any
 import anyio.from_thread
 import httpx
 from anyio.from_thread import BlockingPortal
+from playwright.sync_api import Page
 
 from ..interop.cluster import Cluster, Server, run_cluster
 
-__all__ = ["Stage", "on_stage"]
+__all__ = ["Stage", "on_stage", "until", "visit"]
 
 _LISTENING = re.compile(r"HTTP: listening on (\S+)")
 _PATIENCE = 20.0
@@ -94,6 +95,12 @@ def until(condition: Callable[[], object], what: str, seconds: float = _PATIENCE
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {seconds:g} s"
         time.sleep(0.05)
+
+
+def visit(page: Page, url: str) -> None:
+    """Open a page once the dashboard has polled what it is about."""
+    until(lambda: httpx.get(url, trust_env=False).status_code == 200, f"{url} is there")
+    page.goto(url)
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from .axe import severe_findings
 from .conftest import Watched
-from .stage import Stage, until
+from .stage import Stage, until, visit
 
 PAGES = [
     *["", "topics", "topics/read", "topics/read/archive", "nodes", "nodes/NODE", "lookup", "counter"],
     *["live/read", "letters/read.dead?channel=retry"],
 ]
-AXE = files("axe_playwright_python") / "axe.min.js"
-AXE_RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
-SEVERE = {"serious", "critical"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,16 +33,6 @@ def address(stage: Stage, dashboard: str, path: str) -> str:
     return f"{dashboard}/{path.replace('NODE', stage.nsqds[0].http_address)}"
 
 
-def severe_findings(page: Page) -> dict[str, list[str]]:
-    """What axe finds, by rule: the elements."""
-    page.evaluate(AXE.read_text("utf-8"))
-    found: list[dict[str, Any]] = page.evaluate(
-        "async (options) => (await axe.run(options)).violations", AXE_RULES
-    )
-    severe = [each for each in found if each["impact"] in SEVERE]
-    return {each["id"]: [node["html"] for node in each["nodes"]] for each in severe}
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_each_page_is_accessible_and_fits(
@@ -57,7 +43,7 @@ def test_each_page_is_accessible_and_fits(
     watched = Watched()
     watched.watch(page)
     for path in PAGES:
-        page.goto(address(stage, dashboard, path))
+        visit(page, address(stage, dashboard, path))
         expect(page.locator("h1")).to_be_visible()
         assert severe_findings(page) == {}, path
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
@@ -120,7 +106,7 @@ def test_pages_are_read_without_scripts(browser: Browser, stage: Stage, dashboar
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     for path in PAGES[:-2]:
-        page.goto(address(stage, dashboard, path))
+        visit(page, address(stage, dashboard, path))
         assert page.locator("h1").inner_text()
     page.goto(f"{dashboard}/topics")
     page.locator("input[type=search]").first.fill("dead")
