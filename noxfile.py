@@ -43,6 +43,8 @@ OF_PYTHON = (
     *(f"tests/{name}" for name in ("producer", "service", "serving", "sync", "testing", "transport")),
     *map(str, sorted(Path("tests").glob("test_*.py"))),
 )
+NEED_NO_LIBRARY = ("admin", "benchmarks", "monitoring", "policy", "servers")
+"""Those that the release of a library makes no difference to; of the pages, see `lowest`."""
 # google-re2, which the commands and AUTH need, has no wheels for interpreters without the GIL. taskiq's
 # dependencies in C do not all declare that they can do without it.
 PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus,admin]")
@@ -131,7 +133,7 @@ def codec(session: nox.Session) -> None:
 def lowest(session: nox.Session) -> None:
     """Run the tests that a library's older releases can break with the lowest that pyproject.toml allows."""
     session.install("--resolution=lowest-direct", *PACKAGE, *group("test"))
-    without_libraries = [f"--ignore=tests/{name}" for name in ("policy", "benchmarks", "servers")]
+    without_libraries = [f"--ignore=tests/{name}" for name in NEED_NO_LIBRARY]
     run_tests(session, *NOT_ON_UVLOOP, *without_libraries)
     if not session.posargs:
         names = [
@@ -143,7 +145,10 @@ def lowest(session: nox.Session) -> None:
             "to_http_connections",
             "to_http_answers",
         ]
-        session.run("pytest", *[f"tests/cli/test_{name}.py" for name in names], *ON_ALL_CORES)
+        files = [f"tests/cli/test_{name}.py" for name in names]
+        # What Jinja2 makes of templates.
+        files += [f"tests/admin/test_{name}.py" for name in ("formats", "pages", "rendering")]
+        session.run("pytest", *files, *NOT_ON_UVLOOP, *ON_ALL_CORES)
 
 
 def interpreter(release: str) -> str | None:
