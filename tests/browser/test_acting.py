@@ -84,6 +84,19 @@ def test_messages_are_published_and_seen_live(page: Page, stage: Stage, dashboar
     until(lambda: len(stage.topic("seen")["channels"]) == 1, "the tail's channel is gone")
 
 
+@pytest.mark.parametrize("button", ["Publish a message", "Pause"])
+def test_a_button_works_while_a_poll_is_under_way(
+    page: Page, stage: Stage, dashboard: str, button: str
+) -> None:
+    make(stage, "busy", "archive")
+    visit(page, f"{dashboard}/topics/busy")
+    page.route("**/topics/busy", lambda _: None)  # the next poll gets no answer
+    with page.expect_request("**/topics/busy"):
+        pass
+    press(page, button)
+    expect(page.locator("#dialog h2")).to_be_visible()
+
+
 def test_a_topic_without_channels_is_not_drained_unasked(page: Page, stage: Stage, dashboard: str) -> None:
     make(stage, "lonely")
     stage.publish("lonely", b"waits")

@@ -15,6 +15,7 @@ many stay in memory.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
@@ -91,6 +92,9 @@ class Server:
     def suspend(self) -> None:
         """Let a real one do nothing until `resume`; the kernel still accepts connections for it."""
         self._signal(signal.SIGSTOP)
+        assert self.real is not None
+        # Until all of its threads have stopped, it may still answer.
+        os.waitid(os.P_PID, self.real.process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let it go on, after `suspend`."""
