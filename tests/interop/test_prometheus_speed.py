@@ -81,7 +81,7 @@ def scraped(registry: CollectorRegistry) -> Generator[None]:
 
 
 async def compare(nsqd: Server, messages: int, rounds: int) -> tuple[float, str]:
-    """Return what the collector leaves of the best rate, by CPU time, and a text with both figures."""
+    """Return what the collector leaves of the rate, by CPU time in the best round, and a text."""
     registry = CollectorRegistry()
     collector = NSQCollector(registry)
     without: list[tuple[float, float]] = []
@@ -104,7 +104,8 @@ async def compare(nsqd: Server, messages: int, rounds: int) -> tuple[float, str]
         if sample.name == "nsq_consumer_handler_duration_seconds_count"
     )
     assert count == messages * rounds
-    return by_cpu_time[1] / by_cpu_time[0], text
+    # Within a round: one that happens to be fast without the collector says nothing of the others.
+    return max(after[1] / before[1] for before, after in zip(without, measured, strict=True)), text
 
 
 @pytest.mark.timeout(180)
