@@ -14,6 +14,7 @@ from typing import Self
 import anyio
 import anyio.to_thread
 
+from ..checks import check_seconds
 from ..connection.background import background_tasks
 from ..errors import NSQError
 from .figures import Key
@@ -32,7 +33,6 @@ CREATE TABLE IF NOT EXISTS ring (
     PRIMARY KEY (topic, channel, step)
 ) WITHOUT ROWID
 """
-_SAVE_EVERY = 300.0
 _LONGEST_SAVE = 10.0
 
 
@@ -122,14 +122,19 @@ class HistoryFile:
 
 
 @asynccontextmanager
-async def history_kept(history: History, path: str | os.PathLike[str]) -> AsyncGenerator[None]:
-    """Load a history from a file; store it every 5 minutes, and at the end of the block.
+async def history_kept(
+    history: History, path: str | os.PathLike[str], *, every: float = 300.0
+) -> AsyncGenerator[None]:
+    """Load a history from a file; store it now and then, and at the end of the block.
 
     A save that fails later is logged once. The history goes on in memory, and is stored when that works
     again.
 
+    :param every: seconds from one save to the next, 0.01 or more; default 300
     :raises HistoryFileUnusable: if the file cannot be used
+    :raises InvalidOption: if ``every`` is outside its range
     """
+    check_seconds("every", every, 0.01)
     place = Path(path)
     file = await anyio.to_thread.run_sync(HistoryFile.open, place)
     is_failing = False
@@ -149,7 +154,7 @@ async def history_kept(history: History, path: str | os.PathLike[str]) -> AsyncG
 
     async def save_regularly() -> None:
         while True:
-            await anyio.sleep(_SAVE_EVERY)
+            await anyio.sleep(every)
             await save()
 
     try:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -42,14 +43,30 @@ def test_a_restart_brings_back_every_series(tmp_path: Path) -> None:
     assert repr(after.series("t")) == repr(before.series("t"))
 
 
-def test_only_what_has_changed_is_written_and_what_is_gone_is_deleted(tmp_path: Path) -> None:
+def connected(monkeypatch: pytest.MonkeyPatch, prepare: Callable[[sqlite3.Connection], object]) -> None:
+    """Have each connection to SQLite prepared."""
+    connect = sqlite3.connect
+
+    def connect_prepared(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*args, **kwargs)
+        prepare(connection)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_prepared)
+
+
+def test_only_what_has_changed_is_written_and_what_is_gone_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     history = filled()
     path = tmp_path / "history"
+    statements: list[str] = []
+    connected(monkeypatch, lambda connection: connection.set_trace_callback(statements.append))
     with closing(HistoryFile.open(path)) as file:
         file.save(history)
         size = path.stat().st_size
-        statements: list[str] = []
-        file._connection.set_trace_callback(statements.append)
+        assert [each for each in statements if each.startswith("REPLACE")]
+        statements.clear()
         file.save(history)
         assert not [each for each in statements if each.startswith(("REPLACE", "DELETE"))]
         history.record(view(BEGIN + 2 * 86400, topic("t")))
@@ -141,18 +158,11 @@ async def test_the_end_of_the_block_saves_even_when_cancelled(tmp_path: Path) ->
 async def test_a_full_disk_is_logged_once_and_history_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nsq_anyio.monitoring.history_file._SAVE_EVERY", 0.02)
-    opened = HistoryFile.open
-
-    def open_small(path: Path) -> HistoryFile:
-        file = opened(path)
-        file._connection.execute("PRAGMA max_page_count = 3")  # SQLite's own way to a disk that is full
-        return file
-
-    monkeypatch.setattr(HistoryFile, "open", open_small)
+    # SQLite's own way to a disk that is full.
+    connected(monkeypatch, lambda connection: connection.execute("PRAGMA max_page_count = 3"))
     history = filled()
     with caplog.at_level(logging.INFO), anyio.fail_after(20):
-        async with history_kept(history, tmp_path / "history"):
+        async with history_kept(history, tmp_path / "history", every=0.02):
             while "disk is full" not in caplog.text:  # noqa: ASYNC110 - the log is only looked at
                 await anyio.sleep(0.01)
             await anyio.sleep(0.1)
