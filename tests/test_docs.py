@@ -118,7 +118,7 @@ def test_example_runs(
 
     monkeypatch.setattr(anyio, "run", run)
 
-    def note_print(*_values: object) -> None:
+    def note_print(*_values: object, **_options: object) -> None:
         has_printed.set()
 
     namespace: dict[str, object] = {"__name__": "__main__", "print": note_print}
