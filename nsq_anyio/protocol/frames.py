@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from ..errors import FrameTooLarge, ProtocolError
+from .frame_buffer import HEADER_LENGTH, FrameBuffer
 
 __all__ = [
     "FRAME_ERROR",
@@ -45,7 +46,6 @@ OK: Frame = (FRAME_RESPONSE, b"OK")
 
 _HEADER = struct.Struct(">ii")
 _MESSAGE_HEADER = struct.Struct(">iiqH16s")
-_HEADER_LENGTH = _HEADER.size
 _MESSAGE_HEADER_LENGTH = _MESSAGE_HEADER.size
 _SIZE_LENGTH = 4
 _TYPE_LENGTH = 4
@@ -80,7 +80,7 @@ def encode_message_frame(timestamp: int, attempts: int, message_id: bytes, body:
 _OK_FRAME = encode_frame(*OK)
 
 
-class FrameDecoder(Generic[SourceT, MessageT]):
+class FrameDecoder(FrameBuffer, Generic[SourceT, MessageT]):
     """Turns received bytes into messages and other frames, however the bytes are split.
 
     :param make_message: called as ``make_message(source, timestamp, attempts, id, body)`` for each
@@ -94,21 +94,9 @@ class FrameDecoder(Generic[SourceT, MessageT]):
         *,
         max_frame_size: int,
     ) -> None:
+        super().__init__()
         self._make_message = make_message
         self._max_frame_size = max_frame_size
-        self._parts: list[bytes] = []  # of an incomplete frame, joined once it is complete
-        self._held = 0
-        self._needed = _HEADER_LENGTH
-
-    @property
-    def buffered(self) -> int:
-        """How many bytes of an incomplete frame are held; 0 between frames."""
-        return self._held
-
-    @property
-    def missing(self) -> int:
-        """The fewest bytes that can complete the next frame. That many bytes complete one frame at most."""
-        return self._needed - self._held
 
     def feed(self, data: bytes, source: SourceT) -> tuple[list[MessageT], list[Frame]]:
         """Decode all frames that ``data`` completes: messages, and the other frames, each in order.
@@ -117,11 +105,8 @@ class FrameDecoder(Generic[SourceT, MessageT]):
         :raises ProtocolError: for an unknown frame type, or a frame too short for its type
         """
         if self._parts:
-            self._parts.append(data)
-            self._held += len(data)
-            if self._held < self._needed:
+            if not (data := self._joined(data)):
                 return [], []
-            data = b"".join(self._parts)
         elif data == _OK_FRAME:  # nearly all that comes while one task publishes; it is within any limit
             return [], [OK]
 
@@ -150,8 +135,8 @@ class FrameDecoder(Generic[SourceT, MessageT]):
                 add_message(make_message(source, timestamp, attempts, message_id, body))
                 position = stop
 
-            if end - position < _HEADER_LENGTH:
-                needed = _HEADER_LENGTH
+            if end - position < HEADER_LENGTH:
+                needed = HEADER_LENGTH
                 break
             size, frame_type = _HEADER.unpack_from(data, position)
             if (error := refusal(size, frame_type, max_size)) is not None:
@@ -162,12 +147,10 @@ class FrameDecoder(Generic[SourceT, MessageT]):
                 break
             if frame_type == FRAME_MESSAGE:
                 continue
-            frames.append((frame_type, data[position + _HEADER_LENGTH : stop]))
+            frames.append((frame_type, data[position + HEADER_LENGTH : stop]))
             position = stop
 
-        self._held = end - position
-        self._parts = [data[position:]] if self._held else []
-        self._needed = needed
+        self._hold(data, position, needed)
         return messages, frames
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from .codec import message_offsets
+from .frame_buffer import HEADER_LENGTH, FrameBuffer
 from .frames import FRAME_MESSAGE, Frame, frame_header, refusal
 
 __all__ = ["RunDecoder"]
 
-_HEADER_LENGTH = 8
 _SIZE_LENGTH = 4
 
 _LARGEST_FRAME = 2**30
@@ -20,7 +20,7 @@ SourceT = TypeVar("SourceT")
 RunT = TypeVar("RunT")
 
 
-class RunDecoder(Generic[SourceT, RunT]):
+class RunDecoder(FrameBuffer, Generic[SourceT, RunT]):
     """Turns received bytes into runs of messages and other frames, however the bytes are split.
 
     :param make_run: called as ``make_run(source, data, offsets)`` for the message frames that follow each
@@ -32,21 +32,9 @@ class RunDecoder(Generic[SourceT, RunT]):
     def __init__(
         self, make_run: Callable[[SourceT, bytes, memoryview], RunT], *, max_frame_size: int
     ) -> None:
+        super().__init__()
         self._make_run = make_run
         self._max_frame_size = min(max_frame_size, _LARGEST_FRAME)
-        self._parts: list[bytes] = []
-        self._held = 0
-        self._needed = _HEADER_LENGTH
-
-    @property
-    def buffered(self) -> int:
-        """How many bytes of an incomplete frame are held; 0 between frames."""
-        return self._held
-
-    @property
-    def missing(self) -> int:
-        """The fewest bytes that can complete the next frame. That many bytes complete one frame at most."""
-        return self._needed - self._held
 
     def feed(self, data: bytes, source: SourceT) -> tuple[list[RunT], list[Frame]]:
         """Decode all frames that ``data`` completes: runs of messages, and the other frames, each in order.
@@ -54,17 +42,13 @@ class RunDecoder(Generic[SourceT, RunT]):
         :raises FrameTooLarge: if a frame announces more than ``max_frame_size``
         :raises ProtocolError: for an unknown frame type, or a frame too short for its type
         """
-        if self._parts:
-            self._parts.append(data)
-            self._held += len(data)
-            if self._held < self._needed:
-                return [], []
-            data = b"".join(self._parts)
+        if self._parts and not (data := self._joined(data)):
+            return [], []
         runs: list[RunT] = []
         frames: list[Frame] = []
         position, end, max_size = 0, len(data), self._max_frame_size
-        needed = _HEADER_LENGTH
-        while end - position >= _HEADER_LENGTH:
+        needed = HEADER_LENGTH
+        while end - position >= HEADER_LENGTH:
             size, frame_type = frame_header(data, position)
             if (error := refusal(size, frame_type, max_size)) is not None:
                 raise error
@@ -82,11 +66,9 @@ class RunDecoder(Generic[SourceT, RunT]):
                     offsets = _offsets(run, 0, max_size)
                 runs.append(self._make_run(source, run, offsets))
             else:
-                frames.append((frame_type, data[position + _HEADER_LENGTH : stop]))
+                frames.append((frame_type, data[position + HEADER_LENGTH : stop]))
             position = stop
-        self._held = end - position
-        self._parts = [data[position:]] if self._held else []
-        self._needed = needed
+        self._hold(data, position, needed)
         return runs, frames
 
 

@@ -7,9 +7,12 @@
     rendering   templates, and what they can call
     security    the headers that keep pages safe
     formats     numbers, times and sizes as people read them
-    rendered    each page is rendered once for each view
+    per_view    what is made of a view is made once, for all who ask
+    digest      what all pages take from a view
     assets      style sheets, scripts and icons
+    listing     search, filters, sorting and pages of tables
     overview    the first page
+    topics      ... and the others: `topic`, `channel`, `nodes`, `node`, `lookup`, `counter`
     tail        messages of a topic, live
     publishing  the form that publishes a message
     letters     dead letters
