@@ -21,16 +21,10 @@ from .inbox import Inbox
 from .loop_watch import LoopWatch
 from .message import Delivery, MakeMessage, Message
 from .ready_count import ReadyCount
+from .settling import settled
 from .statistics import ConnectionStatistics, Counters
 
 __all__ = ["Subscription"]
-
-_FLOWING = 1.0
-"""Seconds without a message after which a connection counts as quiet."""
-
-_SETTLING = 0.03
-"""Seconds without a message after which no more are expected after CLOSE_WAIT. Without this wait, one stop
-in about 1,500 under load left a message in flight."""
 
 
 class Subscription:
@@ -189,22 +183,8 @@ class Subscription:
         _hand_back(self.in_flight.unanswered())
         if self._close_wait is not None:
             await self._close_wait.wait()
-            await self._let_last_message_come()
+            await settled(lambda: self.in_flight.last_message_at)
         await connection.close()
-
-    async def _let_last_message_come(self) -> None:
-        """Wait for a last message, which must be handed back.
-
-        One goroutine of nsqd answers CLS while another may be about to push a message that it has already
-        taken from the queue. nsqd does not say when that is over. On a busy connection such a message arrives
-        within milliseconds.
-        """
-        if anyio.current_time() - self.in_flight.last_message_at > _FLOWING:
-            return
-        quiet_until = anyio.current_time() + _SETTLING
-        while (remaining := quiet_until - anyio.current_time()) > 0:
-            await anyio.sleep(remaining)
-            quiet_until = max(quiet_until, self.in_flight.last_message_at + _SETTLING)
 
     async def retire(self, drain_timeout: float, close_timeout: float) -> None:
         """Stop, wait for the messages in flight to be answered, and close: this nsqd is no longer listed."""

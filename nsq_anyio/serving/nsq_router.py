@@ -15,7 +15,7 @@ from urllib.parse import quote
 from .http_messages import Handler, Request, Response
 from .nsq_api import Refusal, error_response
 
-__all__ = ["Router"]
+__all__ = ["Router", "matched"]
 
 _HTML_HEADER = ("Content-Type", "text/html; charset=utf-8")
 _SAFE_IN_PATH = "$&+,/:;=@"
@@ -38,7 +38,7 @@ class Router:
 
     def parameters(self, request: Request, pattern: str) -> tuple[str, ...]:
         """Return what the ``:name`` segments of ``pattern`` matched in the path of a request."""
-        return _match(pattern, request.target.path.removeprefix(self._base)) or ()
+        return matched(pattern, request.target.path.removeprefix(self._base)) or ()
 
     async def __call__(self, request: Request) -> Response:
         path = request.target.path
@@ -72,7 +72,7 @@ class Router:
         handlers = self._methods.get(method, {})
         if path in handlers:
             return handlers[path]
-        return next((handler for pattern, handler in handlers.items() if _match(pattern, path)), None)
+        return next((handler for pattern, handler in handlers.items() if matched(pattern, path)), None)
 
     def _similar(self, method: str, path: str) -> str | None:
         """Return the path of this method that was probably meant."""
@@ -83,7 +83,7 @@ class Router:
             return None
         cleaned = cleaned[len(self._base) :]
         for pattern in self._methods.get(method, {}):
-            found = _match(pattern, cleaned, any_case=True)
+            found = matched(pattern, cleaned, any_case=True)
             if found is not None:
                 names = iter(found)
                 segments = (next(names) if part.startswith(":") else part for part in pattern.split("/"))
@@ -91,8 +91,11 @@ class Router:
         return None
 
 
-def _match(pattern: str, path: str, *, any_case: bool = False) -> tuple[str, ...] | None:
-    """Return what the ``:name`` segments of ``pattern`` match in ``path``; None if it does not match."""
+def matched(pattern: str, path: str, *, any_case: bool = False) -> tuple[str, ...] | None:
+    """Return what the ``:name`` segments of ``pattern`` match in ``path``; None if it does not match.
+
+    :param any_case: whether the segments of the path may be in another case than those of the pattern
+    """
     wanted, given = pattern.split("/"), path.split("/")
     if len(wanted) != len(given):
         return None

@@ -15,18 +15,13 @@ import anyio
 from ..connection import Connection, Request
 from ..consumer.in_flight_limit import InFlightLimit
 from ..consumer.loop_watch import LoopWatch
+from ..consumer.settling import settled
 from ..protocol import commands
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import ResponseFailed
 from .portion import Arrival, MessageChunk, Portion, split_off
 
 __all__ = ["Inflow"]
-
-_FLOWING = 1.0
-"""Seconds without a message after which a connection counts as quiet."""
-
-_SETTLING = 0.03
-"""Seconds without a message after which no more are expected after CLOSE_WAIT; see `Subscription`."""
 
 _log = logging.getLogger("nsq_anyio.spark")
 
@@ -191,13 +186,7 @@ class Inflow:
         self._close_wait = connection.stop_messages()
         self._put_all(self._unanswered(), _hand_back)
         await self._close_wait.wait()
-        # nsqd may push one more message after its answer to CLS; it must be handed back.
-        now = anyio.current_time()
-        if now - self._last_arrival <= _FLOWING:
-            quiet_until = now + _SETTLING
-            while (remaining := quiet_until - anyio.current_time()) > 0:
-                await anyio.sleep(remaining)
-                quiet_until = max(quiet_until, self._last_arrival + _SETTLING)
+        await settled(lambda: self._last_arrival)
         await connection.close()
 
     def _unanswered(self) -> list[Portion]:

@@ -12,6 +12,7 @@ import anyio.to_thread
 from ...monitoring import View, Watch
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
+from ...serving.nsq_router import matched
 from ...serving.streaming import StreamedResponse
 from .acting import act
 from .channel import channel
@@ -185,7 +186,6 @@ def _layout(request: Request) -> str:
 
 def _find(method: str, path: str) -> tuple[Page | Endpoint, tuple[str, ...]] | None:
     """Return what answers a path, and what stands there for the ``:name`` segments."""
-    segments = path.split("/")
     tables: list[Mapping[str, Page | Endpoint]] = [ENDPOINTS.get(method, {})]
     if method == "GET":
         tables.append(PAGES)
@@ -193,13 +193,9 @@ def _find(method: str, path: str) -> tuple[Page | Endpoint, tuple[str, ...]] | N
         if path in table:
             return table[path], ()
         for pattern, target in table.items():
-            wanted = pattern.split("/")
-            if len(wanted) == len(segments) and all(
-                each == given or (each.startswith(":") and given)
-                for each, given in zip(wanted, segments, strict=True)
-            ):
-                names = (given for each, given in zip(wanted, segments, strict=True) if each.startswith(":"))
-                return target, tuple(names)
+            names = matched(pattern, path)
+            if names is not None:
+                return target, names
     return None
 
 
