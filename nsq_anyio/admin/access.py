@@ -1,6 +1,6 @@
 """Who may do what: administrators by a header, hosts by name, and ``/config`` by address.
 
-`forbid` and its like raise the refusal, so that no caller can overlook it.
+`check_action` and its like raise the refusal, so that no caller can overlook it.
 """
 
 from __future__ import annotations
