@@ -9,14 +9,14 @@ import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import anyio
 
 import nsq_anyio as nsq
 
-from .peers import Peer
+from .peers import Peer, Temper
 
 __all__ = ["BLOCKS", "Block", "Cell", "Mine", "Phase"]
 
@@ -28,6 +28,9 @@ CONSUMER = nsq.ConsumerOptions(
     cancelled_drain_timeout=0.1,
     close_timeout=0.15,
 )
+PATIENT = replace(CONSUMER, close_timeout=5.0)
+"""For a peer that answers until the end: what is in flight must be handed back, however busy the machine is."""
+
 PRODUCER = nsq.ProducerOptions(
     reconnect_delay=0.02, max_reconnect_delay=0.05, drain_timeout=0.15, cancelled_drain_timeout=0.1
 )
@@ -96,7 +99,8 @@ Block = Callable[[Cell], Awaitable[None]]
 
 
 def _consume(cell: Cell) -> contextlib.AbstractAsyncContextManager[nsq.Consumer]:
-    return nsq.consume("t", "c", nsqd=cell.peer.address, options=CONSUMER, max_in_flight=4)
+    options = PATIENT if cell.peer.temper is Temper.ANSWERING else CONSUMER
+    return nsq.consume("t", "c", nsqd=cell.peer.address, options=options, max_in_flight=4)
 
 
 async def consume(cell: Cell) -> None:

@@ -41,6 +41,7 @@ class Temper(Enum):
 class Peer:
     """One listener. It answers as nsqd does until `turn` is called.
 
+    :ivar temper: what it shows once it has turned
     :ivar in_flight: the messages of each connection that were pushed and not answered
     :ivar refused: what the client sent and should not have
     """
@@ -49,7 +50,7 @@ class Peer:
         self.port = 0
         self.in_flight: list[set[bytes]] = []
         self.refused: list[bytes] = []
-        self._temper = temper
+        self.temper = temper
         self._loop = loop
         self._turned = False
         self._over = asyncio.Event()
@@ -63,7 +64,7 @@ class Peer:
     def turn(self) -> None:
         """From here on it shows its temper. To be called from any thread."""
         self._turned = True
-        if self._temper is Temper.GONE:
+        if self.temper is Temper.GONE:
             self._loop.call_soon_threadsafe(self._reset_all)
 
     def _reset_all(self) -> None:
@@ -92,7 +93,7 @@ class Peer:
     async def _show_temper(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self._turned:
             return
-        match self._temper:
+        match self.temper:
             case Temper.SLOW:
                 await asyncio.sleep(_SLOW)
             case Temper.SILENT:
