@@ -216,9 +216,9 @@ def interop(session: nox.Session) -> None:
     session.run("pytest", *map(str, measured), *NOT_ON_UVLOOP)
 
 
-@nox.session(requires=["servers"])
+@nox.session(requires=["servers", "docs"])
 def browser(session: nox.Session) -> None:
-    """Drive the dashboard in headless Chromium, against real servers; Chromium has to be there."""
+    """Drive the dashboard and the built docs in headless Chromium, which has to be there."""
     session.install(*PACKAGE, *group("browser"))
     session.run("pytest", *(session.posargs or ["tests/browser", *BY_FILE, "-n", "2"]))
 

@@ -2,7 +2,7 @@ import sys
 from importlib.metadata import version as _version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for links and option_tables
+sys.path.insert(0, str(Path(__file__).parent))  # for accessible, links and option_tables
 
 project = "nsq-anyio"
 author = "The nsq-anyio authors"
@@ -10,6 +10,7 @@ copyright = "the nsq-anyio authors"
 release = version = _version("nsq-anyio")
 
 extensions = [
+    "accessible",
     "links",
     "myst_parser",
     "option_tables",
@@ -44,5 +45,6 @@ html_theme = "furo"
 html_title = f"nsq-anyio {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True

@@ -29,7 +29,7 @@ CONSUMER = nsq.ConsumerOptions(
     close_timeout=0.15,
 )
 PATIENT = replace(CONSUMER, close_timeout=5.0)
-"""For a peer that answers until the end: what is in flight must be handed back, however busy the machine is."""
+"""For a peer that answers until the end: a busy machine is no reason to leave messages in flight."""
 
 PRODUCER = nsq.ProducerOptions(
     reconnect_delay=0.02, max_reconnect_delay=0.05, drain_timeout=0.15, cancelled_drain_timeout=0.1
