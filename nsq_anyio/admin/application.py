@@ -112,9 +112,7 @@ class Admin(anyio.AsyncContextManagerMixin):
             self._live_views = Live(options.base, self._access, watch)
             self._watch = watch
             messages = Messages.of(tasks, watch, self._upstream, options) if options.messages else None
-            site = make_site(
-                options, self._access, self._actions, self._upstream, watch.history, messages=messages
-            )
+            site = make_site(options, self._access, self._actions, self._upstream, watch, messages=messages)
             self._pages = Pages(options.base, site, watch)
             self._metrics = Metrics(options.base, self._access, watch.poller)
             self._is_open = True

@@ -112,6 +112,13 @@ class Poller(anyio.AsyncContextManagerMixin):
         """Poll within a second; if a poll is under way, once more after it."""
         self._hurried.set()
 
+    def charge(self, seconds: float) -> None:
+        """Count what was spent on the last view as a part of its poll.
+
+        :param seconds: of CPU, spent since that poll has ended
+        """
+        self._pace.charge(seconds)
+
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
         async with background_tasks() as tasks:

@@ -25,7 +25,8 @@ class Watch(anyio.AsyncContextManagerMixin):
 
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one poll to that of the next, 0.01 or more; default 5. A
-        poll that would take more than 5 % of a core is made less often; `View.interval` tells
+        poll that would take more than 5 % of a core, with what is computed for viewers, is made less often;
+        `View.interval` tells
     :param history: seconds of history that are kept, 60 or more; default 86400
     :param most_series: of how many topics and channels history is kept, 0 or more; default 5000
     :raises InvalidOption: if a value is outside its range
@@ -70,6 +71,10 @@ class Watch(anyio.AsyncContextManagerMixin):
     def poll_soon(self) -> None:
         """Poll within a second, because something has changed."""
         self._poller.poll_soon()
+
+    def charge(self, seconds: float) -> None:
+        """Count what was spent on the last view as a part of its poll; see `Poller.charge`."""
+        self._poller.charge(seconds)
 
     async def run(self) -> None:
         """Poll until cancelled, in place of the ``async with`` block."""

@@ -34,8 +34,9 @@ class Stage:
         # No page asks what is at this port: names that are asked for are not there.
         upstream = Upstream(("http://127.0.0.1:9",), (), given)
         actions = Actions(access, Notifications(None, given.timeout), lambda: None)
-        site = make_site(given, access, actions, upstream, self.history)
-        self.pages = Pages(given.base, site, cast("Watch", _Watched(self.view)))
+        watch = cast("Watch", _Watched(self.view, self.history))
+        site = make_site(given, access, actions, upstream, watch)
+        self.pages = Pages(given.base, site, watch)
 
     async def get(self, path: str, *, root: str = "", **headers: str) -> Response:
         """Ask for a page."""
@@ -55,8 +56,12 @@ class Stage:
 class _Watched:
     """What pages use of a `Watch`."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, history: History) -> None:
         self.last = view
+        self.history = history
+
+    def charge(self, seconds: float) -> None:
+        """What pages cost makes no difference here."""
 
     async def after(self, _: View | None) -> View:
         return self.last

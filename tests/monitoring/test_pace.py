@@ -42,6 +42,20 @@ def test_the_first_poll_and_single_dear_ones_do_not_count() -> None:
     assert intervals([9.0, 1.0, 0.1]) == [5.0, 20.0, 5.0]
 
 
+def test_work_on_the_result_counts_as_a_part_of_the_poll() -> None:
+    time = 0.0
+    pace = Pace(5.0, 0.05, lambda: time)
+    found: list[float] = []
+    for _ in range(4):
+        pace.begin()
+        time += 0.2
+        pace.charge(0.1)  # while the poll is under way: its own CPU time has it
+        found.append(pace.end())
+        pace.charge(0.3)
+        time += 0.3
+    assert found == [5.0, *3 * [pytest.approx(10.0)]]
+
+
 def test_without_a_bound_nothing_is_stretched() -> None:
     assert intervals([9.0, 9.0], most_cpu=None) == [5.0, 5.0]
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
-import anyio.to_thread
 
 from ...http import TopicStats, Totals
 from ...monitoring import History, Problem, Trend, View, problems, trend
@@ -15,6 +14,7 @@ from ...monitoring.history import measured
 from .measures import NOTHING, Measures
 from .node_rows import NodeRow, node_rows
 from .topic_rows import Row, channel_rows, topic_row
+from .worker import Worker
 
 __all__ = ["Digest", "Digester", "digest"]
 
@@ -48,8 +48,9 @@ class Digest:
 class Digester:
     """Makes the digest of the latest view."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, worker: Worker) -> None:
         self._history = history
+        self._worker = worker
         self._lock = anyio.Lock()
         self._last: Digest | None = None
 
@@ -58,7 +59,7 @@ class Digester:
         async with self._lock:
             last = self._last
             if last is None or last.view is not view:
-                last = self._last = await anyio.to_thread.run_sync(digest, view, self._history)
+                last = self._last = await self._worker.run(digest, view, self._history)
             return last
 
 

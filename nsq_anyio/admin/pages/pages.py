@@ -7,7 +7,6 @@ from functools import partial
 from urllib.parse import quote
 
 import anyio
-import anyio.to_thread
 
 from ...monitoring import View, Watch
 from ...serving.http_messages import Request, Response
@@ -143,7 +142,7 @@ class Pages:
             here = request.target.origin + quote(request.target.path, errors="replace")
             shared = {"layout": layout, "section": page.section, "here": here}
             values = {**shared, **await page.gather(visit)}
-            return await anyio.to_thread.run_sync(visit.render, page.template, values)
+            return await self._site.worker.run(visit.render, page.template, values)
 
         if not page.is_shared:
             return page_response(await render())

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ...monitoring import History, View
+from ...monitoring import History, View, Watch
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Arguments
 from ...serving.streaming import StreamedResponse
@@ -22,6 +22,7 @@ from .once import Once
 from .per_view import PerView
 from .rendering import Renderer
 from .security import page_response
+from .worker import Worker
 
 __all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit", "make_site"]
 
@@ -40,6 +41,7 @@ class Site:
     :ivar digester: computes what pages need of a view
     :ivar clients: the consumers of the channels that somebody looks at
     :ivar once: so that a form that is sent twice acts once
+    :ivar worker: computes what is long in worker threads
     :ivar renderer: renders what is not a part of one visit
     :ivar messages: the live tails and the work on dead letters; None if messages are not shown
     """
@@ -51,6 +53,7 @@ class Site:
     history: History
     digester: Digester
     clients: PerView[Clients]
+    worker: Worker
     renderer: Renderer
     messages: Messages | None
     once: Once = field(default_factory=Once)
@@ -61,14 +64,18 @@ def make_site(
     access: Access,
     actions: Actions,
     upstream: Upstream,
-    history: History,
+    watch: Watch,
     *,
     messages: Messages | None = None,
 ) -> Site:
     """Return a site, with what it keeps of each view."""
     clients = PerView[Clients](lambda found: len(found.clients), _MOST_CLIENTS)
+    worker = Worker(watch.charge)
+    digester = Digester(watch.history, worker)
     renderer = Renderer(Assets())
-    return Site(options, access, actions, upstream, history, Digester(history), clients, renderer, messages)
+    return Site(
+        options, access, actions, upstream, watch.history, digester, clients, worker, renderer, messages
+    )
 
 
 @dataclass(frozen=True, slots=True)
