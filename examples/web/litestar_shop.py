@@ -12,29 +12,34 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
-from litestar import Litestar, post
+from litestar import Litestar, Response, get, post
 from litestar.datastructures import State
 from vital import vital
 
 import nsq_anyio as nsq
 
-NSQD = os.environ["NSQD"]
-
 
 @asynccontextmanager
 async def lifespan(app: Litestar) -> AsyncGenerator[None]:
-    """Publish and consume. At the end, running handlers may finish before the producer closes."""
+    """Publish and consume. At the end, running handlers may finish before consumer and producer close."""
+    nsqd = os.environ["NSQD"]
     stop = anyio.Event()
     with vital():
-        async with nsq.produce(nsqd=NSQD) as producer, anyio.create_task_group() as tasks:
+        async with (
+            nsq.produce(nsqd=nsqd) as producer,
+            nsq.consume("orders", "billing", nsqd=nsqd) as consumer,
+            anyio.create_task_group() as tasks,
+        ):
 
             async def bill(message: nsq.Message) -> None:
+                await anyio.sleep(float(os.environ.get("SECONDS", "0")))  # a slow bank
                 await producer.publish("bills", b"bill for " + message.payload)
 
             # The server handles signals, and leaves this block.
-            serve = partial(nsq.serve, nsqd=NSQD, concurrency=4, stop=stop, handle_signals=False)
-            tasks.start_soon(serve, bill, "orders", "billing")
+            serve = partial(nsq.serve, concurrency=4, stop=stop, handle_signals=False)
+            tasks.start_soon(serve, {consumer: bill})
             app.state.producer = producer
+            app.state.consumer = consumer
             yield
             stop.set()
 
@@ -46,4 +51,11 @@ async def order(number: int, state: State) -> None:
     await producer.publish("orders", b"%d" % number)
 
 
-app = Litestar([order], lifespan=[lifespan])
+@get("/readyz")
+async def readyz(state: State) -> Response[None]:
+    """Answer 200 while the consumer is subscribed on an nsqd, otherwise 503."""
+    consumer: nsq.Consumer = state.consumer
+    return Response(None, status_code=200 if consumer.connections else 503)
+
+
+app = Litestar([order, readyz], lifespan=[lifespan])

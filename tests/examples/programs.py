@@ -11,9 +11,10 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["LIMIT", "listening", "running"]
+__all__ = ["LIMIT", "ROOT", "listening", "running"]
 
-DIRECTORY = Path(__file__).parents[2] / "examples" / "web"
+ROOT = Path(__file__).parents[2]
+DIRECTORY = ROOT / "examples" / "web"
 LIMIT = 60.0
 
 

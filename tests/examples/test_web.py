@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 
 import httpx
 import pytest
@@ -27,6 +28,7 @@ def test_an_asgi_application_publishes_and_consumes(application: str, nsqd: Nsqd
             for number in range(3):
                 assert httpx.post(f"{url}/orders/{number}", timeout=LIMIT).status_code == 202
             bills = nsqd.sync.messages("bills", count=3, timeout=LIMIT)
+            assert httpx.get(f"{url}/readyz", timeout=LIMIT).status_code == 200
             process.send_signal(signal.SIGTERM)
             process.wait(LIMIT)
     assert sorted(bill.payload for bill in bills) == [b"bill for 0", b"bill for 1", b"bill for 2"]
@@ -63,21 +65,37 @@ def test_a_wsgi_application_publishes_from_each_worker(application: str, preload
     assert orders == {b"%d" % number for number in range(6)}
 
 
-WORKER = ["nsq_anyio", "run", "billing:bill", "--topic", "orders", "--channel", "billing"]
+WORKER = ["nsq_anyio", "run", "billing:bill", "--topic=orders", "--channel=billing", "--concurrency=2"]
 
 
+@pytest.mark.parametrize("application", [*ASGI, "the worker"])
 @pytest.mark.nsqd_options(msg_timeout=2.0)
-def test_a_worker_that_is_killed_in_a_task_loses_nothing(nsqd: Nsqd) -> None:
-    worker = [*WORKER, "--concurrency=2", f"--nsqd-tcp-address={nsqd.tcp_address}"]
+def test_a_process_that_is_killed_in_a_task_loses_nothing(application: str, nsqd: Nsqd) -> None:
+    server = ["uvicorn", "--port=0", application]
+    if application == "the worker":
+        server = [*WORKER, f"--nsqd-tcp-address={nsqd.tcp_address}"]
     nsqd.sync.publish("orders", b"1")
     nsqd.sync.publish("orders", b"2")
-    with running(worker, nsqd.tcp_address, SECONDS="100") as process:
-        nsqd.sync.wait_for_depth("orders", "billing", 0, timeout=LIMIT)  # both are being billed
-        process.kill()
-        process.wait(LIMIT)
-    with running(worker, nsqd.tcp_address) as process:
+    with running(server, nsqd.tcp_address, SECONDS="100") as process:
+        kill_in_both_tasks(process, nsqd)
+    with running(server, nsqd.tcp_address) as process:
         bills = nsqd.sync.messages("bills", count=2, timeout=LIMIT)
         nsqd.sync.wait_until_empty("orders", "billing", timeout=LIMIT)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(LIMIT) == 0
+        process.wait(LIMIT)
     assert {bill.payload for bill in bills} >= {b"bill for 1", b"bill for 2"}
+    assert timed_out(nsqd) >= 2  # nobody had answered them
+
+
+def kill_in_both_tasks(process: subprocess.Popen[bytes], nsqd: Nsqd) -> None:
+    nsqd.sync.wait_for_depth("orders", "billing", 0, timeout=LIMIT)  # both are being billed
+    process.kill()
+    assert process.wait(LIMIT) == -signal.SIGKILL
+
+
+def timed_out(nsqd: Nsqd) -> int:
+    """How many messages nsqd has delivered in vain."""
+    stats = httpx.get(f"{nsqd.http_url}/stats?format=json&topic=orders&channel=billing").json()
+    (topic,) = stats["topics"]
+    (channel,) = topic["channels"]
+    return int(channel["timeout_count"])
