@@ -223,7 +223,8 @@ def browser(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ["tests/browser", *BY_FILE, "-n", "2"]))
 
 
-@nox.session
+# Django's current release needs 3.12.
+@nox.session(python=interpreter(DEFAULT_RELEASE))
 def examples(session: nox.Session) -> None:
     """Run the web examples, each under the server that its users start."""
     session.install(*PACKAGE, *group("examples"))

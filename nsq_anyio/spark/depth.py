@@ -149,7 +149,10 @@ class DepthClient:
         """Log servers that have stopped answering; raise only if all have, so that others can be read."""
         failures: Mapping[str, Exception] = answers.failures
         if failures and not answers.values:
-            raise ClusterFailed(tuple(failures), f"no {kind} answered", tuple(answers.failures.values()))
+            reason = f"no {kind} answered"
+            if self._options.nsqds:
+                reason += " at nsqdHttp, which is by default the port after that of nsqd"
+            raise ClusterFailed(tuple(failures), reason, tuple(answers.failures.values()))
         self._silent -= answers.values.keys()
         for url in failures.keys() - self._silent:
             _log.warning("%s counts as empty until it answers: %s", kind, failures[url])

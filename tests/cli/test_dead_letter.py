@@ -100,6 +100,11 @@ def test_list_shows_all_and_takes_none(nsqd: Server, topic: str, backend: str) -
     assert len(taken(nsqd, f"{topic}.dead", 3, "dead-letter")) == 3
 
 
+def test_list_shows_whole_ids_on_a_narrow_terminal(nsqd: Server, topic: str) -> None:
+    shown = run(*command("list", nsqd, topic), COLUMNS="60").stdout.decode()
+    assert all(letter["id"] in shown for letter in letters(nsqd, topic))
+
+
 def test_list_takes_over_on_another_connection_when_one_is_full(nsqd: Server, topic: str) -> None:
     done = run(*command("list", nsqd, topic, "--max-in-flight=1", "--log-level=info"))
     assert done.returncode == 0

@@ -116,6 +116,7 @@ def test_all_that_are_down_are_named(kind: str, unreachable: str) -> None:
     with pytest.raises(ClusterFailed, match=unreachable) as caught:
         channel_depths(read_options({"topic": "t", "channel": "c", **servers[kind]}))
     assert f"no {kind} answered" in str(caught.value)
+    assert ("nsqdHttp" in str(caught.value)) == (kind == "nsqd")
 
 
 @contextmanager

@@ -27,10 +27,12 @@ def _time(seconds: float) -> str:
 
 def table(letters: Sequence[Letter]) -> Table:
     """Return a table with a row for each letter."""
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    shown = Table("id", "died (UTC)", "reason", "source", "attempts", "error")
+    # On a narrow terminal nothing is cut, and the id, which the other commands are given, is in one piece.
+    folded = [Column(name, overflow="fold") for name in ("died (UTC)", "reason", "source", "attempts", "error")]
+    shown = Table(Column("id", no_wrap=True), *folded)
     for letter in letters:
         source = f"{letter.get(DeadLetterHeaders.TOPIC)}/{letter.get(DeadLetterHeaders.CHANNEL)}"
         error = letter.problem or letter.error

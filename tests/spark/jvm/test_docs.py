@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
 from pyspark.sql import SparkSession
+
+from nsq_anyio.testing import cluster_in_thread
 
 from ...real_servers import real_nsqlookupd
 from ..nsqds import ROOT, Topic, registered, running_nsqd, wait_until
 
 PAGE = ROOT / "docs" / "spark.md"
 BLOCK = re.compile(r"^```\{code-block\} python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+ALL_BLOCKS = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+BLOCKS = [code for code in ALL_BLOCKS if not code.startswith("# test_")]
 MESSAGES = 50
 
 
@@ -46,6 +50,14 @@ def test_code_of_the_page_runs(
     if "print(" in code:
         # What it prints first is a count; a table may follow.
         assert int(capsys.readouterr().out.split()[0]) >= MESSAGES
+
+
+def test_the_test_of_the_page_passes(spark: SparkSession, tmp_path: Path) -> None:
+    (code,) = set(ALL_BLOCKS) - set(BLOCKS)
+    namespace: dict[str, Any] = {}
+    exec(compile(code, f"{PAGE.name}-test", "exec"), namespace)
+    with cluster_in_thread(nsqds=1, nsqlookupds=0) as cluster:
+        namespace["test_a_click_is_kept"](cluster.nsqds[0], tmp_path)
 
 
 def test_page_has_code() -> None:
