@@ -76,6 +76,14 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
 }
 """For each of their names the parameter or option here, or in words what to write instead."""
 
+_IN_THREADS: Final[Mapping[str, str]] = {
+    "message_handler": "`consumer.run(handler)` in the block",
+    "on_message": "`consumer.run(handler)` in the block",
+    "message_queue": "`for message in consumer`",
+    "concurrency": "`consumer.run(handler, threads=...)` in the block",
+}
+"""What plain functions write instead, where it is something else."""
+
 
 _OPTIONS: dict[str, frozenset[str]] = {}  # of the classes of options that are imported, by their names
 
@@ -92,11 +100,13 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     """
     code = cast("FunctionType", function).__code__
     accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    is_plain = function.__module__.startswith(f"{__package__}.sync.")
+    names = {**OTHER_NAMES, **_IN_THREADS} if is_plain else OTHER_NAMES
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for given in kwargs:
-            if given not in accepted and (instead := _instead(given, accepted)):
+            if given not in accepted and (instead := _instead(given, names, accepted)):
                 name = cast("FunctionType", function).__qualname__.removesuffix(".__init__")
                 raise TypeError(f"{name}() got an unexpected keyword argument {given!r}: use {instead}")
         return function(*args, **kwargs)
@@ -104,9 +114,9 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def _instead(given: str, accepted: frozenset[str]) -> str | None:
+def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
     """Return what to use in place of a keyword; None for one that nobody knows."""
-    ours = OTHER_NAMES.get(given, given)
+    ours = names.get(given, given)
     if ours in accepted:
         return f"{ours}=..."
     return _place_of(ours, accepted) or (ours if ours != given else None)

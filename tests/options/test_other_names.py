@@ -54,6 +54,8 @@ FUNCTIONS: list[Callable[..., Any]] = [consume, nsq.produce, serve, sync_consume
         ),
         (nsq.sync.produce, "connection_options", "connection=..."),
         (sync_consume, "max_tries", "options=nsq.ConsumerOptions(max_attempts=...)"),
+        (sync_consume, "message_handler", "`consumer.run(handler)` in the block"),
+        (sync_consume, "concurrency", "`consumer.run(handler, threads=...)` in the block"),
         (serve, "max_tries", "options=nsq.ConsumerOptions(max_attempts=...)"),
         (nsq.ConsumerOptions, "max_tries", "max_attempts=..."),
         (nsq.ConsumerOptions, "default_requeue_delay", "requeue_delay=..."),

@@ -31,8 +31,8 @@ def table(letters: Sequence[Letter]) -> Table:
     from rich.text import Text
 
     # On a narrow terminal nothing is cut, and the id, which the other commands are given, is in one piece.
-    folded = [Column(name, overflow="fold") for name in ("died (UTC)", "reason", "source", "attempts", "error")]
-    shown = Table(Column("id", no_wrap=True), *folded)
+    others = ("died (UTC)", "reason", "source", "attempts", "error")
+    shown = Table(Column("id", no_wrap=True), *(Column(name, overflow="fold") for name in others))
     for letter in letters:
         source = f"{letter.get(DeadLetterHeaders.TOPIC)}/{letter.get(DeadLetterHeaders.CHANNEL)}"
         error = letter.problem or letter.error
