@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,13 +20,17 @@ LIMIT = 60.0
 
 @contextmanager
 def running(
-    arguments: Sequence[str], nsqd: str, *, listener: socket.socket | None = None, **env: str
+    arguments: Sequence[str],
+    nsqd: str,
+    *,
+    listener: socket.socket | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Generator[subprocess.Popen[bytes]]:
     """Run ``python -m`` with the arguments; what still runs at the end, is killed with its children."""
     with subprocess.Popen(
         [sys.executable, "-m", *arguments],
         cwd=DIRECTORY,
-        env={**os.environ, "NSQD": nsqd, "PYTHONPATH": str(DIRECTORY), **env},
+        env={**os.environ, "NSQD": nsqd, "PYTHONPATH": str(DIRECTORY), **(env or {})},
         pass_fds=[listener.fileno()] if listener is not None else [],
         start_new_session=True,
     ) as process:

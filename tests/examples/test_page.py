@@ -67,15 +67,15 @@ def test_a_worker_with_models_that_is_killed_in_a_task_loses_nothing(nsqd: Nsqd,
     }.items():
         (tmp_path / name).write_text(source, "utf-8")
     env = {"PYTHONPATH": str(tmp_path), "DJANGO_SETTINGS_MODULE": "shop_settings"}
-    with running(["django", "migrate", "--run-syncdb"], nsqd.tcp_address, **env) as process:
+    with running(["django", "migrate", "--run-syncdb"], nsqd.tcp_address, env=env) as process:
         assert process.wait(LIMIT) == 0
     worker = [*WORKER, f"--nsqd-tcp-address={nsqd.tcp_address}"]
     worker[worker.index("billing:bill")] = "orders.worker:bill"
     nsqd.sync.publish("orders", b"1")
     nsqd.sync.publish("orders", b"2")
-    with running(worker, nsqd.tcp_address, SECONDS="100", **env) as process:
+    with running(worker, nsqd.tcp_address, env={"SECONDS": "100", **env}) as process:
         kill_in_both_tasks(process, nsqd)
-    with running(worker, nsqd.tcp_address, **env) as process:
+    with running(worker, nsqd.tcp_address, env=env) as process:
         nsqd.sync.wait_until_empty("orders", "billing", timeout=LIMIT)
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT) == 0

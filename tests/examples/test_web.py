@@ -76,7 +76,7 @@ def test_a_process_that_is_killed_in_a_task_loses_nothing(application: str, nsqd
         server = [*WORKER, f"--nsqd-tcp-address={nsqd.tcp_address}"]
     nsqd.sync.publish("orders", b"1")
     nsqd.sync.publish("orders", b"2")
-    with running(server, nsqd.tcp_address, SECONDS="100") as process:
+    with running(server, nsqd.tcp_address, env={"SECONDS": "100"}) as process:
         kill_in_both_tasks(process, nsqd)
     with running(server, nsqd.tcp_address) as process:
         bills = nsqd.sync.messages("bills", count=2, timeout=LIMIT)
