@@ -57,7 +57,7 @@ def _may_stand_alone(option: click.Option) -> bool:
 class UtilityCommand(GoCommand):
     """A command for NSQ: accepts flags in Go's style, and reports an invalid value in one line.
 
-    The environment variable ``NSQ_ANYIO_<COMMAND>_<FLAG>`` sets a flag, by its name on the command line.
+    The environment variable ``NSQ_ANYIO_<COMMAND>_<FLAG>`` sets a flag; each of its long names has one.
     """
 
     def make_context(
@@ -69,11 +69,11 @@ class UtilityCommand(GoCommand):
         return super().make_context(info_name, args, parent, **extra)
 
     def _name_variables(self, prefix: str) -> None:
-        """Name each variable after its flag; click would name it after the function's parameter."""
+        """Name the variables after their flags; click would name it after the function's parameter."""
         for option in self.params:
             if isinstance(option, click.Option) and option.allow_from_autoenv and option.envvar is None:
-                long = max(option.opts, key=len)
-                option.envvar = f"{prefix}_{_constant(long.lstrip('-'))}"
+                flags = [flag.lstrip("-") for flag in option.opts if len(flag) > len("-n")]
+                option.envvar = [f"{prefix}_{_constant(flag)}" for flag in flags]
 
     def invoke(self, ctx: click.Context) -> Any:
         """See `click.Command.invoke`."""

@@ -55,7 +55,8 @@ _COMMANDS = {
     "spool": Place(".spool.command:spool", "List and clear the spools of Spark's streaming queries."),
     "demo": Place(".demo.command:demo", "Publish messages, consume them, and show the throughput."),
     "up": Place(
-        ".servers.up:up", "Run several nsqds and one nsqlookupd on free ports, for development and tests."
+        ".servers.up:up",
+        "Run several nsqds and one nsqlookupd on NSQ's usual ports, for development and tests.",
     ),
     "nsqd": Place(
         ".servers.command:nsqd", "Run an nsqd for development and tests, with the flags of the real nsqd."

@@ -110,7 +110,7 @@ CASES = {
         prints=False,
         ends=False,
     ),
-    "up": Case(lambda _: ["up", "--nsqd", "1"], ends=False),
+    "up": Case(lambda _: ["up", "--nsqds", "1", "--free-ports"], ends=False),
     "nsqd": Case(
         lambda _: ["nsqd", "--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"],
         prints=False,

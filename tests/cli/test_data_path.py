@@ -11,6 +11,7 @@ import pytest
 from .servers import ANY_PORTS, listening, running
 
 LIMIT = 15.0
+_UP = ("up", "--free-ports")
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -32,7 +33,7 @@ def test_up_keeps_its_ports_and_its_messages(tmp_path: Path) -> None:
     directory = tmp_path / "made"
     seen: list[list[str]] = []
     for run in range(2):
-        with running("up", "--nsqd", str(1 + run), "--data-path", str(directory)) as process:
+        with running(*_UP, "--nsqds", str(1 + run), f"--data-path={directory}") as process:
             assert process.stdout is not None
             shown = ""
             while "nsqlookupd=" not in shown:
@@ -53,7 +54,7 @@ def test_up_keeps_its_ports_and_its_messages(tmp_path: Path) -> None:
 
 def test_up_refuses_damaged_ports(tmp_path: Path) -> None:
     (tmp_path / "ports.json").write_text('{"nsqd-1": [0, 70000]}')
-    with running("up", "--data-path", str(tmp_path)) as process:
+    with running(*_UP, f"--data-path={tmp_path}") as process:
         code, text = ended(process)
     assert code == 1
     assert "ports.json is damaged" in text

@@ -94,7 +94,7 @@ def test_version() -> None:
         (("nsqd", "--https-address=/run/nsqd.sock"), "is not an address: use host:port"),
         (("nsqlookupd", "--tcp-address=/run/nsqd.sock"), "is not an address: use host:port"),
         (("nsqlookupd", "--tombstone-lifetime=-1s"), "'-1s' is not a duration"),
-        (("up", "--nsqd", "0"), "0 is not in the range"),
+        (("up", "--nsqds", "0"), "0 is not in the range"),
         (("nsqx",), "No such command 'nsqx'"),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_port_in_use_is_one_line(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_up_runs_a_cluster(backend: str) -> None:
-    with running("up", "--nsqd", "3", "--backend", backend) as process:
+    with running("up", "--free-ports", "--nsqds", "3", "--backend", backend) as process:
         assert process.stdout is not None
         shown = ""
         while "nsqlookupd=" not in shown:
@@ -256,7 +256,7 @@ def test_up_runs_a_cluster(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_up_serves_the_dashboard_of_the_cluster(backend: str) -> None:
-    with running("up", "--nsqd", "1", "--admin", "--backend", backend) as process:
+    with running("up", "--free-ports", "--nsqds", "1", "--admin", "--backend", backend) as process:
         assert process.stdout is not None
         shown = ""
         while "nsqlookupd=" not in shown:
@@ -270,7 +270,7 @@ def test_up_serves_the_dashboard_of_the_cluster(backend: str) -> None:
 
 
 def test_up_serves_the_dashboard_where_it_is_told_to() -> None:
-    with running("up", "--nsqd", "1", "--admin-http-address", "127.0.0.1:70000") as process:
+    with running("up", "--free-ports", "--nsqds", "1", "--admin-http-address", "127.0.0.1:70000") as process:
         _, errors = process.communicate(timeout=LIMIT)
     assert process.returncode in (1, 2)
     assert "70000" in errors

@@ -14,6 +14,7 @@ from ...visible import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags
 from ..flags.kinds import in_order
+from ..flags.names import complete_channel, complete_node, complete_topic
 from .actions import CHANNEL_ACTIONS, TOMBSTONE, TOPIC_ACTIONS, Action, Call, cluster_method
 from .perform import Task, ask, end_with, failure_rows
 
@@ -27,6 +28,8 @@ __all__ = ["channel", "node", "topic"]
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
 )
+
+_COMPLETE = {"topic": complete_topic, "channel": complete_channel, "node": complete_node}
 
 _ACTION_FLAGS = (
     click.option("--dry-run", is_flag=True, help="Show which servers would be affected, and change nothing."),
@@ -51,7 +54,8 @@ def _command(
     :param flags: the flags of its own
     :param example: the arguments of the example in the help
     """
-    with_flags = in_order(*map(click.argument, arguments), cluster_flags, quiet_command_flags, *flags)(run)
+    named = [click.argument(each, shell_complete=_COMPLETE[each]) for each in arguments]
+    with_flags = in_order(*named, cluster_flags, quiet_command_flags, *flags)(run)
     words = ["nsq-anyio", group, verb, *example.split(), "--lookupd-http-address=127.0.0.1:4161"]
     epilog = f"\b\nExample:\n  {' '.join(words)}"
     return click.command(verb, cls=UtilityCommand, help=help, epilog=epilog)(with_flags)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from ..flags.kinds import Integer, duration, in_order
+from ..flags.names import complete_channel, complete_topic
 from ..flags.source import source_flags
 
 __all__ = ["HELD_BY_ONE", "filter_flags", "ids_argument", "limit_flag", "place_flags"]
@@ -20,9 +21,15 @@ HELD_BY_ONE = 2500
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 place_flags: Callable[[Any], Any] = in_order(
-    click.option("--topic", required=True, help="The topic of the dead letters, such as clicks.dead."),
+    click.option(
+        "--topic",
+        required=True,
+        shell_complete=complete_topic,
+        help="The topic of the dead letters, such as clicks.dead.",
+    ),
     click.option(
         "--channel",
+        shell_complete=complete_channel,
         default="dead-letter",
         show_default=True,
         help="The channel through which to take letters.",
@@ -83,7 +90,9 @@ _FILTERS = in_order(
         metavar="DURATION",
         help="Only letters whose message was given up or discarded within this time.",
     ),
-    click.option("--from-topic", metavar="TOPIC", help="Only letters from this topic."),
+    click.option(
+        "--from-topic", metavar="TOPIC", shell_complete=complete_topic, help="Only letters from this topic."
+    ),
     click.option("--from-channel", metavar="CHANNEL", help="Only letters from this channel."),
 )
 ids_argument: Callable[[Any], Any] = click.argument("ids", metavar="[ID]...", nargs=-1)

@@ -12,7 +12,9 @@ import click
 
 from ...visible import visible
 from ..command import UtilityCommand, quiet_command_flags
+from ..flags.addresses import lookupd_http_option, nsqd_tcp_option
 from ..flags.kinds import Integer
+from ..flags.names import complete_topic
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +31,7 @@ __all__ = ["demo"]
 Example:
   nsq-anyio demo --messages 20000
   nsq-anyio demo --backend trio --json
-  nsq-anyio demo --nsqlookupd http://127.0.0.1:4161""",
+  nsq-anyio demo --lookupd-http-address 127.0.0.1:4161""",
 )
 @click.option(
     "--messages",
@@ -39,12 +41,16 @@ Example:
     help="The number of messages to publish.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of a table.")
-@click.option("--nsqd", "nsqds", multiple=True, metavar="HOST:PORT", help="A real nsqd to use; repeatable.")
-@click.option(
-    "--nsqlookupd", "nsqlookupds", multiple=True, metavar="URL", help="A real nsqlookupd to use; repeatable."
-)
+@nsqd_tcp_option("A real nsqd to use; repeatable.", "nsqds")
+@lookupd_http_option("A real nsqlookupd to use; repeatable.", "nsqlookupds")
 @click.option("--spark", is_flag=True, help="Archive the messages with Spark into Parquet files; needs Java.")
-@click.option("--topic", default="nsq-anyio-demo", show_default=True, help="The topic to publish to.")
+@click.option(
+    "--topic",
+    shell_complete=complete_topic,
+    default="nsq-anyio-demo",
+    show_default=True,
+    help="The topic to publish to.",
+)
 @quiet_command_flags
 def demo(
     backend: str,
@@ -138,7 +144,7 @@ def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
         finished = progress.add_task("finished", total=outcome.messages)
 
         def changed() -> None:
-            progress.update(published, completed=outcome.published)
+            progress.update(published, completed=outcome.published.total())
             progress.update(finished, completed=len(outcome.seen))
 
         yield changed
@@ -146,7 +152,7 @@ def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
 
 def _summary(outcome: Outcome) -> dict[str, float]:
     return {
-        "published": outcome.published,
+        "published": outcome.published.total(),
         "finished": outcome.finished.total(),
         "unique": len(outcome.seen),
         "seconds": round(outcome.seconds, 3),
@@ -160,17 +166,16 @@ def _table(outcome: Outcome) -> Table:
     table = Table()
     for name in ("nsqd", "published", "finished", "redelivered", "messages/s"):
         table.add_column(name, justify="left" if name == "nsqd" else "right")
-    for nsqd, finished in sorted(outcome.finished.items()):
-        table.add_row(Text(visible(nsqd)), "", f"{finished:,}", "", f"{finished / outcome.seconds:,.0f}")
-    total = outcome.finished.total()
+
+    def add(name: str, published: int, finished: int, redelivered: int) -> None:
+        numbers = (published, finished, redelivered, finished / outcome.seconds)
+        table.add_row(Text(visible(name)), *(f"{number:,.0f}" for number in numbers))
+
+    counters = (outcome.published, outcome.finished, outcome.redelivered)
+    for nsqd in sorted({*outcome.published, *outcome.finished}):
+        add(nsqd, *(counter[nsqd] for counter in counters))
     table.add_section()
-    table.add_row(
-        "all",
-        f"{outcome.published:,}",
-        f"{total:,}",
-        f"{outcome.redelivered:,}",
-        f"{total / outcome.seconds:,.0f}",
-    )
+    add("all", *(counter.total() for counter in counters))
     return table
 
 

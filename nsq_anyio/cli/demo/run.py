@@ -16,7 +16,7 @@ from ...embedded import nsqlookupd as embedded_nsqlookupd
 from ...errors import NSQError
 from ...http import Nsqlookupd
 from ...options import ConsumerOptions
-from ...producer import produce
+from ...producer import Producer, produce
 
 __all__ = ["Cluster", "DemoStalled", "Outcome", "demo_cluster", "run_demo"]
 
@@ -50,15 +50,17 @@ class Cluster:
 class Outcome:
     """The counts of a demo, updated while it runs.
 
+    :ivar published: messages that were confirmed, per nsqd
     :ivar finished: messages finished, per nsqd
+    :ivar redelivered: those among them that had been delivered before, per nsqd
     :ivar seen: the numbers of the messages that arrived
     """
 
     messages: int
-    published: int = 0
-    redelivered: int = 0
     seconds: float = 0.0
+    published: Counter[str] = field(default_factory=Counter[str])
     finished: Counter[str] = field(default_factory=Counter[str])
+    redelivered: Counter[str] = field(default_factory=Counter[str])
     seen: set[int] = field(default_factory=set[int])
 
 
@@ -84,7 +86,8 @@ async def _all_nsqds(nsqlookupds: Sequence[str]) -> list[str]:
             for node in await nsqlookupd.nodes():
                 addresses[str(node.address)] = None
     if not addresses:
-        raise DemoStalled(f"no nsqd is registered with {', '.join(nsqlookupds)}: name one with --nsqd")
+        asked = ", ".join(nsqlookupds)
+        raise DemoStalled(f"no nsqd is registered with {asked}: name one with --nsqd-tcp-address")
     return list(addresses)
 
 
@@ -105,7 +108,7 @@ async def run_demo(cluster: Cluster, topic: str, outcome: Outcome, changed: Call
         if this_run != run:
             return
         outcome.finished[message.nsqd] += 1
-        outcome.redelivered += message.attempts > 1
+        outcome.redelivered[message.nsqd] += message.attempts > 1
         outcome.seen.add(int(number))
         progressed_at = anyio.current_time()
         if len(outcome.seen) == outcome.messages:
@@ -150,7 +153,12 @@ async def _publish(cluster: Cluster, topic: str, run: bytes, outcome: Outcome) -
                 numbers = range(start, min(start + _BATCH, outcome.messages))
                 bodies = [b"%b:%d" % (run, number) for number in numbers]
                 await producer.publish_many(topic, [body.ljust(_BODY_SIZE) for body in bodies])
-                outcome.published += len(bodies)
+                _count_published(producer, outcome)
 
         for _ in range(_PUBLISHERS):
             tasks.start_soon(publish)
+
+
+def _count_published(producer: Producer, outcome: Outcome) -> None:
+    for connection in producer.statistics().per_connection:
+        outcome.published[connection.nsqd] = connection.published

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from .addresses import lookupd_http_option, nsqd_http_option
 from .http import http_tls_flags, parse_header
 from .kinds import duration, in_order, positive_duration
 
@@ -108,18 +109,8 @@ def cluster_flags(command: _Command) -> _Command:
 
 
 _OPTIONS = (
-    click.option(
-        "--lookupd-http-address",
-        multiple=True,
-        metavar="HOST:PORT|URL",
-        help="An nsqlookupd; name all of them, repeating the flag.",
-    ),
-    click.option(
-        "--nsqd-http-address",
-        multiple=True,
-        metavar="HOST:PORT|URL",
-        help="An nsqd to ask in addition to those that the nsqlookupds list; repeatable.",
-    ),
+    lookupd_http_option("An nsqlookupd; name all of them, repeating the flag."),
+    nsqd_http_option("An nsqd to ask in addition to those that the nsqlookupds list; repeatable."),
     click.option(
         "--header",
         multiple=True,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from .addresses import lookupd_http_option, nsqd_tcp_option
 from .kinds import in_order
 
 __all__ = ["Destination", "Source", "destination_flags", "source_flags"]
@@ -55,19 +56,11 @@ def destination_flags(prefix: str = "") -> Callable[[_Command], _Command]:
             return command(*args, destination=Destination(nsqds, nsqlookupds), **kwargs)
 
         options = (
-            click.option(
-                nsqd_flag,
-                "destination_nsqds",
-                multiple=True,
-                metavar="HOST:PORT|PATH",
-                help="An nsqd to publish to; repeatable.",
-            ),
-            click.option(
-                lookupd_flag,
+            nsqd_tcp_option("An nsqd to publish to; repeatable.", "destination_nsqds", prefix=prefix),
+            lookupd_http_option(
+                "An nsqlookupd that lists the nsqds to publish to; repeatable.",
                 "destination_lookupds",
-                multiple=True,
-                metavar="HOST:PORT|URL",
-                help="An nsqlookupd that lists the nsqds to publish to; repeatable.",
+                prefix=prefix,
             ),
         )
         return cast("_Command", in_order(*options)(with_destination))
@@ -94,18 +87,8 @@ def source_flags(command: _Command) -> _Command:
 
 
 _OPTIONS = (
-    click.option(
-        "--nsqd-tcp-address",
-        multiple=True,
-        metavar="HOST:PORT|PATH",
-        help="An nsqd to consume from; repeatable.",
-    ),
-    click.option(
-        "--lookupd-http-address",
-        multiple=True,
-        metavar="HOST:PORT|URL",
-        help="An nsqlookupd that knows the nsqds; name all of them, repeating the flag.",
-    ),
+    nsqd_tcp_option("An nsqd to consume from; repeatable."),
+    lookupd_http_option("An nsqlookupd that knows the nsqds; name all of them, repeating the flag."),
 )
 
 

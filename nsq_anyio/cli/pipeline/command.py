@@ -10,7 +10,9 @@ from typing import Any
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
+from ..flags.addresses import lookupd_http_option, nsqd_tcp_option
 from ..flags.kinds import Integer, Number, in_order
+from ..flags.names import complete_channel, complete_topic
 
 __all__ = ["archive", "metrics", "pipeline", "replay", "spark_option"]
 
@@ -49,17 +51,12 @@ spark_option: Callable[[Any], Any] = click.option(
 """``--option``, as a dict ``options``."""
 
 _reading = in_order(
-    click.option("--topic", required=True, help="The topic to read."),
-    click.option("--channel", required=True, help="The channel to read from."),
+    click.option("--topic", required=True, shell_complete=complete_topic, help="The topic to read."),
     click.option(
-        "--nsqlookupd", multiple=True, metavar="URL", help="An nsqlookupd that lists the nsqds; repeatable."
+        "--channel", required=True, shell_complete=complete_channel, help="The channel to read from."
     ),
-    click.option(
-        "--nsqd",
-        multiple=True,
-        metavar="HOST:PORT",
-        help="An nsqd to read from, instead of --nsqlookupd; repeatable.",
-    ),
+    lookupd_http_option("An nsqlookupd that lists the nsqds; repeatable.", "nsqlookupd"),
+    nsqd_tcp_option("An nsqd to read from, instead of --lookupd-http-address; repeatable.", "nsqd"),
     click.option(
         "--state",
         type=click.Path(file_okay=False, path_type=Path),
@@ -129,7 +126,7 @@ def pipeline() -> None:
     epilog="""\b
 Example:
   nsq-anyio pipeline archive --topic clicks --channel archive \\
-    --nsqlookupd http://127.0.0.1:4161 --state state --output clicks""",
+    --lookupd-http-address 127.0.0.1:4161 --state state --output clicks""",
 )
 @_reading
 @click.option("--output", required=True, metavar="URI", help="The directory to write to.")
@@ -147,7 +144,7 @@ def archive(**given: Any) -> None:
     epilog="""\b
 Example:
   nsq-anyio pipeline metrics --topic clicks --channel metrics \\
-    --nsqlookupd http://127.0.0.1:4161 --state state --key country --value ms --every 10""",
+    --lookupd-http-address 127.0.0.1:4161 --state state --key country --value ms --every 10""",
 )
 @_reading
 @click.option(
@@ -181,14 +178,12 @@ Example:
 )
 @click.option("--output", metavar="URI", help="The directory to write Parquet files to, instead of printing.")
 @click.option(
-    "--output-topic", metavar="TOPIC", help="The topic to publish lines of JSON to, instead of printing."
+    "--output-topic",
+    metavar="TOPIC",
+    shell_complete=complete_topic,
+    help="The topic to publish lines of JSON to, instead of printing.",
 )
-@click.option(
-    "--output-nsqd",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="An nsqd that --output-topic is published to; repeatable.",
-)
+@nsqd_tcp_option("An nsqd that --output-topic is published to; repeatable.", "output_nsqd", prefix="output-")
 @_running
 def metrics(**given: Any) -> None:
     """Count JSON messages by key and time window; sum a value and compute its quantiles."""
@@ -200,13 +195,11 @@ def metrics(**given: Any) -> None:
     epilog="""\b
 Example:
   nsq-anyio pipeline replay --input clicks --topic clicks-again \\
-    --nsqd 127.0.0.1:4150 --rate 1000 --since 2026-01-31T09:00Z""",
+    --nsqd-tcp-address 127.0.0.1:4150 --rate 1000 --since 2026-01-31T09:00Z""",
 )
 @click.option("--input", required=True, metavar="URI", help="The output of an archive.")
-@click.option("--topic", required=True, help="The topic to publish to.")
-@click.option(
-    "--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="An nsqd to publish to; repeatable."
-)
+@click.option("--topic", required=True, shell_complete=complete_topic, help="The topic to publish to.")
+@nsqd_tcp_option("An nsqd to publish to; repeatable.", "nsqd", required=True)
 @click.option("--rate", type=Integer(min=1), help="The most messages per second.  [default: no limit]")
 @click.option("--since", metavar="TIME", callback=_time, help="Publish messages from this time on.")
 @click.option("--until", metavar="TIME", callback=_time, help="Publish messages from before this time only.")

@@ -13,6 +13,7 @@ import click
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.connection import ProducerFlags, connection_flags
 from ..flags.kinds import Integer, delimiter_option
+from ..flags.names import complete_topic
 from ..flags.source import Destination, destination_flags
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ Example:
 @click.argument(
     "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
 )
-@click.option("--topic", required=True, help="The topic to publish to.")
+@click.option("--topic", required=True, shell_complete=complete_topic, help="The topic to publish to.")
 @destination_flags()
 @click.option(
     "--mode",

@@ -5,6 +5,6 @@
     command       nsqd and nsqlookupd, with the flags of the real programs
     flags         types of flag values that only these commands have
     config_file   their --config, read as the real programs read it
-    up            a cluster on free ports
-    ports         its ports, which a data path keeps
+    up            a cluster
+    ports         its ports
 """

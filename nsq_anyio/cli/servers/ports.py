@@ -1,4 +1,4 @@
-"""The ports of the servers of ``up --data-path``, which stay the same from run to run."""
+"""The ports of the servers of ``up``: the usual ones, or free ones that can stay the same from run to run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import NamedTuple, cast
 
 import click
 
-__all__ = ["Ports", "load_ports", "save_ports"]
+__all__ = ["DASHBOARD_PORT", "NSQLOOKUPD", "Ports", "load_ports", "ports_file", "save_ports", "usual_ports"]
+
+NSQLOOKUPD = "nsqlookupd"
+DASHBOARD_PORT = 4171
+"""nsqadmin's default."""
 
 _MAX_PORT = 65_535
+_APART = 100
+"""Between the ports of two nsqds: enough to leave out the ports of NSQ's other programs."""
 
 
 class Ports(NamedTuple):
@@ -26,16 +32,19 @@ class Ports(NamedTuple):
         return cls(*(int(address.rpartition(":")[2]) for address in (tcp_address, http_url)))
 
 
-def load_ports(directory: Path, names: Iterable[str]) -> dict[str, Ports]:
-    """Return the ports of the last run, after making the directories of all servers.
+def usual_ports(nsqds: Iterable[str]) -> dict[str, Ports]:
+    """Return the default ports of nsqlookupd and of the first nsqd; those of others are 100 apart."""
+    ports = {name: Ports(4150 + _APART * place, 4151 + _APART * place) for place, name in enumerate(nsqds)}
+    return {NSQLOOKUPD: Ports(4160, 4161), **ports}
 
-    :raises click.ClickException: if the directories cannot be made, or the file cannot be used
+
+def load_ports(directory: Path, names: Iterable[str]) -> dict[str, Ports]:
+    """Return the ports of the last run with free ports; those of servers that are new are 0.
+
+    :raises click.ClickException: if the file cannot be used
     """
-    names = list(names)
-    path = _path(directory)
+    path = ports_file(directory)
     try:
-        for name in names[1:]:
-            (directory / name).mkdir(parents=True, exist_ok=True)
         content: object = json.loads(path.read_bytes()) if path.exists() else {}
         stored = cast("dict[str, object]", content if isinstance(content, dict) else {})
         return {name: _ports(stored.get(name)) for name in names}
@@ -60,7 +69,7 @@ def save_ports(directory: Path, ports: Mapping[str, Ports]) -> None:
 
     :raises click.ClickException: if the file cannot be written
     """
-    path = _path(directory)
+    path = ports_file(directory)
     try:
         stored: dict[str, object] = json.loads(path.read_bytes()) if path.exists() else {}
         stored.update(ports)
@@ -71,5 +80,6 @@ def save_ports(directory: Path, ports: Mapping[str, Ports]) -> None:
         raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
 
 
-def _path(directory: Path) -> Path:
+def ports_file(directory: Path) -> Path:
+    """Return the path of the file that stores the ports."""
     return directory / "ports.json"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+import errno
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,7 +13,7 @@ import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.kinds import Integer
-from .ports import Ports, load_ports, save_ports
+from .ports import DASHBOARD_PORT, NSQLOOKUPD, Ports, load_ports, ports_file, save_ports, usual_ports
 
 if TYPE_CHECKING:
     from ... import embedded
@@ -23,9 +25,9 @@ _MAX_NSQDS = 64
 _ServeAdmin: TypeAlias = Callable[[str, AsyncExitStack], Awaitable[str]]
 
 
-@click.command(cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio up --nsqd 3 --admin")
+@click.command(cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio up --nsqds 3 --admin")
 @click.option(
-    "--nsqd",
+    "--nsqds",
     "count",
     type=Integer(1, _MAX_NSQDS),
     default=2,
@@ -34,67 +36,139 @@ _ServeAdmin: TypeAlias = Callable[[str, AsyncExitStack], Awaitable[str]]
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The interface to listen on.")
 @click.option(
+    "--free-ports",
+    is_flag=True,
+    help="Take any free ports, not the usual ones; with --data-path, the same ones at each run.",
+)
+@click.option(
     "--data-path",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="A directory that keeps messages and ports between runs; it is made if it is missing.",
+    help="A directory that keeps messages between runs; it is made if it is missing.",
 )
 @click.option("--admin", "with_admin", is_flag=True, help="Serve the dashboard of the cluster as well.")
 @click.option(
     "--admin-http-address",
     metavar="HOST:PORT",
     help="Where to serve the dashboard, which this flag switches on; :PORT means all interfaces. "
-    "[default: the interface of --host, a free port]",
+    f"[default: the interface of --host, port {DASHBOARD_PORT}]",
 )
 @quiet_command_flags
 def up(
     count: int,
     host: str,
+    free_ports: bool,
     data_path: Path | None,
     with_admin: bool,
     admin_http_address: str | None,
     backend: str,
 ) -> None:
-    """Run several nsqds and one nsqlookupd on free ports, for development and tests.
+    """Run several nsqds and one nsqlookupd on NSQ's usual ports, for development and tests.
 
-    Without --data-path, messages are kept in memory, and lost when the command exits.
+    The nsqlookupd has the ports 4160 and 4161, the first nsqd 4150 and 4151, the second 4250 and 4251, and so
+    on, in steps of 100. Without --data-path, messages are kept in memory, and lost when the command exits.
     """
-    from ... import embedded
     from ..run import run_servers
 
-    admin = _admin(host, admin_http_address) if with_admin or admin_http_address else None
-    names = ["nsqlookupd", *(f"nsqd-{number}" for number in range(1, count + 1))]
-    ports = load_ports(data_path, names) if data_path is not None else dict.fromkeys(names, Ports())
+    admin: _ServeAdmin | None = None
+    if with_admin or admin_http_address:
+        admin = _admin(host, 0 if free_ports else DASHBOARD_PORT, admin_http_address)
+    cluster = _Cluster(host, [f"nsqd-{number}" for number in range(1, count + 1)], data_path, free_ports)
+    cluster.make_directories()
+    ports = cluster.ports()
 
     async def start(servers: AsyncExitStack) -> None:
-        nsqlookupd = await servers.enter_async_context(
-            embedded.nsqlookupd(
-                host=host, tcp_port=ports["nsqlookupd"].tcp, http_port=ports["nsqlookupd"].http
-            )
-        )
-        nsqds = [
-            await servers.enter_async_context(
-                embedded.nsqd(
-                    host=host,
-                    tcp_port=ports[name].tcp,
-                    http_port=ports[name].http,
-                    lookupd_tcp_addresses=[nsqlookupd.tcp_address],
-                    data_path=data_path / name if data_path is not None else None,
-                )
-            )
-            for name in names[1:]
-        ]
-        if data_path is not None:
-            used = [Ports.of(each.tcp_address, each.http_url) for each in nsqds]
-            used.insert(0, Ports.of(nsqlookupd.tcp_address, nsqlookupd.http_url))
-            save_ports(data_path, dict(zip(names, used, strict=True)))
-        dashboard = None if admin is None else await admin(nsqlookupd.http_url, servers)
+        with _remedied(cluster.remedy):
+            nsqlookupd, nsqds = await cluster.start(ports, servers)
+        with _remedied("use another --admin-http-address"):
+            dashboard = None if admin is None else await admin(nsqlookupd.http_url, servers)
         _show(nsqlookupd, nsqds, dashboard)
 
     run_servers(start, backend)
 
 
-def _admin(host: str, http_address: str | None) -> _ServeAdmin:
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """The servers that ``up`` runs, but for the dashboard."""
+
+    host: str
+    nsqds: Sequence[str]
+    data_path: Path | None
+    free_ports: bool
+
+    def make_directories(self) -> None:
+        """Make a directory for each nsqd.
+
+        :raises click.ClickException: if that fails
+        """
+        try:
+            for name in self.nsqds if self.data_path is not None else ():
+                (self.data_path / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
+
+    def ports(self) -> dict[str, Ports]:
+        """Return the ports of all servers, by their names."""
+        if not self.free_ports:
+            return usual_ports(self.nsqds)
+        names = [NSQLOOKUPD, *self.nsqds]
+        return dict.fromkeys(names, Ports()) if self.data_path is None else load_ports(self.data_path, names)
+
+    @property
+    def remedy(self) -> str:
+        """What to do if one of the ports is taken."""
+        if self.free_ports and self.data_path is not None:
+            return f"remove {ports_file(self.data_path)} to take other ports"
+        return "use --free-ports"
+
+    async def start(
+        self, ports: Mapping[str, Ports], servers: AsyncExitStack
+    ) -> tuple[embedded.EmbeddedNsqlookupd, list[embedded.EmbeddedNsqd]]:
+        """Start the servers, and store their ports where they are to stay the same."""
+        from ... import embedded
+
+        tcp, http = ports[NSQLOOKUPD]
+        nsqlookupd = await servers.enter_async_context(
+            embedded.nsqlookupd(host=self.host, tcp_port=tcp, http_port=http)
+        )
+        nsqds = [
+            await servers.enter_async_context(
+                embedded.nsqd(
+                    host=self.host,
+                    tcp_port=ports[name].tcp,
+                    http_port=ports[name].http,
+                    lookupd_tcp_addresses=[nsqlookupd.tcp_address],
+                    data_path=None if self.data_path is None else self.data_path / name,
+                )
+            )
+            for name in self.nsqds
+        ]
+        if self.free_ports and self.data_path is not None:
+            used = [Ports.of(each.tcp_address, each.http_url) for each in (nsqlookupd, *nsqds)]
+            save_ports(self.data_path, dict(zip(ports, used, strict=True)))
+        return nsqlookupd, nsqds
+
+
+@contextmanager
+def _remedied(remedy: str) -> Generator[None]:
+    """Name the remedy for a port that is taken.
+
+    :raises ListenFailed: if a port could not be opened
+    """
+    from ...embedded import ListenFailed
+
+    try:
+        yield
+    except ListenFailed as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
+            raise ListenFailed(
+                error.address, error.reason, f"stop what listens there, or {remedy}"
+            ) from cause
+        raise
+
+
+def _admin(host: str, port: int, http_address: str | None) -> _ServeAdmin:
     """Return what serves the dashboard of an nsqlookupd, and returns its URL."""
     from ...address import ListenAddress
 
@@ -103,7 +177,7 @@ def _admin(host: str, http_address: str | None) -> _ServeAdmin:
         from ..nsqadmin.run import start
     except ImportError as error:
         raise click.UsageError(str(error)) from error
-    address = ListenAddress.parse(http_address) if http_address else ListenAddress(host, 0)
+    address = ListenAddress.parse(http_address) if http_address else ListenAddress(host, port)
 
     async def serve(nsqlookupd: str, servers: AsyncExitStack) -> str:
         return f"http://{await start(address, app(nsqlookupd), servers)}"

@@ -11,6 +11,7 @@ import click
 from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
 from ..flags.kinds import Integer, Number
+from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
 __all__ = ["run"]
@@ -39,8 +40,16 @@ class _RunCommand(UtilityCommand):
     "      --lookupd-http-address=127.0.0.1:4161 --concurrency=10 --processes=2 --http-address=:8080",
 )
 @click.argument("handler", metavar="MODULE:HANDLER")
-@click.option("--topic", multiple=True, required=True, help="A topic to consume; repeatable.")
-@click.option("--channel", required=True, help="The channel to consume from.")
+@click.option(
+    "--topic",
+    multiple=True,
+    required=True,
+    shell_complete=complete_topic,
+    help="A topic to consume; repeatable.",
+)
+@click.option(
+    "--channel", required=True, shell_complete=complete_channel, help="The channel to consume from."
+)
 @click.option(
     "--concurrency",
     type=Integer(min=1),
@@ -57,6 +66,7 @@ class _RunCommand(UtilityCommand):
 @click.option(
     "--dead-letter",
     metavar="TOPIC",
+    shell_complete=complete_topic,
     help="The topic for messages that are given up or discarded; may contain {topic} and {channel}.",
 )
 @click.option(

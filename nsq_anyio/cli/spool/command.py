@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
+from ..flags.addresses import nsqd_tcp_option
 from ..pipeline.command import spark_option
 from .show import fields, report, table, tell_damage
 
@@ -76,14 +77,12 @@ def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: A
 @spool.command(
     "put-back",
     cls=UtilityCommand,
-    epilog="\b\nExample:\n  nsq-anyio spool put-back DIR 1f0c --nsqd 127.0.0.1:4150",
+    epilog="\b\nExample:\n  nsq-anyio spool put-back DIR 1f0c --nsqd-tcp-address 127.0.0.1:4150",
 )
 @_directory
 @_chosen
 @_all
-@click.option(
-    "--nsqd", multiple=True, required=True, metavar="HOST:PORT", help="An nsqd to publish to; repeatable."
-)
+@nsqd_tcp_option("An nsqd to publish to; repeatable.", "nsqd", required=True)
 @spark_option
 @_yes
 @_force

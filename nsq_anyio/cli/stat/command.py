@@ -11,6 +11,7 @@ import click
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
 from ..flags.kinds import Integer, positive_duration
+from ..flags.names import complete_channel, complete_topic
 
 if TYPE_CHECKING:
     from .views import View
@@ -25,8 +26,8 @@ Example:
   nsq-anyio stat --lookupd-http-address 127.0.0.1:4161
   nsq-anyio stat --topic clicks --channel archive --count 10 --nsqd-http-address 127.0.0.1:4151""",
 )
-@click.option("--topic", help="Show only this topic.")
-@click.option("--channel", help="Show only this channel of --topic.")
+@click.option("--topic", shell_complete=complete_topic, help="Show only this topic.")
+@click.option("--channel", shell_complete=complete_channel, help="Show only this channel of --topic.")
 @click.option(
     "--interval",
     type=positive_duration,

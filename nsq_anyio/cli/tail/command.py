@@ -12,8 +12,10 @@ import click
 
 from ...visible import visible
 from ..command import UtilityCommand, quiet_command_flags
+from ..flags.addresses import nsqd_http_option
 from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.kinds import Integer, boolean_option, delimiter_option
+from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
@@ -30,9 +32,17 @@ Example:
   nsq-anyio tail --topic clicks --lookupd-http-address 127.0.0.1:4161
   nsq-anyio tail --topic clicks --topic views -n 10 --json --nsqd-tcp-address 127.0.0.1:4150""",
 )
-@click.option("--topic", "topics", multiple=True, required=True, help="A topic to print; repeatable.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    shell_complete=complete_topic,
+    help="A topic to print; repeatable.",
+)
 @click.option(
     "--channel",
+    shell_complete=complete_channel,
     help="The channel to consume from.  [default: a new one, tailNNNNNN#ephemeral, which takes no messages "
     "away from other channels]",
 )
@@ -41,12 +51,9 @@ Example:
     is_flag=True,
     help="Consume the messages that wait in a topic without channels; those not printed are lost at the end.",
 )
-@click.option(
-    "--nsqd-http-address",
-    multiple=True,
-    metavar="HOST:PORT|URL",
-    help="An nsqd to ask whether a topic has channels; repeatable.  [default: the nsqds that nsqlookupd "
-    "lists, or the port after nsqd's TCP port]",
+@nsqd_http_option(
+    "An nsqd to ask whether a topic has channels; repeatable.  [default: the nsqds that nsqlookupd lists, or "
+    "the port after nsqd's TCP port]"
 )
 @source_flags
 @click.option(

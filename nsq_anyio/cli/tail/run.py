@@ -13,15 +13,15 @@ from typing import Final, TypeAlias
 import anyio
 import click
 
-from ...address import Address
 from ...consumer import Consumer, Message, consume
 from ...consumer.message import finish_all
-from ...errors import InvalidAddress, InvalidEnvelope, NSQError
-from ...http import Cluster, Nsqd, TopicStats
+from ...errors import InvalidEnvelope, NSQError
+from ...http import Cluster, TopicStats
 from ...transport.tls_context import client_context, tls_options
 from ...visible import one_line
 from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
+from ..http_side import http_side
 from ..output import Output
 from ..reach import check_reachable
 
@@ -243,7 +243,7 @@ class DrainCheck:
         problems: list[str] = []
 
         async def guess(text: str) -> None:
-            url = await _http_side(text)
+            url = await http_side(text, timeout=_DRAIN_CHECK_TIMEOUT)
             if url is None:
                 problems.append(
                     f"the HTTP address of nsqd {text} is unknown, so it cannot be checked: name it with "
@@ -256,17 +256,6 @@ class DrainCheck:
             for text in self.source.nsqd or ():
                 tasks.start_soon(guess, text)
         return urls, problems
-
-
-async def _http_side(text: str) -> str | None:
-    try:
-        address = Address.parse(text)
-        url = str(Address(address.host, address.port + 1))
-        async with Nsqd(url, timeout=_DRAIN_CHECK_TIMEOUT) as nsqd:
-            info = await nsqd.info()
-    except (InvalidAddress, NSQError):  # a unix socket, or nothing listens on the port
-        return None
-    return url if info.tcp_port == address.port else None  # else it is another nsqd's
 
 
 async def _of_topic(cluster: Cluster, topic: str) -> list[str]:

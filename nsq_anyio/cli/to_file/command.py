@@ -15,6 +15,7 @@ import click
 from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.kinds import Integer, boolean_option, duration, pattern
+from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ Example:
     nsq-anyio to-file --topic clicks --lookupd-http-address 127.0.0.1:4161 \\
       --output-dir /var/log/nsq --gzip""",
 )
-@click.option("--topic", "topics", multiple=True, help="A topic to archive; repeatable.")
+@click.option(
+    "--topic", "topics", multiple=True, shell_complete=complete_topic, help="A topic to archive; repeatable."
+)
 @click.option(
     "--topic-pattern",
     type=pattern,
@@ -54,7 +57,11 @@ Example:
     help="How often to ask the nsqlookupds for new topics, if no --topic is given.",
 )
 @click.option(
-    "--channel", default="nsq_to_file", show_default=True, help="The channel to consume from, of each topic."
+    "--channel",
+    shell_complete=complete_channel,
+    default="nsq_to_file",
+    show_default=True,
+    help="The channel to consume from, of each topic.",
 )
 @source_flags
 @click.option(

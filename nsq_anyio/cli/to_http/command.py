@@ -11,6 +11,7 @@ from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.http import http_tls_flags, parse_header
 from ..flags.kinds import Integer, Number, duration
+from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
@@ -33,8 +34,14 @@ _CONTENT_TYPE = "application/octet-stream"
     epilog="\b\nExample:\n  nsq-anyio to-http --topic=clicks --lookupd-http-address=127.0.0.1:4161 \\\n"
     "      --post=http://127.0.0.1:8080/clicks --on-status=4xx=discard",
 )
-@click.option("--topic", required=True, help="The topic to consume.")
-@click.option("--channel", default="nsq_to_http", show_default=True, help="The channel to consume from.")
+@click.option("--topic", required=True, shell_complete=complete_topic, help="The topic to consume.")
+@click.option(
+    "--channel",
+    shell_complete=complete_channel,
+    default="nsq_to_http",
+    show_default=True,
+    help="The channel to consume from.",
+)
 @click.option(
     "--post",
     multiple=True,

@@ -11,6 +11,7 @@ import click
 from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
 from ..flags.kinds import Integer
+from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Destination, Source, destination_flags, source_flags
 
 if TYPE_CHECKING:
@@ -33,10 +34,26 @@ _MODES: dict[str, _Mode] = {
     epilog="\b\nExample:\n  nsq-anyio to-nsq --topic=clicks --lookupd-http-address=127.0.0.1:4161 \\\n"
     "      --destination-nsqd-tcp-address=10.0.0.5:4150",
 )
-@click.option("--topic", required=True, multiple=True, help="A topic to consume; repeatable.")
-@click.option("--channel", default="nsq_to_nsq", show_default=True, help="The channel to consume from.")
+@click.option(
+    "--topic",
+    required=True,
+    multiple=True,
+    shell_complete=complete_topic,
+    help="A topic to consume; repeatable.",
+)
+@click.option(
+    "--channel",
+    shell_complete=complete_channel,
+    default="nsq_to_nsq",
+    show_default=True,
+    help="The channel to consume from.",
+)
 @destination_flags("destination-")
-@click.option("--destination-topic", help="The topic to publish to. [default: the one consumed]")
+@click.option(
+    "--destination-topic",
+    shell_complete=complete_topic,
+    help="The topic to publish to. [default: the one consumed]",
+)
 @click.option(
     "--mode",
     type=click.Choice(list(_MODES)),

@@ -1,0 +1,25 @@
+"""Guess where an nsqd speaks HTTP, from where it speaks NSQ's protocol."""
+
+from __future__ import annotations
+
+from ..address import Address
+from ..errors import InvalidAddress, NSQError
+from ..http import Nsqd
+
+__all__ = ["http_side"]
+
+
+async def http_side(tcp_address: str, *, timeout: float) -> str | None:
+    """Return the HTTP address of an nsqd whose ports are neighbours, as NSQ's default ports are.
+
+    :param timeout: seconds for its answer
+    :return: None if the nsqd is not found there
+    """
+    try:
+        address = Address.parse(tcp_address)
+        url = str(Address(address.host, address.port + 1))
+        async with Nsqd(url, timeout=timeout) as nsqd:
+            info = await nsqd.info()
+    except (InvalidAddress, NSQError):  # a unix socket, or nothing listens on the port
+        return None
+    return url if info.tcp_port == address.port else None  # else it is another nsqd's
