@@ -16,11 +16,23 @@ from .backend import BACKENDS, default_backend
 from .config_file import config_option
 from .logs import LEVELS, set_up_logging
 
-__all__ = ["GoCommand", "UtilityCommand", "backend_option", "command_flags", "quiet_command_flags"]
+__all__ = [
+    "GoCommand",
+    "UtilityCommand",
+    "backend_option",
+    "command_flags",
+    "quiet_command_flags",
+    "with_two_dashes",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _SINGLE_DASH = re.compile(r"-[a-zA-Z]([a-zA-Z0-9-]+(=.*)?|=.*)", re.DOTALL)
+
+
+def with_two_dashes(word: str) -> str:
+    """Return ``--long-flag`` for ``-long-flag``, and any other word as it is."""
+    return f"-{word}" if _SINGLE_DASH.fullmatch(word) else word
 
 
 class GoCommand(click.Command):

@@ -1,14 +1,19 @@
-"""Import commands when they are called: importing all of them takes longer than most of them run."""
+"""Groups of commands: list them by whole sentences, and import them when they are called."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-__all__ = ["LazyGroup", "Place", "subcommands"]
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["LazyGroup", "Place", "SentenceGroup", "subcommands"]
+
+_NO_LIMIT = 10_000
 
 
 class Place(NamedTuple):
@@ -22,8 +27,30 @@ class Place(NamedTuple):
     text: str
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command when it is called.
+class SentenceGroup(click.Group):
+    """A group whose help, and whose completions, have a whole sentence for each command; click cuts it."""
+
+    def sentences(self, ctx: click.Context) -> dict[str, str]:
+        """Return the first sentences of the commands' help, by name."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return {name: command.get_short_help_str(_NO_LIMIT) for name, command in found.items() if command}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See `click.Group.format_commands`."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self.sentences(ctx).items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """See `click.Group.shell_complete`."""
+        from click.shell_completion import CompletionItem
+
+        named = self.sentences(ctx).items()
+        commands = [CompletionItem(name, help=text) for name, text in named if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+class LazyGroup(SentenceGroup):
+    """A group that imports a command when it is called: importing all takes longer than most of them run.
 
     :param places: the commands' places, by name
     """
@@ -59,16 +86,9 @@ class LazyGroup(click.Group):
         suggestion = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise click.UsageError(f"No such command {name!r}.{suggestion}", ctx)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """See `click.Group.format_commands`, which would import them all."""
-        names = self.list_commands(ctx)
-        room = formatter.width - 6 - max(map(len, names))
-        rows = [
-            (name, click.Command(name, help=self.places[name].text).get_short_help_str(room))
-            for name in names
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+    def sentences(self, ctx: click.Context) -> dict[str, str]:
+        """See `SentenceGroup.sentences`, which would import them all."""
+        return {name: self.places[name].text for name in self.list_commands(ctx)}
 
 
 def subcommands(group: click.Group) -> dict[str, click.Command]:

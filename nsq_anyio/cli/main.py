@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from functools import partial
 from typing import Any
@@ -13,7 +14,10 @@ from .ending import exit_after
 from .lazy_group import LazyGroup, Place
 from .signals import EndedBySignal
 
-__all__ = ["cli"]
+__all__ = ["COMPLETE_VARIABLE", "cli"]
+
+COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
+"""The environment variable through which a shell asks; click derives it from the program's name."""
 
 _COMMANDS = {
     "tail": Place(".tail.command:tail", "Print the messages of one or several topics as they arrive."),
@@ -75,6 +79,10 @@ _COMMANDS = {
 class _AllCommands(LazyGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """See `click.Command.main`."""
+        if COMPLETE_VARIABLE in os.environ:
+            from .shells import register_shells
+
+            register_shells()
         call = partial(super().main, *args, standalone_mode=False, **extra)
         return exit_after(call) if standalone_mode else call()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,12 @@ def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTER
     log = process.stderr.read().decode()
     assert code == 0, log
     return process.stdout.read(), log
+
+
+def asked_by_bash(line: str) -> dict[str, str]:
+    """The variables by which bash's script asks what completes the last word of ``line``."""
+    word = re.split("[ =:]", line)[-1]
+    return {"_NSQ_ANYIO_COMPLETE": "bash_complete", "COMP_LINE": line, "COMP_WORD": word}
 
 
 def read_terminal(descriptor: int) -> bytes:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from nsq_anyio.cli.main import cli
 
-from .processes import run
+from .processes import asked_by_bash, run
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -26,33 +26,35 @@ def test_bash_understands_the_script() -> None:
     subprocess.run(["bash", "-n"], input=script, check=True, timeout=20)
 
 
-def _completed(words: str, position: int) -> list[str]:
-    """What bash would offer for the word at ``position``."""
-    result = CliRunner().invoke(
-        cli,
-        [],
-        prog_name="nsq-anyio",
-        env={"_NSQ_ANYIO_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)},
-    )
+def _completed(line: str) -> list[str]:
+    """What bash would offer for the last word of ``line``."""
+    result = CliRunner().invoke(cli, [], prog_name="nsq-anyio", env=asked_by_bash(line))
     return [line.partition(",")[2] for line in result.output.splitlines()]
 
 
+def _answer(line: str) -> bytes:
+    """What a process of its own prints for bash."""
+    word = line.split(" ")[-1]
+    return run(_NSQ_ANYIO_COMPLETE="bash_complete", COMP_LINE=line, COMP_WORD=word).stdout
+
+
 def test_commands_flags_and_values_are_completed() -> None:
-    assert set(_completed("nsq-anyio t", 1)) == {"tail", "to-file", "to-http", "to-nsq", "topic"}
-    assert _completed("nsq-anyio tail --lookupd", 2) == ["--lookupd-http-address"]
-    assert _completed("nsq-anyio tail --backend t", 3) == ["trio"]
-    assert "empty" in _completed("nsq-anyio channel ", 2)
+    assert set(_completed("nsq-anyio t")) == {"tail", "to-file", "to-http", "to-nsq", "topic"}
+    assert _completed("nsq-anyio tail --lookupd") == ["--lookupd-http-address"]
+    assert _completed("nsq-anyio tail --nsqd") == ["--nsqd-http-address", "--nsqd-tcp-address", "--nsqd"]
+    assert _completed("nsq-anyio tail --backend t") == ["trio"]
+    assert _completed("nsq-anyio tail -backend t") == ["trio"]
+    assert _completed("nsq-anyio tail --backend=t") == ["trio"]
+    assert "empty" in _completed("nsq-anyio channel ")
 
 
 def test_the_program_answers() -> None:
-    answer = run(_NSQ_ANYIO_COMPLETE="bash_complete", COMP_WORDS="nsq-anyio st", COMP_CWORD="1")
-    assert answer.stdout == b"plain,stat\n"
+    assert _answer("nsq-anyio st") == b"plain,stat\n"
 
 
 @pytest.mark.parametrize("flag", ["tail --tls-ca-file", "stat --http-client-tls-key", "nsqd --tls-cert"])
 def test_paths_are_left_to_the_shell(flag: str) -> None:
-    answer = run(_NSQ_ANYIO_COMPLETE="bash_complete", COMP_WORDS=f"nsq-anyio {flag} /etc/p", COMP_CWORD="3")
-    assert answer.stdout == b"file,/etc/p\n"
+    assert _answer(f"nsq-anyio {flag} /etc/p") == b"file,/etc/p\n"
 
 
 def test_another_shell_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The shells themselves complete with the scripts of ``nsq-anyio completion``."""
+"""The shells themselves complete with the scripts of ``nsq-anyio completion``, at a terminal."""
 
 from __future__ import annotations
 
@@ -8,25 +8,99 @@ import select
 import shutil
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
+from .forwarders import embedded_nsqds
 from .processes import LIMIT
 
 BIN = str(Path(sys.executable).parent)
+CLEAR_LINE = "\x15"
+LINES_AND_COLUMNS = (40, 400)  # so that no shell shows only a part of the line
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("nsq-anyio", path=BIN) is None or sys.platform == "win32",
-    reason="needs the installed script",
+    shutil.which("nsq-anyio", path=BIN) is None or sys.platform != "linux",
+    reason="needs the installed script, and setsid",
 )
+
+SHELLS = {
+    "bash": (
+        ["bash", "--norc", "--noprofile", "-i"],
+        ["PS1='$ '; bind 'set enable-bracketed-paste off'", "source <(nsq-anyio completion bash)"],
+    ),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        [
+            "PS1='$ '; unsetopt zle_bracketed_paste",
+            "autoload -U compinit; compinit -u -D",
+            'eval "$(nsq-anyio completion zsh)"',
+        ],
+    ),
+    "fish": (
+        ["fish", "--no-config", "-i"],
+        ["function fish_prompt; echo -n '$ '; end", "nsq-anyio completion fish | source"],
+    ),
+}
+EACH_SHELL = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"there is no {name}"))
+    for name in SHELLS
+]
 
 
 def environment(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "TERM": "dumb"}
+
+
+class Shell:
+    """A shell at a terminal of its own."""
+
+    def __init__(self, terminal: int) -> None:
+        self._terminal = terminal
+
+    def run(self, command: str) -> None:
+        """Run a command to its end."""
+        self._type(f"{command}; echo do''ne\n", until="done\r\n")
+
+    def completes(self, line: str, end: str) -> None:
+        """Check that Tab makes a line end with ``end``."""
+        self._type(f"{CLEAR_LINE}{line}\t", until=end)
+
+    def _type(self, text: str, until: str) -> None:
+        """Type, and wait for what the terminal shows then."""
+        os.write(self._terminal, text.encode())
+        shown = ""
+        give_up_at = time.monotonic() + LIMIT
+        while until not in shown.replace("\a", ""):
+            left = give_up_at - time.monotonic()
+            assert left > 0, f"no {until!r} in {shown!r}"
+            if select.select([self._terminal], [], [], left)[0]:
+                shown += os.read(self._terminal, 4096).decode()
+
+
+@contextmanager
+def started(name: str, home: Path) -> Generator[Shell]:
+    command, commands = SHELLS[name]
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, LINES_AND_COLUMNS)
+    # A shell reads lines only from the terminal that controls it, hence setsid.
+    with subprocess.Popen(
+        ["setsid", "--ctty", *command], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(home)
+    ) as process:
+        os.close(theirs)
+        try:
+            shell = Shell(ours)
+            for each in commands:
+                shell.run(each)
+            yield shell
+        finally:
+            process.kill()
+            os.close(ours)
 
 
 @pytest.fixture
@@ -36,64 +110,43 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
-def in_bash(line: str, home: Path) -> list[str]:
-    """What bash offers for the last word of ``line``."""
-    program = (
-        'source <(nsq-anyio completion bash); COMP_WORDS=($1); [ "${1: -1}" = " " ] && COMP_WORDS+=("")\n'
-        "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _nsq_anyio_completion nsq-anyio\n"
-        'printf "%s\\n" "${COMPREPLY[@]}"'
+@pytest.fixture(scope="module")
+def servers() -> Generator[tuple[str, str, str]]:
+    """An nsqlookupd, and the TCP and HTTP addresses of an nsqd with a topic and two channels."""
+    with embedded_nsqds(1) as (nsqlookupd, (nsqd,)):
+        for path in (
+            "topic/create?topic=clicks",
+            "channel/create?topic=clicks&channel=archive",
+            "channel/create?topic=clicks&channel=tail1%23ephemeral",
+        ):
+            assert httpx.post(f"{nsqd.http_url}/{path}", trust_env=False).status_code == 200
+        yield nsqlookupd.removeprefix("http://"), nsqd.tcp_address, nsqd.http_url.removeprefix("http://")
+
+
+@pytest.mark.parametrize("name", EACH_SHELL)
+def test_a_shell_completes(name: str, certificate: Path, servers: tuple[str, str, str]) -> None:
+    nsqlookupd, tcp, http = servers
+    cluster = f"--lookupd-http-address {nsqlookupd}"
+    file = str(certificate)
+    cases: Sequence[tuple[str, str]] = (
+        ("nsq-anyio tai", "nsq-anyio tail "),
+        ("nsq-anyio tail --lookupd-h", " --lookupd-http-address "),
+        ("nsq-anyio tail --backend tr", " --backend trio "),
+        (f"nsq-anyio tail --tls-ca-file {file[:-5]}", f" --tls-ca-file {file}"),
+        (f"nsq-anyio tail --tls-ca-file={file[:-5]}", f" --tls-ca-file={file}"),
+        (f"nsq-anyio tail {cluster} --topic cl", " --topic clicks "),
+        (f"true; nsq-anyio tail -lookupd-http-address={nsqlookupd} -topic=cl", " -topic=clicks "),
+        (f"nsq-anyio channel pause {cluster} clicks ar", " clicks archive "),
+        (f"nsq-anyio stat {cluster} --nsqd-http-address {http[:-1]}", f" --nsqd-http-address {http} "),
+        (f"nsq-anyio pub {cluster} --nsqd-tcp-address={tcp[:-1]}", f" --nsqd-tcp-address={tcp} "),
     )
-    done = subprocess.run(
-        ["bash", "--norc", "-c", program, "bash", line],
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=True,
-    )
-    return done.stdout.split()
-
-
-def in_fish(line: str, home: Path) -> list[str]:
-    """The same for fish, without the descriptions."""
-    program = "nsq-anyio completion fish | source; complete -C $argv[1]"
-    done = subprocess.run(
-        ["fish", "--no-config", "-c", program, line],
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=True,
-    )
-    return [each.partition("\t")[0] for each in done.stdout.splitlines()]
-
-
-SHELLS = [
-    pytest.param(
-        complete, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"there is no {name}"), id=name
-    )
-    for name, complete in (("bash", in_bash), ("fish", in_fish))
-]
-
-
-@pytest.mark.parametrize("complete", SHELLS)
-def test_commands_flags_values_and_paths(
-    complete: Callable[[str, Path], list[str]], certificate: Path
-) -> None:
-    home = certificate.parent
-
-    def offered(line: str) -> set[str]:
-        return set(complete(line, home))
-
-    assert offered("nsq-anyio t") == {"tail", "to-file", "to-http", "to-nsq", "topic"}
-    assert offered("nsq-anyio tail --lookupd-h") == {"--lookupd-http-address"}
-    assert offered("nsq-anyio tail --backend t") == {"trio"}
-    if complete is in_fish:  # bash leaves paths to readline, which is not there without a terminal
-        assert offered(f"nsq-anyio tail --tls-ca-file {home}/certi") == {str(certificate)}
+    with started(name, certificate.parent) as shell:
+        for line, end in cases:
+            shell.completes(line, end)
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
-def test_fish_shows_descriptions_to_their_end(tmp_path: Path) -> None:
+def test_descriptions_are_whole(tmp_path: Path) -> None:
     program = "nsq-anyio completion fish | source; complete -C 'nsq-anyio topi'"
     done = subprocess.run(
         ["fish", "--no-config", "-c", program],
@@ -103,53 +156,4 @@ def test_fish_shows_descriptions_to_their_end(tmp_path: Path) -> None:
         timeout=LIMIT,
         check=True,
     )
-    assert done.stdout.startswith("topic\tList, create,")
-
-
-class Zsh:
-    """A zsh at a terminal: its completion works nowhere else."""
-
-    def __init__(self, terminal: int) -> None:
-        self._terminal = terminal
-
-    def type(self, text: str, until: str) -> str:
-        """Type, and wait for what the terminal shows then."""
-        os.write(self._terminal, text.encode())
-        shown = ""
-        give_up_at = time.monotonic() + LIMIT
-        while until not in shown:
-            left = give_up_at - time.monotonic()
-            assert left > 0, f"no {until!r} in {shown!r}"
-            if select.select([self._terminal], [], [], left)[0]:
-                shown += os.read(self._terminal, 4096).decode()
-        return shown
-
-
-@contextmanager
-def zsh(home: Path) -> Generator[Zsh]:
-    ours, theirs = pty.openpty()
-    try:
-        with subprocess.Popen(
-            ["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(home)
-        ) as process:
-            os.close(theirs)
-            try:
-                shell = Zsh(ours)
-                shell.type("PS1='$ '; unsetopt zle_bracketed_paste; echo rea''dy\n", until="ready\r\n")
-                shell.type("autoload -U compinit; compinit -u -D; echo fou''nd\n", until="found\r\n")
-                shell.type('eval "$(nsq-anyio completion zsh)"; echo ready\n', until="ready\r\n")
-                yield shell
-            finally:
-                process.kill()
-    finally:
-        os.close(ours)
-
-
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
-def test_zsh_completes_commands_flags_values_and_paths(certificate: Path) -> None:
-    home = certificate.parent
-    with zsh(home) as shell:
-        shell.type("nsq-anyio tai\t", until="tail ")
-        shell.type("--lookupd-h\t", until="ttp-address ")
-        shell.type("x --backend t\t", until="rio ")
-        shell.type(f"--tls-ca-file {home}/certi\t", until="ficate.pem")
+    assert done.stdout == "topic\tList, create, delete, empty, pause and unpause topics across a cluster.\n"

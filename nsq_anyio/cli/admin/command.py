@@ -15,6 +15,7 @@ from ..command import UtilityCommand, quiet_command_flags
 from ..flags.cluster import ClusterFlags, cluster_flags
 from ..flags.kinds import in_order
 from ..flags.names import complete_channel, complete_node, complete_topic
+from ..lazy_group import SentenceGroup
 from .actions import CHANNEL_ACTIONS, TOMBSTONE, TOPIC_ACTIONS, Action, Call, cluster_method
 from .perform import Task, ask, end_with, failure_rows
 
@@ -141,7 +142,10 @@ def _action_command(action: Action, group: str, arguments: Sequence[str], exampl
     return _command(run, group, action.verb, arguments, _ACTION_FLAGS, help=action.help, example=example)
 
 
-@click.group(epilog="\b\nExample:\n  nsq-anyio topic pause clicks --lookupd-http-address=127.0.0.1:4161")
+@click.group(
+    cls=SentenceGroup,
+    epilog="\b\nExample:\n  nsq-anyio topic pause clicks --lookupd-http-address=127.0.0.1:4161",
+)
 def topic() -> None:
     """List, create, delete, empty, pause and unpause topics across a cluster."""
 
@@ -159,7 +163,8 @@ for _action in TOPIC_ACTIONS:
 
 
 @click.group(
-    epilog="\b\nExample:\n  nsq-anyio channel empty clicks archive --lookupd-http-address=127.0.0.1:4161"
+    cls=SentenceGroup,
+    epilog="\b\nExample:\n  nsq-anyio channel empty clicks archive --lookupd-http-address=127.0.0.1:4161",
 )
 def channel() -> None:
     """List, create, delete, empty, pause and unpause channels across a cluster."""
@@ -177,7 +182,9 @@ for _action in CHANNEL_ACTIONS:
     channel.add_command(_action_command(_action, "channel", ("topic", "channel"), "clicks archive"))
 
 
-@click.group(epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161")
+@click.group(
+    cls=SentenceGroup, epilog="\b\nExample:\n  nsq-anyio node list --lookupd-http-address=127.0.0.1:4161"
+)
 def node() -> None:
     """List the nsqds of a cluster, and remove a topic from one of them."""
 

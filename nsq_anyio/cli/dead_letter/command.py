@@ -16,6 +16,7 @@ from ..ending import PARTIAL
 from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
 from ..flags.kinds import Integer
 from ..flags.source import Source
+from ..lazy_group import SentenceGroup
 from .flags import HELD_BY_ONE, filter_flags, ids_argument, limit_flag, place_flags
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _consumer_flags = connection_flags("consumer", max_in_flight=str(HELD_BY_ONE))
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
 
 
-@click.group("dead-letter")
+@click.group("dead-letter", cls=SentenceGroup)
 def dead_letter() -> None:
     """List, show, retry and drop the messages that consumers have given up or discarded.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...http import Cluster
 
 __all__ = [
+    "USUAL_NSQLOOKUPD",
     "complete_channel",
     "complete_node",
     "complete_nsqd_http",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 USUAL_NSQLOOKUPD = "127.0.0.1:4161"
+"""Where an nsqlookupd listens by default; also the one of ``nsq-anyio up``."""
 
 _PATIENCE = 2.0
 """Seconds to wait for all answers."""

@@ -13,6 +13,7 @@ from ..command import UtilityCommand, quiet_command_flags
 from ..flags.addresses import lookupd_http_option, nsqd_tcp_option
 from ..flags.kinds import Integer, Number, in_order
 from ..flags.names import complete_channel, complete_topic
+from ..lazy_group import SentenceGroup
 
 __all__ = ["archive", "metrics", "pipeline", "replay", "spark_option"]
 
@@ -116,7 +117,7 @@ def _run(name: str, *, backend: str, **arguments: Any) -> None:
     run_pipeline(name, **arguments)
 
 
-@click.group()
+@click.group(cls=SentenceGroup)
 def pipeline() -> None:
     """Run a pipeline on Spark, locally or on a cluster; needs Java 17 or later."""
 

@@ -101,8 +101,10 @@ class _Cluster:
 
         :raises click.ClickException: if that fails
         """
+        if self.data_path is None:
+            return
         try:
-            for name in self.nsqds if self.data_path is not None else ():
+            for name in self.nsqds:
                 (self.data_path / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
@@ -144,7 +146,8 @@ class _Cluster:
             for name in self.nsqds
         ]
         if self.free_ports and self.data_path is not None:
-            used = [Ports.of(each.tcp_address, each.http_url) for each in (nsqlookupd, *nsqds)]
+            used = [Ports.of(each.tcp_address, each.http_url) for each in nsqds]
+            used.insert(0, Ports.of(nsqlookupd.tcp_address, nsqlookupd.http_url))
             save_ports(self.data_path, dict(zip(ports, used, strict=True)))
         return nsqlookupd, nsqds
 

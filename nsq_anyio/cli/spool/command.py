@@ -11,6 +11,7 @@ import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.addresses import nsqd_tcp_option
+from ..lazy_group import SentenceGroup
 from ..pipeline.command import spark_option
 from .show import fields, report, table, tell_damage
 
@@ -35,7 +36,7 @@ _force = click.option(
 )
 
 
-@click.group()
+@click.group(cls=SentenceGroup)
 def spool() -> None:
     """List and clear the spools of Spark's streaming queries.
 
