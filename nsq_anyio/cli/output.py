@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
 from .shared_descriptor import wait_readable
 from .streams import OutputClosed, OutputFailed
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
-
-__all__ = ["Output", "has_colours", "is_dumb", "progress_display"]
+__all__ = ["Output", "has_colours", "is_dumb"]
 
 
 def is_dumb() -> bool:
@@ -77,16 +73,3 @@ class Output:
             raise OutputClosed from None
         except OSError as error:
             raise OutputFailed(f"cannot write the output: {error.strerror}") from error
-
-
-def progress_display(*columns: ProgressColumn, shown: bool, transient: bool = False) -> Progress:
-    """Return a progress display on stderr, a context manager; it writes nothing unless ``shown``.
-
-    :param transient: whether the display disappears at the end
-    """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    # Quiet as well as disabled: older versions of Rich end even a disabled display with an empty line.
-    console = Console(stderr=True, quiet=not shown)
-    return Progress(*columns, console=console, disable=not shown, transient=transient)

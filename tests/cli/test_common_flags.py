@@ -74,6 +74,63 @@ def test_help_has_an_example_of_the_command_as_it_is(path: Path_, command: click
     assert command.help
     used = set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", example))
     assert used <= _flags(command)
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("path", [(), ("topic",), ("channel",), ("node",), ("dead-letter",), ("pipeline",)])
+def test_help_of_a_group_has_whole_sentences(path: Path_) -> None:
+    result = CliRunner().invoke(cli, [*path, "--help"], prog_name="nsq-anyio")
+    assert result.exit_code == 0
+    usage, _, commands = result.output.partition("Commands:\n")
+    assert commands
+    assert "..." not in usage.partition("COMMAND [ARGS]...")[2] + commands
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+ADDRESSES = {
+    ("--nsqd-tcp-address", "--nsqd"),
+    ("--lookupd-http-address", "--nsqlookupd"),
+    ("--destination-nsqd-tcp-address", "--destination-nsqd"),
+    ("--destination-lookupd-http-address", "--destination-nsqlookupd"),
+    ("--output-nsqd-tcp-address", "--output-nsqd"),
+    ("--nsqd-http-address",),
+}
+
+
+@pytest.mark.parametrize(("path", "command"), UTILITIES)
+def test_servers_have_the_same_flags_in_every_command(path: Path_, command: click.Command) -> None:
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    named = {tuple(each.opts) for each in options if {*each.opts} & {*sum(ADDRESSES, ())}}
+    repeatable = {
+        tuple(each.opts) for each in options if each.multiple and (each.metavar or "").startswith("HOST:PORT")
+    }
+    assert named <= ADDRESSES
+    assert repeatable == named
+    assert named or path in {("completion",), ("up",), ("spool", "list"), ("spool", "delete")}
+
+
+@pytest.mark.parametrize("name", ["tail", "demo"])
+@pytest.mark.parametrize("flag", ["--nsqlookupd", "-nsqlookupd", "--lookupd-http-address"])
+def test_each_name_of_a_flag_is_the_flag(name: str, flag: str) -> None:
+    result = CliRunner().invoke(cli, [name, "--topic=t", flag, "ftp://x"])
+    assert result.exit_code == 2
+    assert "ftp://x" in result.stderr
+
+
+@pytest.mark.parametrize("variable", ["NSQ_ANYIO_TAIL_NSQLOOKUPD", "NSQ_ANYIO_TAIL_LOOKUPD_HTTP_ADDRESS"])
+def test_each_name_of_a_flag_has_a_variable(variable: str) -> None:
+    result = CliRunner().invoke(cli, ["tail", "--topic=t"], env={variable: "ftp://x"})
+    assert result.exit_code == 2
+    assert "ftp://x" in result.stderr
+
+
+@pytest.mark.parametrize("key", ["nsqlookupd", "lookupd-http-address"])
+def test_each_name_of_a_flag_is_a_key(key: str, tmp_path: Path) -> None:
+    config = tmp_path / "nsq.toml"
+    config.write_text(f'{key} = "ftp://x"\n')
+    result = CliRunner().invoke(cli, ["tail", "--topic=t", "--config", str(config)])
+    assert result.exit_code == 2
+    assert "ftp://x" in result.stderr
 
 
 @pytest.mark.parametrize(("path", "command"), UTILITIES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +56,8 @@ def _command(
     """
     named = [click.argument(each, shell_complete=_COMPLETE[each]) for each in arguments]
     with_flags = in_order(*named, cluster_flags, quiet_command_flags, *flags)(run)
-    words = ["nsq-anyio", group, verb, *example.split(), "--lookupd-http-address=127.0.0.1:4161"]
-    epilog = f"\b\nExample:\n  {' '.join(words)}"
+    line = " ".join(["nsq-anyio", group, verb, *example.split()])
+    epilog = f"\b\nExample:\n  {line} \\\n    --lookupd-http-address=127.0.0.1:4161"
     return click.command(verb, cls=UtilityCommand, help=help, epilog=epilog)(with_flags)
 
 
@@ -99,18 +98,18 @@ def _node_list(cluster: ClusterFlags, as_json: bool, backend: str) -> None:
         rows = [{"name": node.name, **dataclasses.asdict(node)} for node in reply.value]
         click.echo(json.dumps({"nodes": rows, "failures": failure_rows(reply.failures)}))
     else:
-        from rich.console import Console
+        from ..display import print_table
 
-        # In a pipe, each row must stay on one line.
-        Console(width=None if sys.stdout.isatty() else 10_000).print(_table(reply.value))
+        print_table(_table(reply.value))
     end_with(reply.failures, click.get_current_context())
 
 
 def _table(nodes: Sequence[Node]) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table("node", "host name", "version", "TCP port", "nsqlookupds", "topics", box=None)
+    from ..display import new_table
+
+    table = new_table("node", "host name", "version", "TCP port", "nsqlookupds", "topics", box=None)
     for node in nodes:
         topics = [f"{topic} (tombstoned)" if topic in node.tombstoned else topic for topic in node.topics]
         cells = (

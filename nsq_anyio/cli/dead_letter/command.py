@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dead_letter", "drop", "list_letters", "retry", "show"]
 
-_AT = "--nsqd-tcp-address 127.0.0.1:4150"
+_AT = "\\\n    --nsqd-tcp-address 127.0.0.1:4150"
 
 
 def _example(line: str) -> str:
@@ -84,7 +84,7 @@ def list_letters(
     from ...dead_letters.look import Look
     from ..run import run_draining
     from .run import reaching
-    from .show import json_line, table
+    from .show import blocks, json_line, table
 
     look = Look(_walk(topic, channel, source, wait, consumer), meant, limit, enough=False)
     run_draining(reaching(source, consumer, look.run), backend)
@@ -93,9 +93,9 @@ def list_letters(
             click.echo(json_line(letter))
         return
     if look.letters:
-        from rich.console import Console
+        from ..display import print_table
 
-        Console().print(table(look.letters))
+        print_table(table(look.letters), narrow=blocks(look.letters))
     more = f", of which {len(look.letters):,} are shown" if look.count > len(look.letters) else ""
     click.echo(f"{_letters(look.count)}{more}")
 
@@ -256,7 +256,7 @@ def _work(
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from ...dead_letters.work import Work
-    from ..output import progress_display
+    from ..display import progress_display
     from ..run import run_draining
 
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())

@@ -14,8 +14,9 @@ from ...visible import one_line, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
-__all__ = ["json_line", "table", "text"]
+__all__ = ["blocks", "json_line", "table", "text"]
 
 _MAX_BODY = 4096
 _MAX_ERROR = 100
@@ -27,25 +28,41 @@ def _time(seconds: float) -> str:
 
 def table(letters: Sequence[Letter]) -> Table:
     """Return a table with a row for each letter."""
-    from rich.table import Column, Table
     from rich.text import Text
 
-    # On a narrow terminal nothing is cut, and the id, which the other commands are given, is in one piece.
-    others = ("died (UTC)", "reason", "source", "attempts", "error")
-    shown = Table(Column("id", no_wrap=True), *(Column(name, overflow="fold") for name in others))
+    from ..display import new_table
+
+    shown = new_table("id", "died (UTC)", "reason", "source", "attempts", "error", whole=("id",))
     for letter in letters:
-        source = f"{letter.get(DeadLetterHeaders.TOPIC)}/{letter.get(DeadLetterHeaders.CHANNEL)}"
-        error = letter.problem or letter.error
-        cells = (
-            letter.message.id,
-            _time(letter.died),
-            letter.get(DeadLetterHeaders.REASON),
-            source if letter.headers else "",
-            letter.get(DeadLetterHeaders.ATTEMPTS),
-            error if len(error) <= _MAX_ERROR else f"{error[:_MAX_ERROR]}...",
-        )
-        shown.add_row(*(Text(one_line(cell)) for cell in cells))  # as text: an error may look like markup
+        shown.add_row(*(Text(cell) for cell in _cells(letter)))  # as text: an error may look like markup
     return shown
+
+
+def blocks(letters: Sequence[Letter]) -> Text:
+    """Return the cells of the table in several lines for each letter, for a narrow terminal."""
+    from rich.text import Text
+
+    lines: list[str] = []
+    for letter in letters:
+        id, died, reason, source, attempts, error = _cells(letter)
+        counted = f"attempts {attempts}" if attempts else ""
+        lines.append("  ".join(filter(None, (id, died, reason, counted))))
+        lines += [f"  {text}" for text in (source, error) if text]
+    return Text("\n".join(lines))
+
+
+def _cells(letter: Letter) -> tuple[str, ...]:
+    source = f"{letter.get(DeadLetterHeaders.TOPIC)}/{letter.get(DeadLetterHeaders.CHANNEL)}"
+    error = letter.problem or letter.error
+    cells = (
+        letter.message.id,
+        _time(letter.died),
+        letter.get(DeadLetterHeaders.REASON),
+        source if letter.headers else "",
+        letter.get(DeadLetterHeaders.ATTEMPTS),
+        error if len(error) <= _MAX_ERROR else f"{error[:_MAX_ERROR]}...",
+    )
+    return tuple(map(one_line, cells))
 
 
 def text(letter: Letter) -> str:

@@ -69,8 +69,7 @@ def demo(
     if spark:
         _demo_spark(backend, messages, topic, nsqds, nsqlookupds, as_json)
         return
-    from rich.console import Console
-
+    from ..display import print_table
     from ..run import run_to_end
     from .run import Outcome
 
@@ -79,7 +78,7 @@ def demo(
     if as_json:
         click.echo(json.dumps(_summary(outcome)))
     else:
-        Console().print(_table(outcome))
+        print_table(_table(outcome))
 
 
 def _demo_spark(
@@ -90,8 +89,7 @@ def _demo_spark(
     nsqlookupds: Sequence[str],
     as_json: bool,
 ) -> None:
-    from rich.console import Console
-
+    from ..display import print_table
     from ..pipeline.run import errors_explained, show_progress
     from ..run import run_to_end
     from .run import demo_cluster
@@ -110,7 +108,7 @@ def _demo_spark(
         if as_json:
             click.echo(json.dumps(_spark_summary(outcome, messages)))
         else:
-            Console().print(_spark_table(outcome))
+            print_table(_spark_table(outcome))
             click.echo(f"One row: {outcome.example}")
 
 
@@ -129,13 +127,13 @@ async def _demo(
 @contextmanager
 def _display(outcome: Outcome, *, shown: bool) -> Generator[Callable[[], None]]:
     """Show two progress bars; yield the function that updates them."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    from ..output import progress_display
+    from ..display import progress_bar, progress_display
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        progress_bar(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
@@ -160,12 +158,11 @@ def _summary(outcome: Outcome) -> dict[str, float]:
 
 
 def _table(outcome: Outcome) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table()
-    for name in ("nsqd", "published", "finished", "redelivered", "messages/s"):
-        table.add_column(name, justify="left" if name == "nsqd" else "right")
+    from ..display import new_table
+
+    table = new_table("nsqd", numbers=["published", "finished", "redelivered", "messages/s"])
 
     def add(name: str, published: int, finished: int, redelivered: int) -> None:
         numbers = (published, finished, redelivered, finished / outcome.seconds)
@@ -191,15 +188,15 @@ def _spark_summary(outcome: Archived, messages: int) -> dict[str, float]:
 
 
 def _spark_table(outcome: Archived) -> Table:
-    from rich.table import Table
+    from ..display import new_table
 
     rows = sum(held.rows for held in outcome.held)
-    table = Table(
+    table = new_table(
+        "nsqd",
+        numbers=["rows", "unique ids"],
         title=f"{outcome.files} Parquet files of {outcome.bytes:,} bytes hold",
         caption=f"archived at {outcome.summary.rows_per_second:,.0f} rows/s, Spark's start-up included",
     )
-    for name in ("nsqd", "rows", "unique ids"):
-        table.add_column(name, justify="left" if name == "nsqd" else "right")
     for held in outcome.held:
         table.add_row(held.nsqd, f"{held.rows:,}", f"{held.unique:,}")
     table.add_section()

@@ -22,7 +22,8 @@ __all__ = ["exporter"]
     epilog="""\b
 Example:
   nsq-anyio exporter --lookupd-http-address 127.0.0.1:4161
-  nsq-anyio exporter --http-address :4172 --sum-nsqds --no-ephemeral --nsqd-http-address 127.0.0.1:4151""",
+  nsq-anyio exporter --http-address :4172 --sum-nsqds --no-ephemeral \\
+    --nsqd-http-address 127.0.0.1:4151""",
 )
 @click.option(
     "--http-address",

@@ -49,7 +49,8 @@ _ignored_flags = in_order(
     epilog="""\b
 Example:
   nsq-anyio admin --lookupd-http-address 127.0.0.1:4161
-  nsq-anyio admin --http-address :4171 --admin-user ann --nsqd-http-address 127.0.0.1:4151""",
+  nsq-anyio admin --http-address :4171 --admin-user ann \\
+    --nsqd-http-address 127.0.0.1:4151""",
 )
 @click.option(
     "--http-address",

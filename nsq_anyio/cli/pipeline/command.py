@@ -145,7 +145,8 @@ def archive(**given: Any) -> None:
     epilog="""\b
 Example:
   nsq-anyio pipeline metrics --topic clicks --channel metrics \\
-    --lookupd-http-address 127.0.0.1:4161 --state state --key country --value ms --every 10""",
+    --lookupd-http-address 127.0.0.1:4161 --state state \\
+    --key country --value ms --every 10""",
 )
 @_reading
 @click.option(

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...errors import InvalidOption, NSQError
 from ...signals import HandlersRestored, end_now
-from ..output import progress_display
+from ..display import new_table, print_table, progress_bar, progress_display
 from ..signals import EndedBySignal
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run_pipeline(
     if as_json:
         click.echo(json.dumps(summary_fields(summary)))
     else:
-        Console().print(_table(name, summary))
+        print_table(_table(name, summary))
     if received and arguments.get("trigger", _TO_THE_END) == _TO_THE_END:
         raise EndedBySignal(received[0])
 
@@ -147,16 +147,15 @@ def show_progress(*, shown: bool) -> Generator[PipelineProgress]:
     if shown and not Console(stderr=True).is_terminal:
         yield PipelineProgress(None)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), progress_bar(), TimeElapsedColumn())
     with progress_display(*columns, shown=shown, transient=True) as display:
         yield PipelineProgress(display)
 
 
 def _table(name: str, summary: pipelines.Summary) -> Table:
     """Return the summary as a table of one row."""
-    table = Table()
-    for column in ("pipeline", *summary_fields(summary)):
-        table.add_column(column.replace("_", " "), justify="left" if column == "pipeline" else "right")
+    names = [name.replace("_", " ") for name in summary_fields(summary)]
+    table = new_table("pipeline", numbers=names)
     values = ("unknown" if value is None else f"{value:,}" for value in summary_fields(summary).values())
     table.add_row(name, *values)
     return table

@@ -33,7 +33,8 @@ _MODES = (_ALL, _IN_TURN, "least-outstanding", "hostpool", "epsilon-greedy")
     epilog="""\b
 Example:
   echo hello | nsq-anyio pub --topic clicks --nsqd-tcp-address 127.0.0.1:4150
-  nsq-anyio pub clicks.log --topic clicks --rate 1000 --nsqd-tcp-address 127.0.0.1:4150""",
+  nsq-anyio pub clicks.log --topic clicks --rate 1000 \\
+    --nsqd-tcp-address 127.0.0.1:4150""",
 )
 @click.argument(
     "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)

@@ -11,17 +11,17 @@ from typing import Any, cast
 import anyio
 import click
 from anyio.streams.memory import MemoryObjectReceiveStream
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+from rich.progress import DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 
 from ...envelope import encode_headers
 from ...errors import NSQError
 from ...producer import produce
 from ...producer.in_parts import InParts, MpubLimit, batches
 from ...unwrapping import first_error
+from ..display import progress_bar, progress_display
 from ..ending import PARTIAL
 from ..flags.connection import ProducerFlags
 from ..flags.source import Destination
-from ..output import progress_display
 from ..reach import check_destination_reachable
 from .reader import Input, MessageReader
 
@@ -198,7 +198,7 @@ def shown_progress(total: int | None, *, shown: bool) -> Generator[Callable[[int
     """
     columns = (
         TextColumn("{task.fields[messages]:,} messages"),
-        BarColumn(),
+        progress_bar(),
         DownloadColumn(),
         TransferSpeedColumn(),
         TextColumn("{task.fields[rate]:,.0f} messages/s"),

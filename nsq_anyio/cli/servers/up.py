@@ -191,16 +191,15 @@ def _admin(host: str, port: int, http_address: str | None) -> _ServeAdmin:
 def _show(
     nsqlookupd: embedded.EmbeddedNsqlookupd, nsqds: list[embedded.EmbeddedNsqd], dashboard: str | None
 ) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from ..display import new_table, print_table
 
-    table = Table("server", "TCP", "HTTP")
+    table = new_table("server", "TCP", "HTTP")
     table.add_row("nsqlookupd", nsqlookupd.tcp_address, nsqlookupd.http_url)
     for nsqd in nsqds:
         table.add_row("nsqd", nsqd.tcp_address, nsqd.http_url)
     if dashboard is not None:
         table.add_row("dashboard", "", dashboard)
-    Console().print(table)
+    print_table(table)
     addresses = ", ".join(f'"{nsqd.tcp_address}"' for nsqd in nsqds)
     # Not with rich, which would wrap the lines.
     click.echo(f"async with nsq.produce(nsqd=[{addresses}]) as producer: ...")

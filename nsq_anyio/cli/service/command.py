@@ -37,7 +37,8 @@ class _RunCommand(UtilityCommand):
     "run",
     cls=_RunCommand,
     epilog="\b\nExample:\n  nsq-anyio run app.tasks:handle --topic=clicks --channel=archive \\\n"
-    "      --lookupd-http-address=127.0.0.1:4161 --concurrency=10 --processes=2 --http-address=:8080",
+    "      --lookupd-http-address=127.0.0.1:4161 --http-address=:8080 \\\n"
+    "      --concurrency=10 --processes=2",
 )
 @click.argument("handler", metavar="MODULE:HANDLER")
 @click.option(

@@ -66,9 +66,9 @@ def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: A
     if as_json:
         click.echo(json.dumps([fields(info) for info in found]))
     elif found:
-        from rich.console import Console
+        from ..display import print_table
 
-        Console().print(table(found))
+        print_table(table(found))
         for info in found:
             tell_damage(info)
     else:
@@ -207,9 +207,9 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
 
 def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
     if not yes and chosen:
-        from rich.console import Console
+        from ..display import print_table
 
-        Console(stderr=True).print(table(chosen))
+        print_table(table(chosen), err=True)
         click.confirm(question, abort=True, err=True)
 
 

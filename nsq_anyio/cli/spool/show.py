@@ -61,11 +61,10 @@ def fields(info: SpoolInfo) -> dict[str, Any]:
 
 def table(infos: Sequence[SpoolInfo]) -> Table:
     """Return a table with a row per spool."""
-    from rich.table import Table
+    from ..display import new_table
 
-    shown = Table("spool", "topic/channel", "state", "last written (UTC)")
-    for name in ("rows", "bytes"):
-        shown.add_column(name, justify="right")
+    names = ("spool", "topic/channel", "state", "last written (UTC)")
+    shown = new_table(*names, numbers=["rows", "bytes"], whole=["spool"])
     for info in infos:
         last_written = f"{info.last_written:%Y-%m-%d %H:%M:%S}" if info.last_written else "never"
         shown.add_row(

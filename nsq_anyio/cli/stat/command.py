@@ -24,7 +24,8 @@ __all__ = ["stat"]
     epilog="""\b
 Example:
   nsq-anyio stat --lookupd-http-address 127.0.0.1:4161
-  nsq-anyio stat --topic clicks --channel archive --count 10 --nsqd-http-address 127.0.0.1:4151""",
+  nsq-anyio stat --topic clicks --channel archive --count 10 \\
+    --nsqd-http-address 127.0.0.1:4151""",
 )
 @click.option("--topic", shell_complete=complete_topic, help="Show only this topic.")
 @click.option("--channel", shell_complete=complete_channel, help="Show only this channel of --topic.")

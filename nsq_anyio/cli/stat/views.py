@@ -18,6 +18,7 @@ from .rows import Row
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = ["Failure", "JSONLines", "Lines", "LiveTable", "Report", "View"]
 
@@ -113,8 +114,8 @@ class Lines:
             f"{counts.in_flight:5} {counts.deferred:5} "
             f"| {counts.requeued:7} {counts.timed_out:7} {counts.messages:12} {counts.clients:7}"
         )
-        paused = " (paused)" if row.paused else ""
-        return f"{line} | {visible(row.topic)}/{visible(row.channel)}{paused}" if self._with_names else line
+        name = f"{visible(row.topic)}/{visible(row.channel)}{_paused(row)}"
+        return f"{line} | {name}" if self._with_names else line
 
 
 class JSONLines:
@@ -161,27 +162,67 @@ class LiveTable:
         from rich.console import Group
         from rich.text import Text
 
+        from ..display import width_of
+
+        table = _table(report.rows)
+        fits = width_of(table) <= self._live.console.width
         failures = [Text(visible(str(failure)), style="red") for failure in report.failures]
-        self._live.update(Group(_table(report.rows), *failures), refresh=True)
+        self._live.update(Group(table if fits else _narrow(report.rows), *failures), refresh=True)
+
+
+_COLUMNS = {
+    "in/s": "in/s",
+    "out/s": "out/s",
+    "depth": "depth",
+    "on disk": "disk",
+    "in flight": "inflt",
+    "deferred": "def",
+    "requeued": "req",
+    "timed out": "t-o",
+    "messages": "msgs",
+    "clients": "clients",
+}
+"""The columns of numbers, and their names on a narrow terminal, which are those of nsq_stat."""
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table("topic", "channel", box=None, header_style="bold", pad_edge=False)
-    for name in (
-        *("in/s", "out/s", "depth", "on disk", "in flight", "deferred"),
-        *("requeued", "timed out", "messages", "clients"),
-    ):
-        table.add_column(name, justify="right")
+    from ..display import new_table
+
+    columns = [*_COLUMNS]
+    table = new_table("topic", "channel", numbers=columns, box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        counts = row.counts
-        table.add_row(
-            Text(visible(row.topic)),
-            Text(visible(f"{row.channel or '-'}{' (paused)' if row.paused else ''}")),
-            *("-" if rate is None else f"{rate:,.0f}" for rate in (row.ingress, row.egress)),
-            *(f"{value:,}" for value in dataclasses.astuple(counts)),
-            style="yellow" if row.paused else "",
-        )
+        channel = f"{row.channel or '-'}{_paused(row)}"
+        table.add_row(Text(visible(row.topic)), Text(visible(channel)), *_numbers(row), style=_style(row))
     return table
+
+
+def _narrow(rows: Sequence[Row]) -> Text:
+    """Return the figures with each name on a line of its own, above its numbers."""
+    from rich.text import Text
+
+    columns = [*_COLUMNS.values()]
+    widths = [max(map(len, column)) for column in zip(columns, *map(_numbers, rows), strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+    lines = [Text(line(columns), style="bold")]
+    for row in rows:
+        name = f"{row.topic}/{row.channel or '-'}{_paused(row)}"
+        lines += [Text(text, style=_style(row)) for text in (visible(name), line(_numbers(row)))]
+    return Text("\n").join(lines)
+
+
+def _numbers(row: Row) -> list[str]:
+    rates = ("-" if rate is None else f"{rate:,.0f}" for rate in (row.ingress, row.egress))
+    return [*rates, *(f"{value:,}" for value in dataclasses.astuple(row.counts))]
+
+
+def _paused(row: Row) -> str:
+    return " (paused)" if row.paused else ""
+
+
+def _style(row: Row) -> str:
+    return "yellow" if row.paused else ""

@@ -30,7 +30,8 @@ __all__ = ["tail"]
     epilog="""\b
 Example:
   nsq-anyio tail --topic clicks --lookupd-http-address 127.0.0.1:4161
-  nsq-anyio tail --topic clicks --topic views -n 10 --json --nsqd-tcp-address 127.0.0.1:4150""",
+  nsq-anyio tail --topic clicks --topic views -n 10 --json \\
+    --nsqd-tcp-address 127.0.0.1:4150""",
 )
 @click.option(
     "--topic",
