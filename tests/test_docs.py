@@ -69,7 +69,7 @@ def cluster(tls_files: TLSFiles) -> Generator[dict[str, str]]:
             "http://127.0.0.1:4161": lookupd.http_url,
             "http://127.0.0.1:4151": nsqds[0].http_url,
             "127.0.0.1:4150": nsqds[0].tcp_address,
-            "127.0.0.1:5150": nsqds[1].tcp_address,
+            "127.0.0.1:4250": nsqds[1].tcp_address,
             "nsqd.example.com:4150": secured.tcp_address,
             "/etc/nsq/ca.pem": tls_files.ca_file,
             "0.0.0.0:8080": "127.0.0.1:0",
