@@ -17,7 +17,6 @@ from .inflow import Inflow
 from .link import Link
 from .options import ReadOptions
 from .portion import MessageChunk
-from .schema import warm_up
 
 __all__ = ["BoundedReader", "bounded_reader"]
 
@@ -207,7 +206,6 @@ async def bounded_reader(
     :raises InvalidOption: if a file that the options name cannot be used
     :raises PermanentRefusal: if nsqd refuses the connection permanently
     """
-    await anyio.to_thread.run_sync(warm_up)
     connection = await anyio.to_thread.run_sync(options.consumer_connection)
     (address,) = nsqd_addresses(nsqd)
     consumer = replace(options.consumer_options(), close_timeout=_CLOSE_TIMEOUT)

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from .schema import arrow_schema
+from .schema import arrow_schema, no_rows
 from .spool_errors import SpoolDamaged
 from .storage.place import Place
 
@@ -123,7 +123,7 @@ def decode(content: bytes, path: Place, place: str, number: int) -> Chunk:
         )
     record = Record(number, fields["rows"], fields["bytes"], checksum)
     if not record.rows:
-        return Chunk(path, record, _no_rows())
+        return Chunk(path, record, no_rows())
     with pa.ipc.open_stream(pa.py_buffer(content)[end:]) as reader:
         return Chunk(path, record, reader.read_next_batch())
 
@@ -144,6 +144,3 @@ def _decode_format_1(content: bytes, path: Place, number: int) -> Chunk:
 def _body_bytes(batch: pa.RecordBatch) -> int:
     return cast("pa.BinaryArray", batch.column("body")).total_values_length if batch.num_rows else 0
 
-
-def _no_rows() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=arrow_schema())

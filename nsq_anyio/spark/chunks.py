@@ -31,7 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from .chunk_file import Chunk, Record, decode, encode
-from .schema import arrow_schema
+from .schema import no_rows
 from .spool_errors import NumberTaken, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import mark, put
 from .storage.interface import Storage
@@ -186,7 +186,7 @@ class Partition:
         :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolError: if it cannot be written
         """
-        self.store_chunk(number, pa.RecordBatch.from_pylist([], schema=arrow_schema()))
+        self.store_chunk(number, no_rows())
 
     @property
     def _place(self) -> str:

@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 from ..address import nsqd_addresses
 from ..checks import range_text
 from ..errors import InvalidAddress, InvalidName, InvalidOption
-from ..http import Client
 from ..options.declaration import declared
 from ..options.kinds import SAME, Choice, Flag, Integer, Number, Option, Seconds, Text
 
@@ -227,6 +226,8 @@ def nsqd_list(given: str) -> tuple[str, ...]:
 
 def url_list(given: str) -> tuple[str, ...]:
     """Parse the HTTP URLs of nsqlookupds or nsqds, separated by commas, without duplicates."""
+    from ..http import Client  # noqa: PLC0415 - httpx takes longer to import than all the rest
+
     urls = _parts(given)
     _check_once([Client(url).url for url in urls])
     return tuple(urls)

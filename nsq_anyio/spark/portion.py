@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .schema import TIMESTAMP, arrow_schema
+from .schema import TIMESTAMP, arrow_schema, no_rows, repeated
 
 __all__ = ["Arrival", "MessageChunk", "Portion", "redelivered", "split_off"]
 
@@ -120,7 +120,7 @@ class MessageChunk:
         """Return the messages as rows, in order."""
         count = len(self)
         if not count:
-            return pa.RecordBatch.from_pylist([], schema=arrow_schema())
+            return no_rows()
         frames = pa.concat_arrays([portion.frames() for portion in self.portions])
         columns: list[pa.Array[Any]] = [
             _compute.binary_replace_slice(frames, start=0, stop=_BODY, replacement=b""),
@@ -128,16 +128,18 @@ class MessageChunk:
             _field(frames, _ID, _BODY).cast(pa.string()),
             _timestamps(frames),
             _numbers(frames, _ATTEMPTS, _ID, "H", pa.uint16()).cast(pa.int32()),
-            pa.repeat(self.topic, count),
-            pa.repeat(self.channel, count),
-            pa.repeat(self.nsqd, count),
+            repeated(self.topic, count),
+            repeated(self.channel, count),
+            repeated(self.nsqd, count),
         ]
         return pa.record_batch(columns, schema=arrow_schema())
 
 
 def redelivered(rows: pa.RecordBatch) -> int:
     """Return how many of the rows nsqd had delivered before."""
-    return int(_compute.sum(_compute.greater(rows.column("attempts"), 1)).as_py() or 0)
+    # A comparison by Arrow would import pandas; see `schema`.
+    counted: list[dict[str, int]] = _compute.value_counts(rows.column("attempts")).to_pylist()
+    return sum(each["counts"] for each in counted if each["values"] > 1)
 
 
 def split_off(waiting: deque[Portion], rows: int, max_bytes: int) -> list[Portion]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["SCHEMA", "TIMESTAMP", "arrow_schema", "warm_up"]
+__all__ = ["SCHEMA", "TIMESTAMP", "arrow_schema", "no_rows", "repeated"]
 
 SCHEMA = (
     "body BINARY, id STRING, timestamp TIMESTAMP, attempts INT, topic STRING, channel STRING, nsqd STRING"
@@ -31,9 +32,22 @@ def arrow_schema() -> pa.Schema:
     return _ARROW_SCHEMA
 
 
-def warm_up() -> None:
-    """Make Arrow import what it needs for rows, before there is a connection to serve.
+# When Arrow first converts a Python value it imports pandas, which takes a task a second. So the columns of a
+# read are made of buffers.
 
-    When Arrow first converts a Python value it imports pandas, which takes seconds on a busy machine.
+
+def no_rows() -> pa.RecordBatch:
+    """Return these columns without a row."""
+    return pa.record_batch([pa.nulls(0, field.type) for field in _FIELDS], schema=_ARROW_SCHEMA)
+
+
+def repeated(text: str, count: int) -> pa.Array[Any]:
+    """Return a column of strings that has the same text in each row.
+
+    :param text: not empty
     """
-    pa.repeat("", 1)
+    content = text.encode()
+    ends = array("i", range(0, len(content) * count + 1, len(content)))
+    return pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(content * count)]
+    )

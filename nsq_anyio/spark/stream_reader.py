@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -28,7 +28,6 @@ from pyspark.sql.streaming.datasource import (
 
 from ..errors import HTTPError, InvalidOption
 from .claim import Claim
-from .depth import DepthClient
 from .lease import Lease
 from .options import ReadOptions
 from .plan import Depth, plan, within_bytes
@@ -36,6 +35,9 @@ from .progress import Progress
 from .query_history import QueryHistory
 from .spool import FORMAT, Plan, Spool
 from .spooled_partition import SpooledPartition, read_spooled_partition
+
+if TYPE_CHECKING:
+    from .depth import DepthClient
 
 __all__ = ["NsqStreamReader"]
 
@@ -94,7 +96,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._spool_dir = options.spool_dir
         self._new_spool = str(uuid.uuid4())
         self._claim = Claim(options.topic, options.channel)
-        self._depth_client = DepthClient(options)
+        self._depth_client: DepthClient | None = None
         self._history = QueryHistory()
         self._progress = Progress(options, self._history)
         self._lease = Lease()
@@ -123,7 +125,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin.epoch:
             self._history.count_batch(self._open(begin.spool), begin.epoch)
         self._wait_if_idle()
-        self._latest = self._depth_client.ask()
+        self._latest = self._ask()
         self._progress.asked(self._latest)
         self._claim_channel(self._latest)
         waiting = self._history.cap_to_target(self._latest)
@@ -156,7 +158,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
         """
-        self._history.set_target(self._depth_client.ask())
+        self._history.set_target(self._ask())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the partitions of the batch that ends at ``end``.
@@ -208,9 +210,17 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close the connections, and release the spool and the channel."""
-        self._depth_client.close()
+        if self._depth_client is not None:
+            self._depth_client.close()
         self._claim.release()
         self._lease.release()
+
+    def _ask(self) -> list[Depth]:
+        if self._depth_client is None:
+            from .depth import DepthClient  # noqa: PLC0415 - tasks need neither it nor httpx
+
+            self._depth_client = DepthClient(self._options)
+        return self._depth_client.ask()
 
     def _open(self, spool: str) -> Spool:
         opened = Spool.open(self._spool_dir, spool, self._options.topic, self._options.channel)
@@ -234,7 +244,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not known and not self._latest:
             # The batch was planned before the query was restarted, and its nsqds may have moved.
             try:
-                self._latest = self._depth_client.ask()
+                self._latest = self._ask()
             except HTTPError as error:
                 _log.warning("cannot find the nsqds: %s", error)
         found = [*(nsqd for nsqd, _ in batch), *known, *(depth.nsqd for depth in self._latest)]

@@ -12,7 +12,6 @@ from pyspark.sql.types import BinaryType, CharType, DataType, NumericType, Strin
 
 from ..errors import InvalidOption
 from .options import WriteOptions
-from .publishing import publish_rows
 
 __all__ = ["NsqStreamWriter", "NsqWriter", "Published", "check_columns"]
 
@@ -52,6 +51,8 @@ class NsqStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _written(iterator: Iterator[pa.RecordBatch], options: WriteOptions) -> Published:
+    from .publishing import publish_rows  # noqa: PLC0415 - reading needs none of it
+
     context = TaskContext.get()
     partition = 0 if context is None else context.partitionId()
     return Published(publish_rows(iterator, options, partition))
