@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from ..errors import HTTPStatusError, InvalidOption
 from ..http import Lookup, Nsqd, Nsqlookupd
@@ -56,11 +57,13 @@ class ChannelWatch:
 async def depth_at(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
     """Return the depth of the channel at one nsqd, and create the channel if it is missing and wanted.
 
-    It is one request, unless the channel has to be created.
+    It is one request, unless the channel is missing.
     """
     topic, channel = options.topic, options.channel
-    stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
-    of_topic = next((row for row in stats.topics if row.topic_name == topic), None)
+    ask = partial(nsqd.stats, topic=topic, include_clients=False, include_mem=False)
+    # Only this channel, because a topic may have hundreds. Then a topic without it is left out as well.
+    topics = (await ask(channel=channel)).topics or (await ask()).topics
+    of_topic = next((row for row in topics if row.topic_name == topic), None)
     creates = options.create_channel != "false"
     if of_topic is None:
         if not options.nsqds:

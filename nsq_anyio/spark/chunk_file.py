@@ -143,4 +143,3 @@ def _decode_format_1(content: bytes, path: Place, number: int) -> Chunk:
 
 def _body_bytes(batch: pa.RecordBatch) -> int:
     return cast("pa.BinaryArray", batch.column("body")).total_values_length if batch.num_rows else 0
-

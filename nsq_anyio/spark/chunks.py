@@ -23,10 +23,10 @@ is empty. An attempt that is killed may leave its last chunk without a record; t
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -39,6 +39,8 @@ from .storage.place import Place, storage_of
 from .vanished import check_not_committed, missing, record_of, why_gone
 
 __all__ = ["Partition", "Stored", "check_all", "make_all"]
+
+F = TypeVar("F")
 
 _SUFFIX = ".arrow"
 _DIGITS = 6
@@ -78,13 +80,6 @@ class Partition:
     @property
     def _storage(self) -> Storage[Any]:
         return storage_of(self.path)
-
-    def make(self) -> None:
-        """Create the directories, as `make_all` does.
-
-        :raises SpoolError: if they cannot be created
-        """
-        make_all([self])
 
     def check(self) -> None:
         """Check that the directories exist.
@@ -137,11 +132,21 @@ class Partition:
 
     def salvage(self) -> Iterator[Chunk | SpoolError]:
         """Yield each sound chunk, with or without a record, and an error for each damaged or missing one."""
+        return self._each(self._load)
+
+    def recorded(self) -> Iterator[tuple[Place, Record] | SpoolError]:
+        """Yield the file of each chunk and its record, and an error for each missing one.
+
+        Only a chunk without a record is read.
+        """
+        return self._each(lambda number, noted: (self._chunk(number), noted or self._load(number).record))
+
+    def _each(self, look: Callable[[int, Record | None], F]) -> Iterator[F | SpoolError]:
         noted: dict[int, Record] = {}
-        found: set[int] = set()
         try:
-            if self._exists(self.record):
-                noted = self._noted()
+            with as_spool_error(self.record):
+                is_there = self._storage.exists(self.record)
+            noted = self._noted() if is_there else {}
         except SpoolError as error:
             yield error
         try:
@@ -149,12 +154,11 @@ class Partition:
         except SpoolError as error:
             yield error
             return
-        numbers = found | noted.keys()
-        for number in range(max(numbers, default=-1) + 1):
+        for number in range(max(found | noted.keys(), default=-1) + 1):
             try:
                 if number not in found:
                     raise self._missing_chunk(number, noted)
-                yield self._load(number, noted.get(number))
+                yield look(number, noted.get(number))
             except SpoolError as error:
                 yield error
 
@@ -254,10 +258,6 @@ class Partition:
         if number in noted:
             how = f"{self.record / noted[number].name} records {noted[number].rows} rows in it"
         return why_gone(self.path) or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
-
-    def _exists(self, path: Place) -> bool:
-        with as_spool_error(path):
-            return bool(self._storage.exists(path))
 
 
 def make_all(partitions: Iterable[Partition]) -> None:

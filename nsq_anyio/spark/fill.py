@@ -13,11 +13,13 @@ from .chunks import Partition, Stored
 from .options import ReadOptions
 from .portion import MessageChunk, redelivered
 from .spool_errors import NumberTaken
+from .storage.place import storage_of
 from .task_report import TaskReport, note_report
 
 __all__ = ["fill"]
 
-_LOOK_EVERY = 0.1
+_LOOK_FIRST = 0.1
+"""Seconds until the first look at what another attempt stores. They double up to the storage's bound."""
 
 
 async def fill(
@@ -88,10 +90,12 @@ def _read_through(partition: Partition) -> None:
 async def _wait_for_other(partition: Partition, patience: float) -> None:
     """Wait until the other attempt has ended the partition, or has stored nothing for ``patience``."""
     before = await anyio.to_thread.run_sync(partition.stored)
+    pause, longest = _LOOK_FIRST, storage_of(partition.path).look_every
     give_up_at = anyio.current_time() + patience
-    while not before.ended and anyio.current_time() < give_up_at:
-        await anyio.sleep(_LOOK_EVERY)
+    while not before.ended and (left := give_up_at - anyio.current_time()) > 0:
+        await anyio.sleep(min(pause, left))
         now = await anyio.to_thread.run_sync(partition.stored)
+        pause = min(2 * pause, longest)
         if now != before:
             before = now
             give_up_at = anyio.current_time() + patience

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from .chunk_file import Chunk, Record
 from .chunks import Partition
@@ -16,10 +17,13 @@ from .lease import VALID, holder
 from .spool import PLAN, QUERY, Spool
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, holds_no_rows
+from .storage.interface import Status
 from .storage.place import Place, place_of, storage_of
 from .vanished import missing
 
-__all__ = ["SpoolInfo", "clear", "delete", "find_spools", "sound_chunks"]
+__all__ = ["SpoolInfo", "clear", "delete", "find_spools", "read_chunks"]
+
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +36,12 @@ class SpoolInfo:
     :ivar channel: the channel that it reads; None if the description is damaged
     :ivar created: when the query began, UTC; None if the description is damaged
     :ivar epochs: the number of batches that are not yet known to be in the sink
-    :ivar rows: the rows in their sound chunks
+    :ivar rows: the rows in their chunks, without those that are damaged or missing
     :ivar bytes: the bytes of these chunks' files
     :ivar last_written: when the last chunk was stored, UTC; None if there is none
     :ivar user: who uses the spool; None if nobody does
-    :ivar damage: what is missing or altered
+    :ivar damage: what is missing; what is altered as well, if the chunks were read
+    :ivar is_read: whether all chunks were read and verified
     """
 
     path: Place
@@ -50,18 +55,25 @@ class SpoolInfo:
     last_written: datetime | None
     user: str | None
     damage: tuple[SpoolError, ...]
+    is_read: bool
 
     @property
     def state(self) -> str:
-        """``damaged``, ``in use`` or ``sound``."""
-        return "damaged" if self.damage else "in use" if self.user else "sound"
+        """``damaged``, ``in use``, ``sound``, or ``unchecked`` if its chunks were not read."""
+        if self.damage or self.user:
+            return "damaged" if self.damage else "in use"
+        return "sound" if self.is_read else "unchecked"
 
 
-def find_spools(directory: str | os.PathLike[str] | Place, now: float | None = None) -> list[SpoolInfo]:
+def find_spools(
+    directory: str | os.PathLike[str] | Place, now: float | None = None, *, check: bool = False
+) -> list[SpoolInfo]:
     """Return the spools in a ``spoolDir``, the oldest first, including damaged ones.
 
     :param directory: a path or URL
     :param now: the storage's time; default: this machine's time
+    :param check: whether to read all chunks; otherwise only names and sizes are looked at, which shows what
+        is missing, but not what is altered
     :raises SpoolError: if the directory cannot be listed
     :raises InvalidOption: for a URL that is not valid
     """
@@ -69,15 +81,14 @@ def find_spools(directory: str | os.PathLike[str] | Place, now: float | None = N
     with as_spool_error(place):
         names = [entry.name for entry in storage_of(place).entries(place) if entry.is_directory]
         paths = [place / name for name in names if _is_spool(place / name)]
-    infos = [info for path in paths if (info := _info(path, time.time() if now is None else now)) is not None]
+    now = time.time() if now is None else now
+    infos = [info for path in paths if (info := _info(path, now, check=check)) is not None]
     return sorted(infos, key=lambda info: (info.created or datetime.min.replace(tzinfo=UTC), info.uuid))
 
 
-def sound_chunks(info: SpoolInfo) -> Iterator[Chunk]:
-    """Yield the sound chunks of a spool, including end chunks."""
-    for found in _survey(Spool(info.path)):
-        if isinstance(found, Chunk):
-            yield found
+def read_chunks(info: SpoolInfo) -> Iterator[Chunk | SpoolError]:
+    """Yield the sound chunks of a spool, including end chunks, and the errors of the others."""
+    return _survey(Spool(info.path), Partition.salvage)
 
 
 def clear(info: SpoolInfo, chunks: Iterable[tuple[Place, Record]]) -> list[Place]:
@@ -144,7 +155,7 @@ def _is_spool(path: Place) -> bool:
         return False
 
 
-def _info(path: Place, now: float) -> SpoolInfo | None:
+def _info(path: Place, now: float, *, check: bool) -> SpoolInfo | None:
     """Return the info of a spool; None if it was deleted meanwhile."""
     spool = Spool(path)
     storage = storage_of(path)
@@ -163,6 +174,7 @@ def _info(path: Place, now: float) -> SpoolInfo | None:
     rows = size = 0
     last_written = 0.0
     unended: set[Place] = set()
+    files = _Files()
     try:
         with as_spool_error(path):
             if storage.missing([path]):
@@ -170,18 +182,18 @@ def _info(path: Place, now: float) -> SpoolInfo | None:
         epochs = _uncommitted(spool)
         with as_spool_error(path):
             user = holder(path, now)
-        for found in _survey(spool):
+        for found in _survey(spool, _salvaged if check else Partition.recorded):
             if isinstance(found, SpoolError):
                 damage.append(found)
                 continue
-            rows += found.record.rows
-            with suppress(FileNotFoundError):  # committed meanwhile
-                file = storage.status(found.path)
-                size += file.size
-                last_written = max(last_written, file.modified)
-            unended.add(found.path.parent)
-            if not found.record.rows:
-                unended.discard(found.path.parent)
+            chunk, record = found
+            rows += record.rows
+            file = files.status(chunk)
+            size += file.size
+            last_written = max(last_written, file.modified)
+            unended.add(chunk.parent)
+            if not record.rows:
+                unended.discard(chunk.parent)
     except SpoolError as error:
         damage.append(error)
     with as_spool_error(path):
@@ -201,15 +213,38 @@ def _info(path: Place, now: float) -> SpoolInfo | None:
         last_written=datetime.fromtimestamp(last_written, UTC) if last_written else None,
         user=user,
         damage=tuple(damage),
+        is_read=check,
     )
 
 
-def _survey(spool: Spool) -> Iterator[Chunk | SpoolError]:
-    """Yield each sound chunk, and the errors of the others."""
+class _Files:
+    """Knows the files of one directory at a time, so that they are asked for together."""
+
+    def __init__(self) -> None:
+        self._directory: Place | None = None
+        self._statuses: dict[str, Status] = {}
+
+    def status(self, file: Place) -> Status:
+        """Return the size and the time of a file; 0 for one that Spark has committed meanwhile."""
+        if file.parent != self._directory:
+            self._directory = file.parent
+            self._statuses = {}
+            with as_spool_error(file.parent), suppress(FileNotFoundError):
+                self._statuses = storage_of(file).statuses(file.parent)
+        return self._statuses.get(file.name, Status(0, 0.0))
+
+
+def _salvaged(partition: Partition) -> Iterator[tuple[Place, Record] | SpoolError]:
+    for found in partition.salvage():
+        yield (found.path, found.record) if isinstance(found, Chunk) else found
+
+
+def _survey(spool: Spool, look: Callable[[Partition], Iterator[F | SpoolError]]) -> Iterator[F | SpoolError]:
+    """Yield what is found of each chunk, and the errors of those that are missing or damaged."""
     for epoch in _uncommitted(spool):
-        for found in _survey_epoch(spool, epoch):
+        for found in _survey_epoch(spool, epoch, look):
             # Spark may commit the epoch meanwhile, which is not damage.
-            if isinstance(found, Chunk) or _is_wanted(spool, epoch):
+            if not isinstance(found, SpoolError) or _is_wanted(spool, epoch):
                 yield found
 
 
@@ -230,7 +265,9 @@ def _uncommitted(spool: Spool) -> list[int]:
     return [epoch for epoch in epochs if epoch > last]
 
 
-def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
+def _survey_epoch(
+    spool: Spool, epoch: int, look: Callable[[Partition], Iterator[F | SpoolError]]
+) -> Iterator[F | SpoolError]:
     try:
         partitions = spool.partitions(epoch)
     except SpoolError as error:
@@ -238,7 +275,7 @@ def _survey_epoch(spool: Spool, epoch: int) -> Iterator[Chunk | SpoolError]:
         return
     is_used = False
     for partition in partitions:
-        for found in partition.salvage():
+        for found in look(partition):
             is_used = True
             yield found
     directory = spool.path / str(epoch)

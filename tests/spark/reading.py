@@ -14,10 +14,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 
+from nsq_anyio.spark.chunk_file import Chunk
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.spool_admin import SpoolInfo, read_chunks
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .nsqds import Topic, wait_until
@@ -32,6 +34,7 @@ __all__ = [
     "read",
     "returned",
     "soon",
+    "sound_chunks",
 ]
 
 T = TypeVar("T")
@@ -74,6 +77,11 @@ def before_chunk(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[
         store_chunk(self, place, batch)
 
     monkeypatch.setattr(Partition, "store_chunk", act_and_store)
+
+
+def sound_chunks(info: SpoolInfo) -> list[Chunk]:
+    """The chunks of a spool that are sound."""
+    return [found for found in read_chunks(info) if isinstance(found, Chunk)]
 
 
 Offset = dict[str, Any]

@@ -24,12 +24,12 @@ from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.peek import PeekTooLong
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.source import NsqDataSource
-from nsq_anyio.spark.spool_admin import find_spools, sound_chunks
+from nsq_anyio.spark.spool_admin import find_spools
 from nsq_anyio.spark.spooled_partition import SpooledPartition
 
 from .conftest import new_name
 from .nsqds import Kind, Nsqd, Topic, running_nsqd, wait_until
-from .reading import options_of
+from .reading import options_of, sound_chunks
 from .rows import bodies, ids
 
 pytestmark = pytest.mark.timeout(30)

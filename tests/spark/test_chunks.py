@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsq_anyio.spark.chunks import Partition, Stored
+from nsq_anyio.spark.chunks import Partition, Stored, make_all
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolDamaged, SpoolError
@@ -36,7 +36,7 @@ def partition(tmp_path: Path) -> Partition:
     """An empty partition of an epoch of a query."""
     (tmp_path / "query" / "1").mkdir(parents=True)
     found = Partition(tmp_path / "query" / "1" / "0")
-    found.make()
+    make_all([found])
     return found
 
 
@@ -62,7 +62,7 @@ def largest_file(size: int) -> Generator[None]:
 def test_what_is_published_is_read(chunks: list[list[bytes]], ended: bool) -> None:
     with TemporaryDirectory() as directory:
         partition = Partition(Path(directory, "0"))
-        partition.make()
+        make_all([partition])
         for number, chunk in enumerate(chunks):
             partition.store_chunk(number, rows_of(chunk))
         if ended:
@@ -80,7 +80,7 @@ def test_what_is_published_is_read(chunks: list[list[bytes]], ended: bool) -> No
 def test_replay_joins_chunks_and_repeats_itself(sizes: list[int]) -> None:
     with TemporaryDirectory() as directory:
         partition = Partition(Path(directory, "0"))
-        partition.make()
+        make_all([partition])
         for number, size in enumerate(sizes):
             partition.store_chunk(number, rows_of([b"x"] * size))
         partition.end(len(sizes))

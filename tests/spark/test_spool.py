@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.spool_admin import delete, find_spools, sound_chunks
+from nsq_anyio.spark.spool_admin import delete, find_spools
 from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.spool_files import put_document
 
+from .reading import sound_chunks
 from .rows import bodies, on_disk, rows_of, spooled
 
 QUERY = "1f0c0000-0000-4000-8000-000000000001"

@@ -145,7 +145,7 @@ def _is_named(harmed: Path, error: SpoolError) -> bool:
 
 def _clear(directory: Path) -> None:
     """What is listed as a spool can be deleted, whatever it has suffered."""
-    for info in find_spools(directory):
+    for info in find_spools(directory, check=True):
         delete(info)
     assert not [path for path in directory.iterdir() if path.is_dir() and any(path.iterdir())]
 

@@ -17,7 +17,7 @@ from nsq_anyio.cli.main import cli
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.lease import Lease, holder, time_of
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.spool_admin import delete, find_spools, sound_chunks
+from nsq_anyio.spark.spool_admin import delete, find_spools
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, NumberTaken, SpoolDamaged, SpoolError
 from nsq_anyio.spark.storage.interface import MARKER
 from nsq_anyio.spark.storage.objects import ObjectStorage
@@ -26,6 +26,7 @@ from nsq_anyio.spark.storage.remote import RemotePlace
 
 from .nsqds import wait_until
 from .raw_objects import Objects
+from .reading import sound_chunks
 from .rows import bodies, rows_of, spooled
 from .spool_lives import BATCH, LIVES, Damage, Life, Query
 
@@ -171,9 +172,9 @@ def test_a_late_attempt_that_puts_its_chunk_after_the_deletion_is_told(
         partition.store_chunk(0, rows_of([b"late"]))
     if not is_mark_lost:
         # What it leaves counts as nothing, and goes with the next commit.
-        (info,) = find_spools(store)
+        (info,) = find_spools(store, check=True)
         assert (info.state, info.rows, info.epochs) == ("sound", 0, 0)
-        assert list(sound_chunks(info)) == []
+        assert sound_chunks(info) == []
         spool.begin(2, [(NSQD, 20)])
         spool.commit(2)
         assert [key for key in Objects(spool.path).names() if key[0].isdigit()] == []
@@ -200,7 +201,7 @@ def test_a_killed_commit_is_made_good(store: Place, monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
             patch.setattr(ObjectStorage, "remove", die)
             spool.commit(kills)
-        (info,) = find_spools(store)
+        (info,) = find_spools(store, check=True)
         assert (info.state, info.rows) == ("sound", 0)
         spool.commit(kills)
         assert Objects(spool.path).names() == sorted([MARKER, f"committed-{kills}", "query.json"])
@@ -258,7 +259,7 @@ def test_spools_are_listed_and_deleted(store: Place) -> None:
     assert (first.uuid, first.topic, first.state, first.rows, first.epochs) == (
         QUERY,
         "clicks",
-        "sound",
+        "unchecked",
         4,
         1,
     )
@@ -290,7 +291,7 @@ def test_the_command_takes_urls(store: Place) -> None:
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(cli, ["spool", *arguments])
 
-    listed = json.loads(run("list", str(store), "--json").stdout)
+    listed = json.loads(run("list", str(store), "--check", "--json").stdout)
     assert [(info["uuid"], info["rows"], info["state"]) for info in listed] == [
         (QUERY, 2, "sound"),
         (OTHER, 0, "sound"),

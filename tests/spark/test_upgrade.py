@@ -107,7 +107,7 @@ def test_a_batch_that_is_read_and_not_in_the_sink(query: OldQuery) -> None:
     epoch = query.make()
     query.store(epoch, 0, [5, 10], ended=True)
     query.store(epoch, 1, [15], ended=True)
-    (info,) = find_spools(query.directory)
+    (info,) = find_spools(query.directory, check=True)
     assert (info.rows, info.state) == (30, "sound")
     finish(query)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -48,21 +49,28 @@ def spool() -> None:
 
 @spool.command("list", cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio spool list /shared/nsq-spool")
 @_directory
+@click.option("--check", is_flag=True, help="Read every chunk and verify its checksum.")
 @_json_option
 @quiet_command_flags
-def list_spools(directory: str, as_json: bool, backend: str) -> None:  # noqa: ARG001 - all commands have it
+def list_spools(
+    directory: str,
+    check: bool,
+    as_json: bool,
+    backend: str,  # noqa: ARG001 - all commands have it
+) -> None:
     """Show the spools, oldest first.
 
     The rows are those of batches that Spark has not committed. They include the newest batch of a query that
-    has ended, even if the sink has that batch, until the query is started again. Every chunk is read and its
-    checksum verified: for a damaged spool, only sound rows are counted.
+    has ended, even if the sink has that batch, until the query is started again. Without --check, names and
+    sizes show what is there and what is missing, and a spool that lacks nothing is "unchecked"; with it,
+    such a spool is "sound". Only rows that are there, and with --check sound, are counted.
     """
     from ..pipeline.run import errors_explained
 
     with errors_explained():
         from ...spark.spool_admin import find_spools
 
-        found = find_spools(directory)
+        found = find_spools(directory, check=check)
     if as_json:
         click.echo(json.dumps([fields(info) for info in found]))
     elif found:
@@ -221,21 +229,27 @@ async def _put_back(
 
     from ...producer import produce
     from ...producer.in_parts import InParts, MpubLimit
-    from ...spark.spool_admin import clear, sound_chunks
+    from ...spark.spool_admin import clear, read_chunks
+    from ...spark.spool_errors import SpoolError
 
     async with produce(
         access.nsqds, options=access.producer_options(), connection=access.connection_options()
     ) as producer:
         parts = InParts(producer, MpubLimit(access.max_body_size))
         for info in chosen:
-            chunks = sound_chunks(info)
+            chunks = read_chunks(info)
             published: list[tuple[Place, Record]] = []
-            while chunk := await anyio.to_thread.run_sync(next, chunks, None):
-                await _publish(parts, chunk, info.topic, access)
-                published.append((chunk.path, chunk.record))
+            damage = {str(error): error for error in info.damage}
+            while found := await anyio.to_thread.run_sync(next, chunks, None):
+                if isinstance(found, SpoolError):
+                    damage[str(found)] = found
+                    continue
+                await _publish(parts, found, info.topic, access)
+                published.append((found.path, found.record))
             # Only after publishing: a failure before leaves the spool unchanged.
             left = await anyio.to_thread.run_sync(clear, info, published)
-            done.append((info, sum(record.rows for _, record in published), left))
+            read = replace(info, damage=tuple(damage.values()), is_read=True)
+            done.append((read, sum(record.rows for _, record in published), left))
 
 
 async def _publish(parts: InParts, chunk: Chunk, topic: str | None, access: WriteOptions) -> None:

@@ -48,6 +48,9 @@ class Storage(ABC, Generic[P]):
     takes_out_at_once: bool = True
     """Whether `take_out` is one step. Otherwise a part of a directory may be seen after it."""
 
+    look_every: float = 0.4
+    """Seconds from one look at what another process may add to the next, at most."""
+
     @abstractmethod
     def put(self, target: P, *content: bytes | memoryview, record: P | None = None) -> bool:
         """Put a file whole and durably, unless its name is taken; return whether it was free.
@@ -88,6 +91,13 @@ class Storage(ABC, Generic[P]):
     @abstractmethod
     def status(self, target: P) -> Status:
         """Return the size and the time of a file."""
+
+    @abstractmethod
+    def statuses(self, directory: P) -> dict[str, Status]:
+        """Return the sizes and times of the files in a directory, by their names.
+
+        :raises FileNotFoundError: if it does not exist
+        """
 
     @abstractmethod
     def exists(self, place: P) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -30,7 +30,7 @@ from .interface import MARKER, Entry, Status
 from .remote import RemotePlace, RemoteStorage
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import ListResult, ObjectMeta
 
 __all__ = ["GIVE_UP", "ObjectStorage"]
 
@@ -98,14 +98,10 @@ class ObjectStorage(RemoteStorage):
 
     def entries(self, directory: RemotePlace) -> list[Entry]:
         """Return the names under a prefix; also those in a directory that has lost its marker."""
-        with _as_os_error():
-            found = obstore.list_with_delimiter(self._store, directory.key)  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+        found = self._listed(directory)
         names = [_name(each["path"]) for each in found["objects"]]
-        directories = [_name(prefix) for prefix in found["common_prefixes"]]
-        if not names and not directories:
-            raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
         files = [Entry(name, is_directory=False) for name in names if name != MARKER]
-        return [*files, *(Entry(name, is_directory=True) for name in directories)]
+        return [*files, *(Entry(_name(prefix), is_directory=True) for prefix in found["common_prefixes"])]
 
     def files(self, directory: RemotePlace) -> Iterator[RemotePlace]:
         """Yield all objects under a prefix, except for markers."""
@@ -115,7 +111,11 @@ class ObjectStorage(RemoteStorage):
         """Return the size and the time of an object."""
         with _as_os_error():
             found: ObjectMeta = obstore.head(self._store, target.key)
-        return Status(found["size"], found["last_modified"].timestamp())
+        return _status(found)
+
+    def statuses(self, directory: RemotePlace) -> dict[str, Status]:
+        """Return the sizes and times of the objects under a prefix."""
+        return {_name(each["path"]): _status(each) for each in self._listed(directory)["objects"]}
 
     def exists(self, place: RemotePlace) -> bool:
         """Return whether there is an object of this name, or any below it."""
@@ -175,12 +175,23 @@ class ObjectStorage(RemoteStorage):
                 for found in page:
                     yield RemotePlace(self._root, tuple(found["path"].split("/")))
 
+    def _listed(self, directory: RemotePlace) -> ListResult[Sequence[ObjectMeta]]:
+        with _as_os_error():
+            found = obstore.list_with_delimiter(self._store, directory.key)  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+        if not found["objects"] and not found["common_prefixes"]:
+            raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
+        return found
+
     def _is_object(self, place: RemotePlace) -> bool:
         try:
             self.status(place)
         except FileNotFoundError:
             return False
         return True
+
+
+def _status(found: ObjectMeta) -> Status:
+    return Status(found["size"], found["last_modified"].timestamp())
 
 
 def _name(path: str) -> str:

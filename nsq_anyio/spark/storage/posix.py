@@ -8,6 +8,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ...durable import link_exclusively, sync_directory, sync_file
@@ -70,6 +71,16 @@ class PosixStorage(Storage[Path]):
         """Return the size and the time of a file."""
         found = target.stat()
         return Status(found.st_size, found.st_mtime)
+
+    def statuses(self, directory: Path) -> dict[str, Status]:
+        """Return the sizes and times of the files in a directory."""
+        statuses: dict[str, Status] = {}
+        with os.scandir(directory) as found:
+            for entry in found:
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    status = entry.stat()
+                    statuses[entry.name] = Status(status.st_size, status.st_mtime)
+        return statuses
 
     def exists(self, place: Path) -> bool:
         """Return whether there is anything of this name, also a link to nowhere."""

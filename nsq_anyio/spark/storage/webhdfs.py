@@ -70,10 +70,7 @@ class WebHdfs(RemoteStorage):
 
     def entries(self, directory: RemotePlace) -> list[Entry]:
         """Return the names in a directory."""
-        found = self._ask("GET", directory, "LISTSTATUS")["FileStatuses"]["FileStatus"]
-        if len(found) == 1 and not found[0]["pathSuffix"]:
-            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(directory))
-        return [Entry(each["pathSuffix"], each["type"] == "DIRECTORY") for each in found]
+        return [Entry(each["pathSuffix"], each["type"] == "DIRECTORY") for each in self._listed(directory)]
 
     def files(self, directory: RemotePlace) -> Iterator[RemotePlace]:
         """Yield all files below a directory."""
@@ -90,8 +87,15 @@ class WebHdfs(RemoteStorage):
 
     def status(self, target: RemotePlace) -> Status:
         """Return the size and the time of a file."""
-        found = self._status(target)
-        return Status(found["length"], found["modificationTime"] / 1000)
+        return _status_of(self._status(target))
+
+    def statuses(self, directory: RemotePlace) -> dict[str, Status]:
+        """Return the sizes and times of the files in a directory."""
+        return {
+            each["pathSuffix"]: _status_of(each)
+            for each in self._listed(directory)
+            if each["type"] != "DIRECTORY"
+        }
 
     def exists(self, place: RemotePlace) -> bool:
         """Return whether there is a file or directory of this name."""
@@ -137,12 +141,22 @@ class WebHdfs(RemoteStorage):
         """Delete a directory with all of its contents."""
         self._ask("DELETE", directory, "DELETE", recursive="true")
 
+    def _listed(self, directory: RemotePlace) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._ask("GET", directory, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        if len(found) == 1 and not found[0]["pathSuffix"]:
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(directory))
+        return found
+
     def _status(self, place: RemotePlace) -> dict[str, Any]:
         found: dict[str, Any] = self._ask("GET", place, "GETFILESTATUS")["FileStatus"]
         return found
 
     def _ask(self, method: str, place: RemotePlace, operation: str, **parameters: str) -> Any:
         return self.client.ask(method, _path(place), operation, **parameters)
+
+
+def _status_of(found: dict[str, Any]) -> Status:
+    return Status(found["length"], found["modificationTime"] / 1000)
 
 
 def _path(place: RemotePlace) -> str:
