@@ -1,4 +1,4 @@
-"""A TCP proxy that keeps what a client sends through it, as anybody between the two could."""
+"""A TCP proxy that keeps what goes through it, as anybody between the two could."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,20 +14,23 @@ class RecordingProxy:
 
     :ivar address: where clients connect, ``host:port``
     :ivar sent: what each connection's client has sent, in the order of connecting
+    :ivar received: what its server has sent
     """
 
     def __init__(self, upstream: str, port: int) -> None:
         self.address = f"127.0.0.1:{port}"
         self.sent: list[bytearray] = []
+        self.received: list[bytearray] = []
         self._upstream = upstream
 
     async def handle(self, client: SocketStream) -> None:
-        self.sent.append(record := bytearray())
+        self.sent.append(sent := bytearray())
+        self.received.append(received := bytearray())
         host, _, port = self._upstream.rpartition(":")
         async with client, await anyio.connect_tcp(host, int(port)) as server:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_pass, server, client, bytearray(), tasks.cancel_scope)
-                tasks.start_soon(_pass, client, server, record, tasks.cancel_scope)
+                tasks.start_soon(_pass, server, client, received, tasks.cancel_scope)
+                tasks.start_soon(_pass, client, server, sent, tasks.cancel_scope)
 
 
 async def _pass(

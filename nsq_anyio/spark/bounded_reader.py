@@ -26,6 +26,9 @@ _CHUNK_BYTES = 16 * 1024 * 1024
 _BYTES_IN_FLIGHT = 4 * _CHUNK_BYTES
 """Bytes of bodies above which no more messages are let in, so that large ones do not fill the memory."""
 
+_GROWTH = 4
+"""With a bound of bytes, one message more is let in for each so many that have come."""
+
 _HELD_BACK = 0.25
 """Seconds for which nsqd buffers small output (its output_buffer_timeout), so that messages arrive late."""
 
@@ -156,9 +159,9 @@ class BoundedReader:
         if self._bytes_left is not None:
             room = min(room, self._bytes_left - inflow.waiting_bytes)
             # The first ones may be smaller than the rest.
-            more = inflow.received_rows
-        average = max(inflow.received_bytes, 1) / inflow.received_rows
-        return inflow.in_flight + min(more, max(0, math.ceil(room / average)))
+            more = max(1, inflow.received_rows // _GROWTH)
+        size = max(1.0, inflow.received_bytes / inflow.received_rows, inflow.recent_size)
+        return inflow.in_flight + min(more, max(0, math.ceil(room / size)))
 
     async def _wait_for_messages(self) -> None:
         """Wait for a chunk's messages, or some, or until no more come.

@@ -38,6 +38,7 @@ class Inflow:
     :ivar held_bytes: the bytes of their bodies
     :ivar received_rows: all messages that have arrived
     :ivar received_bytes: the bytes of their bodies
+    :ivar recent_size: about the bytes of a body lately: it rises at once, and falls by half with each arrival
     :ivar refused: the answers that nsqd has refused, because they came too late
     """
 
@@ -52,6 +53,7 @@ class Inflow:
         self.held_bytes: int = 0
         self.received_rows: int = 0
         self.received_bytes: int = 0
+        self.recent_size: float = 0.0
         self.refused: int = 0
         self._topic = topic
         self._channel = channel
@@ -94,6 +96,7 @@ class Inflow:
             self.waiting_bytes += size
             self.received_rows += portion.rows
             self.received_bytes += size
+            self.recent_size = max(size / portion.rows, self.recent_size / 2)
         if self.in_flight > self._limit.count:
             self._drop_expired(now)
             self._limit.check(self.in_flight, self.identity.msg_timeout, now)

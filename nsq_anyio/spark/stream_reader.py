@@ -122,7 +122,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reads
         """
         begin = _Offset.of(start)
-        if begin.epoch:
+        # Once is enough while no messages come: in a store, each look is a request.
+        if begin.epoch and self._idle_since is None:
             self._history.count_batch(self._open(begin.spool), begin.epoch)
         self._wait_if_idle()
         self._latest = self._ask()

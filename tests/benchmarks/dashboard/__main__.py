@@ -25,24 +25,11 @@ from rich.console import Console
 
 from ..surroundings import ROOT
 from .answers import Cluster
-from .process import usage
+from .process import running_server, usage
 from .viewers import Looked, look_at
 
 _LISTENING = re.compile(r"listening on (\S+)")
 _WARM_UP = 2
-
-
-@contextmanager
-def _server(task: dict[str, Any]) -> Generator[list[int]]:
-    command = [sys.executable, "-m", "tests.benchmarks.dashboard.server", json.dumps(task)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.stdin.close()
-            process.terminate()
 
 
 @contextmanager
@@ -70,12 +57,14 @@ def _measure(cluster: Cluster, arguments: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         ports: dict[int, int] = {}
         for share in shares:
-            opened = stack.enter_context(_server({"cluster": asdict(cluster), "nsqds": share}))
+            opened = stack.enter_context(running_server({"cluster": asdict(cluster), "nsqds": share}))
             ports.update(zip(share, opened, strict=True))
         by_number = [ports[number] for number in range(cluster.nsqds)]
         first_ports = [ports[share[0]] for share in shares]
         lookups = stack.enter_context(
-            _server({"cluster": asdict(cluster), "nsqlookupds": arguments.nsqlookupds, "ports": by_number})
+            running_server(
+                {"cluster": asdict(cluster), "nsqlookupds": arguments.nsqlookupds, "ports": by_number}
+            )
         )
         pid, url = stack.enter_context(_dashboard(arguments, lookups))
         return asyncio.run(_watch(pid, url, first_ports, arguments))

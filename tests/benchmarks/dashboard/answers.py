@@ -76,9 +76,12 @@ class NsqdAnswers:
         """Return the next answer of ``/stats`` without clients."""
         return self._whole(self._texts)
 
-    def stats_of(self, topic: str, *, with_clients: bool) -> bytes:
-        """Return the answer of ``/stats`` for one topic, or all if it is empty."""
+    def stats_of(self, topic: str, channel: str = "", *, with_clients: bool) -> bytes:
+        """Return the answer of ``/stats`` for one topic and one channel, or all of those that are empty."""
         found = [each for each in self._topics if topic in ("", each["topic_name"])]
+        if channel:
+            kept = ([own for own in each["channels"] if own["channel_name"] == channel] for each in found)
+            found = [{**each, "channels": own} for each, own in zip(found, kept, strict=True) if own]
         share = max(len(self._clients) // max(len(found) * self._cluster.channels, 1), 1)
         clients = self._clients[:share] if with_clients else None
         channels = ([{**channel, "clients": clients} for channel in each["channels"]] for each in found)

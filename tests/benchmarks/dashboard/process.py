@@ -1,13 +1,21 @@
-"""The CPU time and the memory of a process, as Linux counts them."""
+"""The processes that answer, and the CPU time and the memory of one, as Linux counts them."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Usage", "usage"]
+from ..surroundings import ROOT
+
+__all__ = ["Usage", "running_server", "usage"]
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -32,3 +40,20 @@ def usage(pid: int) -> Usage:
     status = Path(f"/proc/{pid}/status").read_text()
     resident, peak = (int(re.findall(rf"{name}:\s+(\d+)", status)[0]) / 1024 for name in ("VmRSS", "VmHWM"))
     return Usage((int(fields[11]) + int(fields[12])) / _TICK, resident, peak)
+
+
+@contextmanager
+def running_server(task: dict[str, Any]) -> Generator[list[int]]:
+    """Run `server` for the length of the block; yield its ports.
+
+    :param task: what it answers for
+    """
+    command = [sys.executable, "-m", "tests.benchmarks.dashboard.server", json.dumps(task)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.stdin.close()
+            process.terminate()

@@ -1,4 +1,4 @@
-"""A process that answers for a handful of nsqds, or for all nsqlookupds. It prints its ports first.
+"""A process that answers for some nsqds, or for all nsqlookupds. It prints its ports first.
 
 It is of no use as a server: it reads requests without bodies, one after the other, and answers them at once.
 """
@@ -29,6 +29,7 @@ class _Nsqd:
         self._answers = NsqdAnswers(cluster, number)
         self._next = self._answers.stats()
         self._sent = sent
+        self._asked: list[dict[str, list[str]]] = []
         self.port = 0
 
     def answer(self, path: str, query: dict[str, list[str]]) -> bytes:
@@ -36,10 +37,14 @@ class _Nsqd:
             return json.dumps(max(self._sent, default=0.0)).encode()
         if path == "/info":
             return self._answers.info(self.port)
-        topic = query.get("topic", [""])[0]
+        if path == "/asked":
+            return json.dumps(self._asked).encode()
+        self._asked.append(query)
+        del self._asked[:-100]
+        topic, channel = (query.get(name, [""])[0] for name in ("topic", "channel"))
         with_clients = query.get("include_clients", ["true"])[0] == "true"
         if topic or with_clients:
-            return self._answers.stats_of(topic, with_clients=with_clients)
+            return self._answers.stats_of(topic, channel, with_clients=with_clients)
         asyncio.get_running_loop().call_later(_PAUSE, self._go_on)
         self._sent.append(time.time())
         del self._sent[:-100]
