@@ -289,6 +289,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
 
 
+@nox.session(venv_backend="uv", requires=["servers"], default=False)
+def bench_spark(session: nox.Session) -> None:
+    """Measure the Spark source on large messages and many servers, for some five minutes."""
+    session.install(*WITH_SPARK, *group("spark"))
+    session.run("python", "-m", "tests.benchmarks.spark", *session.posargs)
+
+
 @nox.session(default=False)
 def bench_dashboard(session: nox.Session) -> None:
     """Measure the dashboard on a large cluster of recorded answers, for some ten minutes."""

@@ -209,11 +209,11 @@ async def test_an_attempt_that_waits_for_another_looks_seldom(
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fill, options_of(topic), topic.nsqd.tcp_address, 10, partition)
-            await soon(lambda: looks and time.monotonic() - looks[0] > 5, "the attempt to wait for a while")
+            await soon(lambda: looks and time.monotonic() - looks[0] > 3, "the attempt to wait for a while")
             await anyio.to_thread.run_sync(partition.end, 1)
             ended_at = time.monotonic()
     longest = storage_of(store).look_every
-    assert len(looks) < 5 / longest + 8
+    assert len(looks) < 3 / longest + 8
     assert min(look for look in looks if look > ended_at) - ended_at < longest + 5
     await soon(lambda: topic.state().depth == 10, "nsqd to take back what was in flight")
 

@@ -107,8 +107,11 @@ def _first(directory: Path) -> None:
         errors = stack.enter_context(tempfile.TemporaryFile())
         command = [sys.executable, "-m", "tests.benchmarks.spark.first", json.dumps(task)]
         program = subprocess.run(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, check=True
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, check=False
         )
+        if program.returncode:
+            errors.seek(0)
+            sys.exit(errors.read().decode(errors="replace"))
     found = json.loads(program.stdout.splitlines()[-1])
     _tell(f"first: the session took {found['session']:.2f} s")
     for name, query in zip(("first", "second"), found["queries"], strict=True):

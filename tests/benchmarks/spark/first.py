@@ -18,8 +18,6 @@ from pyspark.sql import SparkSession
 
 from nsq_anyio.spark import session
 
-from ..dashboard.process import usage
-
 __all__ = ["First"]
 
 
@@ -67,25 +65,27 @@ def _cpu_seconds() -> dict[str, float]:
     """Return what the descendants of this process have used, by the module that each Python runs, or java."""
     found: dict[str, float] = {}
     ours = {os.getpid()}
-    for pid, parent, name in sorted(_processes()):
+    for pid, parent, name, seconds in sorted(_processes()):
         if parent in ours:
             ours.add(pid)
-            found[name] = found.get(name, 0.0) + usage(pid).cpu_seconds
+            found[name] = found.get(name, 0.0) + seconds
     return found
 
 
-def _processes() -> list[tuple[int, int, str]]:
-    found: list[tuple[int, int, str]] = []
+def _processes() -> list[tuple[int, int, str, float]]:
+    found: list[tuple[int, int, str, float]] = []
     for path in Path("/proc").iterdir():
         if not path.name.isdecimal():
             continue
         try:
             arguments = (path / "cmdline").read_text().split("\0")
-            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
         modules = [each for each in arguments if each.startswith("pyspark.")]
-        found.append((int(path.name), parent, modules[-1] if modules else Path(arguments[0]).name))
+        name = modules[-1] if modules else Path(arguments[0]).name
+        seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        found.append((int(path.name), int(fields[1]), name, seconds))
     return found
 
 
