@@ -38,7 +38,8 @@ def arrow_schema() -> pa.Schema:
 
 def no_rows() -> pa.RecordBatch:
     """Return these columns without a row."""
-    return pa.record_batch([pa.nulls(0, field.type) for field in _FIELDS], schema=_ARROW_SCHEMA)
+    columns: list[pa.Array[Any]] = [pa.nulls(0, field.type) for field in _FIELDS]
+    return pa.record_batch(columns, schema=_ARROW_SCHEMA)
 
 
 def repeated(text: str, count: int) -> pa.Array[Any]:

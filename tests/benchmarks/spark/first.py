@@ -20,6 +20,9 @@ from nsq_anyio.spark import session
 
 __all__ = ["First"]
 
+_SETTLING = 5.0
+"""Seconds for Java to end what it does after a batch, such as compiling."""
+
 
 @dataclass(frozen=True, slots=True)
 class First:
@@ -54,11 +57,17 @@ def _query(spark: SparkSession, options: dict[str, str], directory: Path, idle: 
             time.sleep(0.01)
         seconds = time.monotonic() - began_at
         used = _cpu_seconds()
-        time.sleep(idle)
-        share = {name: (later - used.get(name, 0.0)) / idle for name, later in _cpu_seconds().items()}
+        return First(seconds, dict(batches[0].durationMs), used, _share(idle) if idle else {})
     finally:
         query.stop()
-    return First(seconds, dict(batches[0].durationMs), used, share if idle else {})
+
+
+def _share(seconds: float) -> dict[str, float]:
+    time.sleep(_SETTLING)
+    before = _cpu_seconds()
+    time.sleep(seconds)
+    after = _cpu_seconds()
+    return {name: (after[name] - before[name]) / seconds for name in before.keys() & after.keys()}
 
 
 def _cpu_seconds() -> dict[str, float]:
