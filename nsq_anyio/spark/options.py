@@ -37,7 +37,7 @@ class ReadOptions(Access):
         str | None,
         Parsed(
             "where spools are kept: the absolute path of a directory that the driver and executors share, "
-            "or a URL of S3 or HDFS; None for no spool",
+            "or a URL of S3, GCS, Azure or HDFS; None for no spool",
             parse=spool_location,
         ),
     ] = None

@@ -80,7 +80,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidOption(
                 "no spoolDir: NSQ forgets a message once it is finished, and Spark must be able to read a "
                 "batch again, so a stream keeps it in a spool; set spoolDir to the absolute path of a "
-                "directory that the driver and all executors share, or to a URL of S3 or HDFS"
+                "directory that the driver and all executors share, or to a URL of S3, GCS, Azure or HDFS"
             )
         if options.peek:
             raise InvalidOption("peek=true is for batch reads: use spark.read, or leave it out")

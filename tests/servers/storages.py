@@ -1,7 +1,8 @@
 """Get the servers of storages that the tests of spools need: ``python -m tests.servers.storages``.
 
-An S3 server is built from the Go module in ``s3/``, and the jars of HDFS come from Maven Central. They land
-beside the real NSQ programs, in ``.nox/storages``. The second run returns at once.
+Servers of S3 and of Google Cloud Storage are built from the Go modules in ``s3/`` and ``gcs/``. npm fetches
+the one of Azure, and Maven the jars of HDFS. They land beside the real NSQ programs, in ``.nox/storages``. The
+second run returns at once.
 """
 
 import hashlib
@@ -12,10 +13,12 @@ from pathlib import Path
 
 from . import build
 
-__all__ = ["HDFS_JARS", "HDFS_PROGRAM", "S3_SERVER"]
+__all__ = ["AZURE_SERVER", "GCS_SERVER", "HDFS_JARS", "HDFS_PROGRAM", "S3_SERVER"]
 
 _DIRECTORY = build.DIRECTORY.parents[1] / "storages"
 S3_SERVER = _DIRECTORY / "bin" / "versitygw"
+GCS_SERVER = _DIRECTORY / "gcs" / "gcs"
+AZURE_SERVER = _DIRECTORY / "azure" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 HDFS_JARS = _DIRECTORY / "hdfs"
 HDFS_PROGRAM = build.MODULE / "hdfs" / "MiniHdfs.java"
 
@@ -25,15 +28,49 @@ def get_s3_server() -> bool:
 
     :raises BuildError: if Go cannot be had, or failed
     """
-    module = build.MODULE / "s3"
-    stamp = _stamp(module / "go.mod", module / "go.sum")
-    if _has(S3_SERVER.parent, stamp):
+    return _build_with_go("s3", S3_SERVER, "tool")
+
+
+def get_gcs_server() -> bool:
+    """Build the server of Cloud Storage, unless it is up to date; return whether it had to be.
+
+    :raises BuildError: if Go cannot be had, or failed
+    """
+    return _build_with_go("gcs", GCS_SERVER, ".")
+
+
+def _build_with_go(name: str, program: Path, what: str) -> bool:
+    module = build.MODULE / name
+    stamp = _stamp(*(file for file in sorted(module.iterdir()) if file.suffix in {".go", ".mod", ".sum"}))
+    if _has(program.parent, stamp):
         return False
     go = build.find_go(_DIRECTORY.parent / "servers")
-    S3_SERVER.parent.mkdir(parents=True, exist_ok=True)
-    command = [go, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", f"{S3_SERVER.parent}{os.sep}", "tool"]
+    program.parent.mkdir(parents=True, exist_ok=True)
+    command = [go, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", f"{program.parent}{os.sep}", what]
     build.run(command, module)
-    (S3_SERVER.parent / "stamp").write_text(stamp, encoding="utf-8")
+    (program.parent / "stamp").write_text(stamp, encoding="utf-8")
+    return True
+
+
+def get_azure_server() -> bool:
+    """Fetch the server of Azure, unless it is there; return whether it had to be.
+
+    :raises BuildError: if there is no npm, or it failed
+    """
+    directory = _DIRECTORY / "azure"
+    files = [build.MODULE / "azure" / name for name in ("package.json", "package-lock.json")]
+    stamp = _stamp(*files)
+    if _has(directory, stamp):
+        return False
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise build.BuildError("install Node.js with npm: the server of Azure runs on it")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    for file in files:
+        shutil.copy(file, directory)
+    build.run([npm, "ci", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"], directory)
+    (directory / "stamp").write_text(stamp, encoding="utf-8")
     return True
 
 
@@ -69,8 +106,14 @@ def _has(directory: Path, stamp: str) -> bool:
 
 
 def main() -> None:
+    wanted = (
+        (get_s3_server, S3_SERVER),
+        (get_gcs_server, GCS_SERVER),
+        (get_azure_server, AZURE_SERVER),
+        (get_hdfs, HDFS_JARS),
+    )
     try:
-        for get, path in ((get_s3_server, S3_SERVER), (get_hdfs, HDFS_JARS)):
+        for get, path in wanted:
             print(f"{path}: {'new' if get() else 'up to date'}")
     except build.BuildError as error:
         sys.exit(f"storages.py: {error}")

@@ -15,8 +15,9 @@ from nsq_anyio.spark import find_java, session
 from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 
 from .cluster import Cluster, environment, running_cluster
+from .hierarchical import Hierarchy
 from .nsqds import Kind, Nsqd, Topic, running_nsqd
-from .storages import Server, running_hdfs, running_s3
+from .storages import Server, running_azure, running_gcs, running_hdfs, running_s3
 
 KINDS: tuple[Kind, ...] = ("embedded", "real")
 
@@ -113,6 +114,27 @@ def s3() -> Generator[Server]:
     """A server of S3 that decides conditional puts."""
     with running_s3() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Generator[Server]:
+    """A server of Cloud Storage that decides conditional puts."""
+    with running_gcs() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def azure() -> Generator[Server]:
+    """A server of Azure Blob Storage that decides conditional puts."""
+    with running_azure() as running:
+        yield running
+
+
+@pytest.fixture
+def hierarchical(azure: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The same with a hierarchical namespace."""
+    Hierarchy(monkeypatch)
+    return azure
 
 
 @pytest.fixture(scope="session")

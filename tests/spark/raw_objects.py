@@ -1,10 +1,10 @@
-"""The objects of a spool in S3 as they are, to look at them and to harm them."""
+"""The objects of a spool in an object store as they are, to look at them and to harm them."""
 
 from __future__ import annotations
 
 import obstore
-from obstore.store import S3Store
 
+from nsq_anyio.spark.storage.object_stores import object_store
 from nsq_anyio.spark.storage.place import Place
 from nsq_anyio.spark.storage.remote import RemotePlace
 
@@ -17,7 +17,7 @@ class Objects:
     def __init__(self, place: Place) -> None:
         assert isinstance(place, RemotePlace)
         self._place = place
-        self._store = S3Store.from_url(place.root)
+        self._store = object_store(place.root).connect(place.root, give_up=10)
 
     def sizes(self) -> dict[str, int]:
         """Their names below the spool, in order, and their sizes."""

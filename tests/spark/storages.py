@@ -1,7 +1,11 @@
-"""Storages for tests of spools: a directory, a server of S3, and HDFS, each in a process of its own."""
+"""Storages for tests of spools: servers of S3, Cloud Storage, Azure and HDFS, each in a process of its own."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import json
 import os
 import re
 import shutil
@@ -19,16 +23,22 @@ from typing import ClassVar
 
 import httpx
 
-from ..servers.storages import HDFS_JARS, HDFS_PROGRAM, S3_SERVER
+from ..servers.storages import AZURE_SERVER, GCS_SERVER, HDFS_JARS, HDFS_PROGRAM, S3_SERVER
 from .nsqds import wait_until
 
 __all__ = [
+    "ACCOUNT",
     "BUCKET",
     "KEY",
     "SECRET",
+    "SETTINGS",
     "Server",
+    "environment_of_azure",
+    "environment_of_gcs",
     "environment_of_s3",
-    "running_careless_s3",
+    "running_azure",
+    "running_careless_store",
+    "running_gcs",
     "running_hdfs",
     "running_s3",
 ]
@@ -37,8 +47,13 @@ BUCKET = "spools"
 KEY = "AKIATESTSTESTSTESTS0"
 SECRET = "a secret that nobody should ever see"
 
+ACCOUNT = "spark"
+ACCOUNT_KEY = base64.b64encode(SECRET.encode()).decode()
+
+SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "HADOOP_USER_NAME")
+"""How the names of the variables begin by which executors find a storage, as the driver does."""
+
 _LIMIT = 90.0
-_LISTENING = re.compile(r"^webhdfs: http://(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +100,104 @@ def environment_of_s3(endpoint: str) -> dict[str, str]:
 
 
 @contextmanager
+def running_gcs() -> Generator[Server]:
+    """Run a server that speaks Cloud Storage's XML API, with an empty bucket, for the length of the block."""
+    if not GCS_SERVER.is_file():
+        raise AssertionError(f"{GCS_SERVER} is missing: build it with `nox -s storages`")
+    with _listening([str(GCS_SERVER), BUCKET], r"^gcs: (http://\S+)$") as endpoint:
+        yield Server(f"gs://{BUCKET}", environment_of_gcs(endpoint))
+
+
+def environment_of_gcs(endpoint: str) -> dict[str, str]:
+    """The variables by which clients of Cloud Storage find their server; it asks for no token."""
+    key = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": KEY, "private_key": SECRET}
+    return {
+        "GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps({**key, "private_key_id": KEY}),
+        "GOOGLE_ALLOW_HTTP": "true",
+    }
+
+
+@contextmanager
+def running_azure() -> Generator[Server]:
+    """Run a server that speaks Azure Blob Storage, with an empty container, for the length of the block."""
+    if not AZURE_SERVER.is_file():
+        raise AssertionError(f"{AZURE_SERVER} is missing: fetch it with `nox -s storages`")
+    node = shutil.which("node")
+    assert node, "install Node.js: the server of Azure runs on it"
+    flags = ["--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
+    environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"}
+    with _listening([node, str(AZURE_SERVER), *flags], r"listens on (http://\S+)$", environment) as endpoint:
+        _make_container(endpoint)
+        root = f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net"
+        yield Server(root, environment_of_azure(endpoint))
+
+
+def environment_of_azure(endpoint: str) -> dict[str, str]:
+    """The variables by which clients of Azure find their server and credentials."""
+    return {
+        "AZURE_STORAGE_ENDPOINT": f"{endpoint}/{ACCOUNT}",
+        "AZURE_ALLOW_HTTP": "true",
+        "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
+    }
+
+
+def _make_container(endpoint: str) -> None:
+    """Make the container, which takes a request that is signed."""
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2023-11-03"}
+    told = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    empty = "\n" * 12
+    signed = f"PUT{empty}{told}/{ACCOUNT}/{ACCOUNT}/{BUCKET}\nrestype:container"
+    digest = hmac.digest(base64.b64decode(ACCOUNT_KEY), signed.encode(), hashlib.sha256)
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
+    url = f"{endpoint}/{ACCOUNT}/{BUCKET}?restype=container"
+    httpx.put(url, headers=headers, trust_env=False).raise_for_status()
+
+
+@contextmanager
 def running_hdfs(java: str) -> Generator[Server]:
     """Run HDFS with one datanode for the length of the block."""
     if not HDFS_JARS.is_dir():
         raise AssertionError(f"{HDFS_JARS} is missing: fetch it with `nox -s storages`")
     with tempfile.TemporaryDirectory(prefix="nsq-anyio-hdfs-") as directory:
-        log = Path(directory, "log")
         command = [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-        with _running(
-            [*command, "-cp", f"{HDFS_JARS}/*", HDFS_PROGRAM, f"{directory}/hdfs"],
-            {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"},
-            log,
-        ) as process:
-            wait_until(
-                lambda: process.poll() is not None or _LISTENING.search(log.read_text()), "HDFS", _LIMIT
-            )
-            found = _LISTENING.search(log.read_text())
-            assert found, f"HDFS ended with {process.poll()}:\n{log.read_text()}"
-            yield Server(f"webhdfs://{found[1]}", {"HADOOP_USER_NAME": "spark"})
+        command += ["-cp", f"{HDFS_JARS}/*", str(HDFS_PROGRAM), f"{directory}/hdfs"]
+        environment = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
+        with _listening(command, r"^webhdfs: http://(\S+)$", environment) as address:
+            yield Server(f"webhdfs://{address}", {"HADOOP_USER_NAME": "spark"})
+
+
+@contextmanager
+def _listening(
+    command: Sequence[str], pattern: str, environment: dict[str, str] | None = None
+) -> Generator[str]:
+    """Run a program until the end of the block, once it has printed the address that it listens on."""
+    with tempfile.TemporaryDirectory(prefix="nsq-anyio-storage-") as directory:
+        log = Path(directory, "log")
+
+        def address() -> re.Match[str] | None:
+            return re.search(pattern, log.read_text(), re.MULTILINE)
+
+        with _running(command, environment or dict(os.environ), log, directory) as process:
+            wait_until(lambda: process.poll() is not None or address(), command[0], _LIMIT)
+            found = address()
+            assert found, f"{command} ended with {process.poll()}:\n{log.read_text()}"
+            yield found[1]
 
 
 @contextmanager
 def _running(
-    command: Sequence[str | Path], environment: dict[str, str], log: Path | None = None
+    command: Sequence[str], environment: dict[str, str], log: Path | None = None, directory: str | None = None
 ) -> Generator[subprocess.Popen[bytes]]:
     """Run a program that ends when this process does, as its standard input is closed then."""
     ends_with_tests = [shutil.which("setpriv") or "setpriv", "--pdeathsig", "KILL", "--"]
     with (log or Path(os.devnull)).open("wb") as output:
         process = subprocess.Popen(
-            [*ends_with_tests, *command], stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment
+            [*ends_with_tests, *command],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=directory,
         )
         try:
             yield process
@@ -143,18 +227,21 @@ def _free_port() -> int:
 
 
 class _Careless(BaseHTTPRequestHandler):
-    """Speaks as much S3 as a put, a get and a delete need, and ignores all conditions."""
+    """Speaks as much of each object store as a put, a get and a delete need, and ignores all conditions."""
 
     protocol_version = "HTTP/1.1"
     objects: ClassVar[dict[str, bytes]] = {}
 
     def do_PUT(self) -> None:
         self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(200)
+        self._answer(201)
 
     def do_GET(self) -> None:
         found = self.objects.get(self.path)
         self._answer(404 if found is None else 200, found or b"")
+
+    def do_DELETE(self) -> None:
+        self._answer(202)
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -173,8 +260,8 @@ class _Careless(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running_careless_s3() -> Generator[str]:
-    """Run a server of S3 that replaces what it should not, for the length of the block."""
+def running_careless_store() -> Generator[str]:
+    """Run a server of objects that replaces what it should not, for the length of the block."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Careless) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

@@ -1,4 +1,4 @@
-"""Spools in S3 and HDFS: what is lost is told by name, and late attempts change nothing."""
+"""Spools in object stores and HDFS: what is lost is told by name, and late attempts change nothing."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ QUERY = "1f0c0000-0000-4000-8000-000000000001"
 OTHER = "2b1d0000-0000-4000-8000-000000000002"
 NSQD = "127.0.0.1:4150"
 
-remote = pytest.mark.parametrize("store", ["s3", "hdfs"], indirect=True)
-on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
+OBJECT_STORES = ("s3", "gcs", "azure")
+remote = pytest.mark.parametrize("store", [*OBJECT_STORES, "hierarchical", "hdfs"], indirect=True)
+on_objects = pytest.mark.parametrize("store", OBJECT_STORES, indirect=True)
 
 
 def live(life: Life, damage: Damage, directory: Place) -> tuple[Query, SpoolError | None]:
@@ -67,7 +68,7 @@ def test_without_damage_each_row_comes_once(life: Life, store: Place) -> None:
     assert (Counter(query.sink), query.waiting) == (EVERYTHING, [])
 
 
-@on_s3
+@on_objects
 @pytest.mark.parametrize("life", LIVES if EVERY_CASE else LIVES[3:5], ids=lambda life: life.__name__)
 def test_damage_of_any_object_is_never_silent(life: Life, store: Place) -> None:
     sizes: dict[str, int] = {}
@@ -142,7 +143,7 @@ def test_a_late_attempt_at_a_committed_batch_is_superseded(store: Place) -> None
     assert spool.epochs() == []
 
 
-@on_s3
+@on_objects
 @pytest.mark.parametrize("is_mark_lost", [False, True])
 def test_a_late_attempt_that_puts_its_chunk_after_the_deletion_is_told(
     store: Place, monkeypatch: pytest.MonkeyPatch, is_mark_lost: bool
@@ -180,7 +181,7 @@ def test_a_late_attempt_that_puts_its_chunk_after_the_deletion_is_told(
         assert [key for key in Objects(spool.path).names() if key[0].isdigit()] == []
 
 
-@on_s3
+@on_objects
 def test_a_killed_commit_is_made_good(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool.create(str(store), QUERY, "clicks", "spark")
     remove = ObjectStorage.remove
@@ -207,7 +208,7 @@ def test_a_killed_commit_is_made_good(store: Place, monkeypatch: pytest.MonkeyPa
         assert Objects(spool.path).names() == sorted([MARKER, f"committed-{kills}", "query.json"])
 
 
-@on_s3
+@on_objects
 @pytest.mark.parametrize("kills", range(1, 12))
 def test_an_epoch_that_was_half_made_is_made(
     store: Place, monkeypatch: pytest.MonkeyPatch, kills: int

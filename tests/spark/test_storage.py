@@ -1,4 +1,4 @@
-"""What a spool needs of its storage, on each of them: the same suite for a directory, S3 and HDFS."""
+"""What a spool needs of its storage, on each of them: the same suite for a directory, object stores and HDFS."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from nsq_anyio.spark.storage.webhdfs import WebHdfs
 pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
 
 RIVALS = 64
+OBJECT_STORES = ("s3", "gcs", "azure", "hierarchical")
 
-on_each = pytest.mark.parametrize("store", ["posix", "s3", "hdfs"], indirect=True)
-remote = pytest.mark.parametrize("store", ["s3", "hdfs"], indirect=True)
+on_each = pytest.mark.parametrize("store", ["posix", *OBJECT_STORES, "hdfs"], indirect=True)
+remote = pytest.mark.parametrize("store", [*OBJECT_STORES, "hdfs"], indirect=True)
+on_objects = pytest.mark.parametrize("store", OBJECT_STORES, indirect=True)
 
 
 def names(directory: Place) -> list[str]:
@@ -215,7 +217,7 @@ def test_a_name_that_is_taken_and_free_again_is_tried_again(
         storage.put(store / "other", b"content")
 
 
-@pytest.mark.parametrize("store", ["s3"], indirect=True)
+@on_objects
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_late_put_into_a_directory_that_is_deleted_meanwhile_has_lost(
     store: Place, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -241,7 +243,7 @@ def test_a_late_put_into_a_directory_that_is_deleted_meanwhile_has_lost(
         storage.put(target, b"late")
 
 
-@pytest.mark.parametrize("store", ["s3"], indirect=True)
+@on_objects
 def test_markers_are_deleted_before_anything_else(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = storage_of(store)
     storage.make(store / "1")

@@ -7,7 +7,8 @@
     url         the URLs that ``spoolDir`` may have
     posix       directories that are mounted
     remote      what the other two have in common
-    objects     S3, by conditional puts
+    objects     S3, Google Cloud Storage and Azure, by conditional puts
+                with object_stores, what differs between them
     webhdfs     HDFS, by renames that replace nothing
                 with webhdfs_client, its requests, and namenodes, the addresses that a URL means
     failure     errors of a server, without its secrets

@@ -9,28 +9,20 @@ put, and does not finish its messages.
 from __future__ import annotations
 
 import errno
-import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    UnauthenticatedError,
-)
-from obstore.store import S3Store
+from obstore.exceptions import AlreadyExistsError
 
-from .failure import NOT_ALLOWED, StorageFailure
 from .interface import MARKER, Entry, Status
+from .object_stores import object_store
 from .remote import RemotePlace, RemoteStorage
 
 if TYPE_CHECKING:
-    from obstore import ListResult, ObjectMeta
+    from obstore import ObjectMeta
 
 __all__ = ["GIVE_UP", "ObjectStorage"]
 
@@ -40,29 +32,25 @@ _AT_ONCE = 16
 GIVE_UP = 60.0
 """Seconds for which failed requests are tried again."""
 
-_STATUS = re.compile(r"status code: (\d+ [A-Za-z ]+)")
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_KIND = re.compile(r"\b(?:kind: (\w+),|source: (\w+Response) {)")
-
 R = TypeVar("R")
 
 
 class ObjectStorage(RemoteStorage):
-    """A bucket. Its endpoint, region and credentials come from the environment, as obstore reads it."""
+    """A bucket or container. Its address and the credentials come from the environment, as obstore reads it."""
 
     takes_out_at_once = False
 
     def __init__(self, root: str) -> None:
         super().__init__()
         self._root = root
-        with _as_os_error():
-            self._store = S3Store.from_url(root, retry_config={"retry_timeout": timedelta(seconds=GIVE_UP)})
+        self._store = object_store(root)
+        self._client = self._store.connect(root, GIVE_UP)
 
     def create(self, target: RemotePlace, content: bytes) -> bool:
-        """Put an object by If-None-Match."""
-        with _as_os_error():
+        """Put an object on the condition that its name is free."""
+        with self._store.as_os_error():
             try:
-                obstore.put(self._store, target.key, content, mode="create")
+                obstore.put(self._client, target.key, content, mode="create")
             except AlreadyExistsError:
                 return False
         return True
@@ -88,20 +76,20 @@ class ObjectStorage(RemoteStorage):
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
         """Put an object over another one."""
-        with _as_os_error():
-            obstore.put(self._store, target.key, content, mode="overwrite")
+        with self._store.as_os_error():
+            obstore.put(self._client, target.key, content, mode="overwrite")
 
     def get(self, target: RemotePlace) -> bytes:
         """Return the content of an object."""
-        with _as_os_error():
-            return obstore.get(self._store, target.key).bytes().to_bytes()
+        with self._store.as_os_error():
+            return obstore.get(self._client, target.key).bytes().to_bytes()
 
     def entries(self, directory: RemotePlace) -> list[Entry]:
         """Return the names under a prefix; also those in a directory that has lost its marker."""
-        found = self._listed(directory)
-        names = [_name(each["path"]) for each in found["objects"]]
+        objects, directories = self._listed(directory)
+        names = [_name(each["path"]) for each in objects]
         files = [Entry(name, is_directory=False) for name in names if name != MARKER]
-        return [*files, *(Entry(_name(prefix), is_directory=True) for prefix in found["common_prefixes"])]
+        return [*files, *(Entry(place.name, is_directory=True) for place in directories)]
 
     def files(self, directory: RemotePlace) -> Iterator[RemotePlace]:
         """Yield all objects under a prefix, except for markers."""
@@ -109,17 +97,18 @@ class ObjectStorage(RemoteStorage):
 
     def status(self, target: RemotePlace) -> Status:
         """Return the size and the time of an object."""
-        with _as_os_error():
-            found: ObjectMeta = obstore.head(self._store, target.key)
+        with self._store.as_os_error():
+            found: ObjectMeta = obstore.head(self._client, target.key)
         return _status(found)
 
     def statuses(self, directory: RemotePlace) -> dict[str, Status]:
         """Return the sizes and times of the objects under a prefix."""
-        return {_name(each["path"]): _status(each) for each in self._listed(directory)["objects"]}
+        objects, _ = self._listed(directory)
+        return {_name(each["path"]): _status(each) for each in objects}
 
     def exists(self, place: RemotePlace) -> bool:
         """Return whether there is an object of this name, or any below it."""
-        return self._is_object(place) or next(self._below(place), None) is not None
+        return self._is_object(place) or self._has_objects(place)
 
     def is_directory(self, place: RemotePlace) -> bool:
         """Return whether a directory has its marker."""
@@ -142,13 +131,44 @@ class ObjectStorage(RemoteStorage):
 
     def remove(self, *files: RemotePlace) -> None:
         """Delete objects, as far as they exist."""
-        if files:
-            with _as_os_error():
-                obstore.delete(self._store, [file.key for file in files])
+        if not files:
+            return
+        try:
+            self._remove(files)
+        except FileNotFoundError:
+            # S3 does not mind objects that are gone. The others do, and may have stopped at the first.
+            _each(self._remove_one, files)
+
+    def _remove_one(self, file: RemotePlace) -> None:
+        with suppress(FileNotFoundError):
+            self._remove([file])
+
+    def _remove(self, files: Iterable[RemotePlace]) -> None:
+        with self._store.as_os_error():
+            obstore.delete(self._client, [file.key for file in files])
 
     def remove_directory(self, directory: RemotePlace) -> None:
         """Delete the marker of a directory."""
         self.remove(self.proof(directory))
+        self._forget([directory])
+
+    def _forget(self, directories: Iterable[RemotePlace]) -> None:
+        """Delete what a hierarchical namespace keeps of directories without objects, the inner ones first.
+
+        One that remains is not seen by `entries`, but costs it a request.
+        """
+        if not self._store.keeps_directories:
+            return
+        by_depth: dict[int, list[RemotePlace]] = {}
+        for place in directories:
+            by_depth.setdefault(len(place.parts), []).append(place)
+        for _, places in sorted(by_depth.items(), reverse=True):
+            _each(self._forget_one, places)
+
+    def _forget_one(self, directory: RemotePlace) -> None:
+        # There is none where the namespace is flat, and one with objects cannot be deleted.
+        with suppress(OSError):
+            self._remove([directory])
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
         """Delete the markers of a directory and of those in it."""
@@ -156,6 +176,7 @@ class ObjectStorage(RemoteStorage):
         if not found:
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
         self.remove(*(place for place in found if place.name == MARKER))
+        self._forget({place.parent for place in found})
         return directory
 
     def taken_out(self, parent: RemotePlace) -> list[RemotePlace]:  # noqa: ARG002 - the interface
@@ -168,19 +189,29 @@ class ObjectStorage(RemoteStorage):
         found = list(self._below(directory))
         for is_last in (False, True):
             self.remove(*(place for place in found if (place.parent == directory) is is_last))
+        self._forget({directory, *(place.parent for place in found)})
 
     def _below(self, directory: RemotePlace) -> Iterator[RemotePlace]:
-        with _as_os_error():
-            for page in obstore.list(self._store, directory.key):  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+        with self._store.as_os_error():
+            for page in obstore.list(self._client, directory.key):  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
                 for found in page:
                     yield RemotePlace(self._root, tuple(found["path"].split("/")))
 
-    def _listed(self, directory: RemotePlace) -> ListResult[Sequence[ObjectMeta]]:
-        with _as_os_error():
-            found = obstore.list_with_delimiter(self._store, directory.key)  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
-        if not found["objects"] and not found["common_prefixes"]:
+    def _listed(self, directory: RemotePlace) -> tuple[Sequence[ObjectMeta], list[RemotePlace]]:
+        """Return the objects under a prefix, and the directories that have objects."""
+        with self._store.as_os_error():
+            found = obstore.list_with_delimiter(self._client, directory.key)  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+        objects = found["objects"]
+        directories = [directory / _name(prefix) for prefix in found["common_prefixes"]]
+        if self._store.keeps_directories:
+            in_use = _each(self._has_objects, directories)
+            directories = [place for place, has_objects in zip(directories, in_use, strict=True) if has_objects]
+        if not objects and not directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
-        return found
+        return objects, directories
+
+    def _has_objects(self, directory: RemotePlace) -> bool:
+        return next(self._below(directory), None) is not None
 
     def _is_object(self, place: RemotePlace) -> bool:
         try:
@@ -198,34 +229,9 @@ def _name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _each(action: Callable[[RemotePlace], R], places: list[RemotePlace]) -> list[R]:
+def _each(action: Callable[[RemotePlace], R], places: Sequence[RemotePlace]) -> list[R]:
     """Do something for many places, several at a time, because each waits for an answer."""
     if len(places) < 2:
         return [action(place) for place in places]
     with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as threads:
         return list(threads.map(action, places))
-
-
-@contextmanager
-def _as_os_error() -> Generator[None]:
-    """Raise what obstore raises as an `OSError`. Its texts repeat what the server says, and are not shown."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, "No such object") from None
-    except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise StorageFailure(errno.EACCES, _told(error), NOT_ALLOWED) from None
-    except BaseError as error:
-        raise StorageFailure(errno.EIO, _told(error)) from None
-
-
-def _told(error: Exception) -> str:
-    """Return what kind of failure it was: the HTTP status with S3's code, or the kind of network failure."""
-    text = str(error)
-    status = _STATUS.search(text)
-    if status is None:
-        kind = _KIND.search(text)
-        told = kind[1] or kind[2] if kind else type(error).__name__
-        return f"the object store cannot be used: {told}"
-    code = _CODE.search(text)
-    return f"the object store answered {status[1].strip()}{f', {code[1]}' if code else ''}"

@@ -51,7 +51,7 @@ def _remote(root: str) -> RemoteStorage:
         from .objects import ObjectStorage  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"spools in S3 need obstore ({error}): pip install 'nsq-anyio[spark-object-store]'",
+            f"spools in object stores need obstore ({error}): pip install 'nsq-anyio[spark-object-store]'",
             name=error.name,
         ) from error
     return ObjectStorage(root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -10,14 +11,19 @@ from .remote import RemotePlace
 
 __all__ = ["HDFS", "is_url", "local_path", "split", "spool_location"]
 
-_OBJECTS = ("s3://", "s3a://")
+_OBJECTS = ("s3://", "s3a://", "gs://", "az://")
+_AZURE_BY_ACCOUNT = ("abfss://", "abfs://")
+_CONTAINER_AND_ACCOUNT = re.compile(r"[a-z0-9-]+@[a-z0-9]+\.dfs\.core\.windows\.net")
+_SAME = {"s3a://": "s3://", "abfs://": "abfss://"}
+"""Other names for what Hadoop reads in two ways; the client of Azure uses TLS in any case."""
 HDFS = ("hdfs://", "webhdfs://", "swebhdfs://")
 """How URLs of HDFS begin; the last two name the HTTP server."""
 
 _CHOICES = (
     "use the absolute path, or the file: URI, of a directory that driver and executors share, such as "
-    "/mnt/shared/nsq-spool, or the URL of a directory in S3 or HDFS, such as s3://bucket/nsq-spool or "
-    "hdfs://namenode/nsq-spool; any other store works only if it is mounted"
+    "/mnt/shared/nsq-spool, or the URL of a directory in S3, Google Cloud Storage, Azure or HDFS, such as "
+    "s3://bucket/nsq-spool, gs://bucket/nsq-spool, "
+    "abfss://container@account.dfs.core.windows.net/nsq-spool or hdfs://namenode/nsq-spool; any other store works only if it is mounted"
 )
 
 
@@ -47,9 +53,18 @@ def split(given: str) -> RemotePlace:
     scheme, _, rest = given.partition("://")
     start = f"{scheme.lower()}://"
     server, _, path = rest.partition("/")
-    if start not in (*_OBJECTS, *HDFS):
+    if start not in (*_OBJECTS, *_AZURE_BY_ACCOUNT, *HDFS):
         raise InvalidOption(_CHOICES)
-    if not server or not server.isprintable() or any(each in rest for each in "@?#\\%") or " " in server:
+    plain = rest
+    if start in _AZURE_BY_ACCOUNT:
+        if not _CONTAINER_AND_ACCOUNT.fullmatch(server):
+            raise InvalidOption(
+                f"use {start}container@account.dfs.core.windows.net/nsq-spool, without key or token; for an "
+                "account elsewhere, use az://container/nsq-spool with AZURE_STORAGE_ACCOUNT_NAME and "
+                "AZURE_STORAGE_ENDPOINT in the environment"
+            )
+        plain = path
+    if not server or not server.isprintable() or any(each in plain for each in "@?#\\%") or " " in server:
         raise InvalidOption(
             "use a URL without user, password, query or escapes, such as s3://bucket/nsq-spool: "
             "credentials come from the environment"
@@ -59,7 +74,7 @@ def split(given: str) -> RemotePlace:
         raise InvalidOption(f"name a directory in {start}{server}, such as {start}{server}/nsq-spool")
     if any(name in {".", ".."} or not name.isprintable() for name in names):
         raise InvalidOption("use a URL whose directories are neither . nor .., nor have control characters")
-    return RemotePlace(start.replace("s3a:", "s3:") + server, names)
+    return RemotePlace(_SAME.get(start, start) + server, names)
 
 
 def spool_location(given: str) -> str:
