@@ -1,8 +1,8 @@
 """Get the servers of storages that the tests of spools need: ``python -m tests.servers.storages``.
 
 Servers of S3 and of Google Cloud Storage are built from the Go modules in ``s3/`` and ``gcs/``. npm fetches
-the one of Azure, and Maven the jars of HDFS. They land beside the real NSQ programs, in ``.nox/storages``. The
-second run returns at once.
+the one of Azure, and Maven the jars of HDFS. They land beside the real NSQ programs, in ``.nox/storages``.
+The second run returns at once.
 """
 
 import hashlib

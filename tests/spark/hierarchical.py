@@ -47,4 +47,5 @@ class Hierarchy:
 
     def _is_empty(self, client: Any, key: str) -> bool:
         has_directories = any(each.startswith(f"{key}/") for each in self.directories)
-        return not has_directories and not obstore.list(client, key).collect()
+        objects = obstore.list(client, key).collect()  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+        return not has_directories and not objects

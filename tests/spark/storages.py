@@ -1,4 +1,4 @@
-"""Storages for tests of spools: servers of S3, Cloud Storage, Azure and HDFS, each in a process of its own."""
+"""Storages for tests of spools: servers of S3, Cloud Storage, Azure and HDFS, each in its own process."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from .nsqds import wait_until
 
 __all__ = [
     "ACCOUNT",
+    "ACCOUNT_KEY",
     "BUCKET",
     "KEY",
     "SECRET",

@@ -168,7 +168,7 @@ def test_every_option_of_a_write_is_read() -> None:
         ("authSecretFile", "secret", "absolute"),
         ("spoolDir", "spool", "absolute path"),
         ("spoolDir", "s3://bucket", "name a directory in s3://bucket"),
-        ("spoolDir", "ftp://host/spool", "S3 or HDFS"),
+        ("spoolDir", "ftp://host/spool", "S3, Google Cloud Storage, Azure or HDFS"),
         ("spoolDir", "file://host/spool", "absolute path"),
         ("maxRowsPerBatch", "0", "1 or more"),
         ("maxRowsPerBatch", "1e6", "whole number"),

@@ -1,4 +1,4 @@
-"""What a spool needs of its storage, on each of them: the same suite for a directory, object stores and HDFS."""
+"""What a spool needs of its storage: the same suite for a directory, object stores and HDFS."""
 
 from __future__ import annotations
 

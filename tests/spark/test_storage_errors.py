@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import re
 import sys
 import traceback
 from itertools import count
@@ -17,16 +19,35 @@ from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
-from .storages import KEY, SECRET, Server, environment_of_s3, running_careless_s3
+from .storages import (
+    ACCOUNT,
+    ACCOUNT_KEY,
+    KEY,
+    SECRET,
+    SETTINGS,
+    Server,
+    environment_of_azure,
+    environment_of_gcs,
+    environment_of_s3,
+    running_careless_store,
+)
 
+SECRETS = (SECRET, KEY, ACCOUNT_KEY, "Signature=", "AWS4", "SharedKey", "hush")
+
+ENVIRONMENTS = {"s3": environment_of_s3, "gs": environment_of_gcs, "abfss": environment_of_azure}
+each_kind = pytest.mark.parametrize("scheme", ENVIRONMENTS)
+
+NOT_VALID = "the settings of %s in the environment are incomplete or not valid"
+NO_TOKEN = "no credentials of %s were found, or no token was given for them"
 QUERY = "1f0c0000-0000-4000-8000-000000000001"
 
 _buckets = count(1)
 
 
-def no_such_bucket() -> str:
+def no_such_bucket(scheme: str = "s3") -> str:
     """A bucket that no other test uses: a process keeps the settings with which it has met one."""
-    return f"s3://bucket-{next(_buckets)}"
+    name = f"bucket-{next(_buckets)}"
+    return f"abfss://{name}@{ACCOUNT}.dfs.core.windows.net" if scheme == "abfss" else f"{scheme}://{name}"
 
 
 def created(location: str) -> SpoolError:
@@ -35,69 +56,149 @@ def created(location: str) -> SpoolError:
     return caught.value
 
 
-def use(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], **more: str) -> None:
-    for name, value in {**environment, **more}.items():
+def use(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    """Set what a storage needs, and nothing that the machine of a developer may have for it."""
+    for name in [name for name in os.environ if name.startswith(SETTINGS)]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
 
 
-def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with running_careless_s3() as endpoint:
-        use(monkeypatch, environment_of_s3(endpoint))
-        location = f"{no_such_bucket()}/spools"
+@each_kind
+def test_a_store_that_ignores_conditions_is_refused(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_careless_store() as endpoint:
+        use(monkeypatch, ENVIRONMENTS[scheme](endpoint))
+        location = f"{no_such_bucket(scheme)}/spools"
         error = created(location)
         assert error.path == f"{location}/{QUERY}"
         assert "this store ignores the condition of a put, so that one task could replace rows of" in str(
             error
         )
-        assert "use a store that honours it (If-None-Match: * on S3)" in str(error)
+        assert "use a store that honours it (If-None-Match: * of S3 and Azure, x-goog" in str(error)
         # A restarted query finds it out as well.
         with pytest.raises(SpoolError, match="ignores the condition"):
             Spool.open(location, QUERY, "clicks", "spark")
 
 
-def test_a_bucket_that_is_missing_is_told(s3: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, s3.environment)
+@pytest.mark.parametrize(("server", "scheme"), [("s3", "s3"), ("gcs", "gs"), ("azure", "abfss")])
+def test_a_bucket_that_is_missing_is_told(
+    server: str, scheme: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: Server = request.getfixturevalue(server)
+    use(monkeypatch, running.environment)
     assert "no such bucket or directory: make it, or correct the URL" in str(
-        created(f"{no_such_bucket()}/spools")
+        created(f"{no_such_bucket(scheme)}/spools")
     )
 
 
+@pytest.mark.parametrize(
+    ("server", "scheme", "name", "key"),
+    [
+        ("s3", "s3", "AWS_SECRET_ACCESS_KEY", f"not {SECRET}"),
+        ("azure", "abfss", "AZURE_STORAGE_ACCOUNT_KEY", "aHVzaA=="),
+    ],
+)
 def test_wrong_credentials_are_told_without_them(
-    s3: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: str,
+    scheme: str,
+    name: str,
+    key: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The server repeats the key and what was signed, and obstore repeats what the server says."""
-    use(
-        monkeypatch,
-        s3.environment,
-        AWS_SECRET_ACCESS_KEY=f"not {SECRET}",
-    )
-    error = created(f"{no_such_bucket()}/spools")
-    assert "answered 403 Forbidden" in str(error)
+    running: Server = request.getfixturevalue(server)
+    use(monkeypatch, {**running.environment, name: key})
+    error = created(f"{no_such_bucket(scheme)}/spools")
+    assert re.search(r"(S3|Azure Storage) answered 403 \w+, \w+", str(error))
     assert "let the credentials that the driver and the executors use read, write, list and delete" in str(
         error
     )
     told = "".join(traceback.format_exception(error)) + caplog.text
-    for secret in (SECRET, KEY, "Signature=", "AWS4"):
+    for secret in (*SECRETS, key):
         assert secret not in told
+
+
+@pytest.mark.parametrize(
+    ("root", "environment", "expected"),
+    [
+        (
+            "gs",
+            {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere/hush.json"},
+            f"{NOT_VALID % 'Cloud Storage'}: set GOOGLE_APPLICATION_CREDENTIALS on the driver and on the",
+        ),
+        (
+            "gs",
+            {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"type": "service_account", "private_key": "hush"}'},
+            NOT_VALID % "Cloud Storage",
+        ),
+        (
+            "abfss",
+            {"AZURE_STORAGE_ACCOUNT_KEY": "hush, not Base64"},
+            f"{NOT_VALID % 'Azure Storage'}: set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID",
+        ),
+        ("az", {}, "with az:// set AZURE_STORAGE_ACCOUNT_NAME, too"),
+        (
+            "abfss",
+            {
+                "AZURE_TENANT_ID": "tenant",
+                "AZURE_CLIENT_ID": "client",
+                "AZURE_CLIENT_SECRET": "hush",
+                "AZURE_AUTHORITY_HOST": "http://{unreachable}",
+                "AZURE_ALLOW_HTTP": "true",
+            },
+            f"{NO_TOKEN % 'Azure Storage'}: set AZURE_STORAGE_ACCOUNT_KEY, or",
+        ),
+        (
+            "gs",
+            {
+                # Where a machine of Google's asks for the token of its service account.
+                "GCE_METADATA_HOST": "{unreachable}",
+                "GCE_METADATA_IP": "{unreachable}",
+                "HOME": "/nowhere",
+            },
+            f"{NO_TOKEN % 'Cloud Storage'}: set GOOGLE_APPLICATION_CREDENTIALS",
+        ),
+    ],
+)
+def test_credentials_that_are_missing_are_named(
+    root: str,
+    environment: dict[str, str],
+    expected: str,
+    unreachable: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("nsq_anyio.spark.storage.objects.GIVE_UP", 0.2)
+    use(
+        monkeypatch,
+        {name: value.replace("{unreachable}", unreachable) for name, value in environment.items()},
+    )
+    error = created(f"{no_such_bucket(root)}/spools")
+    assert expected in str(error)
+    assert "hush" not in "".join(traceback.format_exception(error)) + caplog.text
 
 
 def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, unreachable: str) -> None:
     monkeypatch.setattr("nsq_anyio.spark.storage.objects.GIVE_UP", 0.2)
     monkeypatch.setattr("nsq_anyio.spark.storage.webhdfs_client.GIVE_UP", 0.2)
-    use(monkeypatch, environment_of_s3(f"http://{unreachable}"))
-    assert "the object store cannot be used: Connect" in str(created(f"{no_such_bucket()}/spools"))
+    names = {"s3": "S3", "gs": "Cloud Storage", "abfss": "Azure Storage"}
+    for scheme, environment in ENVIRONMENTS.items():
+        use(monkeypatch, environment(f"http://{unreachable}"))
+        assert f"{names[scheme]} cannot be used: Connect" in str(created(f"{no_such_bucket(scheme)}/spools"))
     assert f"HDFS cannot be reached: ConnectError at {unreachable}" in str(
         created(f"webhdfs://{unreachable}/spools")
     )
 
 
-@pytest.mark.parametrize("store", ["s3"], indirect=True)
+@pytest.mark.parametrize("store", ["s3", "gcs", "azure"], indirect=True)
 def test_offsets_and_what_is_sent_to_tasks_have_no_credentials(store: Place) -> None:
     options = read_options({"nsqd": "127.0.0.1:1", "topic": "clicks", "channel": "a", "spoolDir": str(store)})
     reader = NsqStreamReader(options)
     Spool.create(str(store), QUERY, "clicks", "spark").begin(1, [("127.0.0.1:1", 1)])
     sent = json.dumps(reader.initialOffset()) + repr(options) + str(pickle.dumps(reader)) + repr(store)
-    for secret in (SECRET, KEY):
+    for secret in SECRETS:
         assert secret not in sent
 
 
@@ -108,10 +209,19 @@ def test_offsets_and_what_is_sent_to_tasks_have_no_credentials(store: Place) -> 
         "s3://hush@bucket/spools",
         "s3://bucket/spools?X-Amz-Signature=hush",
         "hdfs://user:hush@namenode/spools",
+        "gs://hush@bucket/spools",
+        "az://hush@container/spools",
+        "abfss://container@account.dfs.core.windows.net/spools?sig=hush",
+        "abfss://container:hush@account.dfs.core.windows.net/spools",
+        "abfss://hush@container@account.dfs.core.windows.net/spools",
+        "abfss://container@account.dfs.core.windows.net?sig=hush",
+        "abfss://container@account.dfs.core.windows.net/hush@/spools",
     ],
 )
 def test_a_url_with_a_secret_is_refused_and_not_shown(given: str) -> None:
-    with pytest.raises(InvalidOption, match="credentials come from the environment") as caught:
+    with pytest.raises(
+        InvalidOption, match=r"credentials come from the environment|without key or"
+    ) as caught:
         read_options({"nsqd": "127.0.0.1:1", "topic": "clicks", "channel": "a", "spoolDir": given})
     assert "hush" not in "".join(traceback.format_exception(caught.value))
 
@@ -119,9 +229,20 @@ def test_a_url_with_a_secret_is_refused_and_not_shown(given: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("gopher://bucket/spools", "or the URL of a directory in S3 or HDFS"),
+        ("gopher://bucket/spools", "or the URL of a directory in S3, Google Cloud Storage, Azure or HDFS"),
         ("s3://bucket", "name a directory in s3://bucket, such as s3://bucket/nsq-spool"),
         ("s3:///spools", "use a URL without user"),
+        ("gs://bucket", "name a directory in gs://bucket, such as gs://bucket/nsq-spool"),
+        ("abfss://container/spools", "use abfss://container@account.dfs.core.windows.net/nsq-spool"),
+        (
+            "abfs://container@account.dfs.core.chinacloudapi.cn/spools",
+            "use az://container/nsq-spool with AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ENDPOINT",
+        ),
+        (
+            "abfss://container@account.dfs.core.windows.net",
+            "name a directory in abfss://container@account.dfs.core.windows.net",
+        ),
+        ("wasbs://container@account.blob.core.windows.net/spools", "any other store works only if it is"),
         ("s3://bucket/a/../b", "neither . nor .."),
         ("s3://bucket/a%2Fb", "use a URL without user, password, query or escapes"),
         ("s3://bucket/a\nb", "control characters"),
@@ -140,6 +261,12 @@ def test_a_url_that_is_not_valid_is_explained(given: str, reason: str) -> None:
         ("s3a://bucket//spools/", "s3://bucket/spools"),
         ("HDFS://namenode:8020/user/spark/spools", "hdfs://namenode:8020/user/spark/spools"),
         ("file:///mnt/spools", "/mnt/spools"),
+        ("gs://bucket/spools/", "gs://bucket/spools"),
+        ("az://container/spools", "az://container/spools"),
+        (
+            "abfs://container@account.dfs.core.windows.net/spools",
+            "abfss://container@account.dfs.core.windows.net/spools",
+        ),
     ],
 )
 def test_urls_are_normalized(given: str, expected: str) -> None:

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 class ObjectStorage(RemoteStorage):
-    """A bucket or container. Its address and the credentials come from the environment, as obstore reads it."""
+    """A bucket or container. Its address and credentials come from the environment, as obstore reads it."""
 
     takes_out_at_once = False
 

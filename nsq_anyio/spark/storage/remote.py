@@ -123,8 +123,8 @@ class RemoteStorage(Storage[RemotePlace]):
             raise StorageFailure(
                 errno.EOPNOTSUPP,
                 "this store ignores the condition of a put, so that one task could replace rows of another",
-                "use a store that honours it (If-None-Match: * of S3 and Azure, x-goog-if-generation-match: 0 of "
-                "Cloud Storage), or a directory that is mounted",
+                "use a store that honours it (If-None-Match: * of S3 and Azure, x-goog-if-generation-match: "
+                "0 of Cloud Storage), or a directory that is mounted",
             )
         self.remove(probe)
         self._proved.add(directory)

@@ -15,7 +15,7 @@ _OBJECTS = ("s3://", "s3a://", "gs://", "az://")
 _AZURE_BY_ACCOUNT = ("abfss://", "abfs://")
 _CONTAINER_AND_ACCOUNT = re.compile(r"[a-z0-9-]+@[a-z0-9]+\.dfs\.core\.windows\.net")
 _SAME = {"s3a://": "s3://", "abfs://": "abfss://"}
-"""Other names for what Hadoop reads in two ways; the client of Azure uses TLS in any case."""
+"""Other names for the same. Hadoop takes ``abfs://`` for Azure without TLS; here TLS is used in any case."""
 HDFS = ("hdfs://", "webhdfs://", "swebhdfs://")
 """How URLs of HDFS begin; the last two name the HTTP server."""
 
@@ -23,7 +23,8 @@ _CHOICES = (
     "use the absolute path, or the file: URI, of a directory that driver and executors share, such as "
     "/mnt/shared/nsq-spool, or the URL of a directory in S3, Google Cloud Storage, Azure or HDFS, such as "
     "s3://bucket/nsq-spool, gs://bucket/nsq-spool, "
-    "abfss://container@account.dfs.core.windows.net/nsq-spool or hdfs://namenode/nsq-spool; any other store works only if it is mounted"
+    "abfss://container@account.dfs.core.windows.net/nsq-spool or hdfs://namenode/nsq-spool; "
+    "any other store works only if it is mounted"
 )
 
 

@@ -1,4 +1,4 @@
-"""Workers, executors and drivers are killed (SIGKILL) while the spool is in S3 or HDFS: a short ledger."""
+"""Workers, executors and drivers are killed (SIGKILL) while the spool is elsewhere: a short ledger."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from nsq_anyio.spark.storage.place import Place
 
 from ..cluster import Cluster
 from ..nsqds import Topic, wait_until
+from ..storages import SETTINGS
 from .faults import Fault, Faults
 from .ledger import Ledger
 from .program import running_driver
@@ -21,21 +22,26 @@ pytestmark = pytest.mark.timeout(600)
 MESSAGES = 2_000
 RUNS = 4
 
-# By these, executors find the storage, as the driver does.
-SETTINGS = ("AWS_", "HADOOP_USER_NAME")
+
+LOCAL = "local[2,3]"
+"""A master within the driver, which tries a task three times; its Python workers are processes."""
 
 
-def run(query: Query, cluster: Cluster, faults: Faults, log: Path) -> int:
-    """Run the query once, in a driver of its own; return the driver's exit code."""
+def run(query: Query, cluster: Cluster | None, faults: Faults, log: Path) -> int:
+    """Run the query once, in a driver of its own; return the driver's exit code.
+
+    :param cluster: None for `LOCAL`
+    """
     settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
-    config = {**cluster.config, **{f"spark.executorEnv.{name}": value for name, value in settings.items()}}
-    with running_driver(query.task(cluster.master, faults, config), log) as driver:
+    for_executors = {f"spark.executorEnv.{name}": value for name, value in settings.items()}
+    config = {**cluster.config, **for_executors} if cluster else {}
+    with running_driver(query.task(cluster.master if cluster else LOCAL, faults, config), log) as driver:
         code = driver.wait()
         assert code in {0, -9}, driver.tail
     return code
 
 
-def run_out(query: Query, cluster: Cluster, directory: Path) -> Ledger:
+def run_out(query: Query, cluster: Cluster | None, directory: Path) -> Ledger:
     """Run the query until nothing is left in the channel."""
     for number in range(RUNS):
         wait_until(lambda: query.topic.state().in_flight == 0, "nsqd to take back what was in flight")
@@ -61,6 +67,23 @@ def test_nothing_is_lost_whoever_is_killed(
     assert run(query, spark_cluster, faults, tmp_path / "log") == -9
     assert faults.happened() == 4
     ledger = run_out(query, spark_cluster, tmp_path)
+    ledger.check(range(MESSAGES))
+    assert ledger.duplicates > 0, "the chunk that was stored and not finished was delivered once more"
+    epochs = {path.parent.parent.name for path in query.chunks()}
+    assert len(epochs) <= 1, "only the newest batch is kept"
+
+
+@pytest.mark.parametrize("store", ["gcs", "azure"], indirect=True)
+def test_nothing_is_lost_in_other_object_stores(store: Place, real_topic: Topic, tmp_path: Path) -> None:
+    """Shorter, and without a cluster: only the client of the store differs from S3."""
+    real_topic.publish_numbers(MESSAGES)
+    query = Query.of(real_topic, tmp_path, spoolDir=str(store))
+    faults = query.faults(
+        Fault("link", "worker", time=2), Fault("linked", "worker", time=2), Fault("commit", "driver")
+    )
+    assert run(query, None, faults, tmp_path / "log") == -9
+    assert faults.happened() == 3
+    ledger = run_out(query, None, tmp_path)
     ledger.check(range(MESSAGES))
     assert ledger.duplicates > 0, "the chunk that was stored and not finished was delivered once more"
     epochs = {path.parent.parent.name for path in query.chunks()}
