@@ -249,7 +249,7 @@ def migrating(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def storages(session: nox.Session) -> None:
-    """Build a server of S3 and fetch HDFS into .nox/storages; Go and Maven have to be there."""
+    """Get servers of S3, Cloud Storage, Azure and HDFS into .nox/storages by Go, npm and Maven."""
     session.run(sys.executable, "-m", "tests.servers.storages")
 
 
@@ -276,7 +276,7 @@ def spark_lowest(session: nox.Session) -> None:
     session.install("--resolution=lowest-direct", *WITH_SPARK, *group("test"))
     names = ["batch", "stream", "write"]
     files = [f"tests/spark/jvm/test_{name}.py" for name in names]
-    # And S3 with the oldest client of it.
+    # And the object stores with the oldest client of them.
     files.append("tests/spark/test_storage.py")
     chosen = [*files, "-k", "not embedded and not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON]
     session.run("pytest", *(session.posargs or chosen), env=QUICK_JAVA)
