@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ..errors import InvalidOption
 from .bounded_reader import bounded_reader
 from .depth import channel_depths
+from .opened_rows import opened
 from .options import ReadOptions
 from .peek import peek
 from .plan import plan
@@ -77,6 +78,10 @@ class NsqBatchReader(DataSourceReader):
         :raises ConnectionFailed: if nsqd cannot be reached
         :raises NSQError: as `fill` and `stored_rows`, with ``spoolDir``
         """
+        rows = self._rows(partition)
+        return opened(rows) if self._options.headers else rows
+
+    def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:
             case SpooledPartition() if self._options.spool_dir is not None:
                 return read_spooled_partition(self._options, self._options.spool_dir, partition)

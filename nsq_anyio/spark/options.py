@@ -93,6 +93,10 @@ class ReadOptions(Access):
             choices=get_args(CreateChannel),
         ),
     ] = "true"
+    headers: Annotated[
+        bool,
+        Flag("whether bodies are opened, so that rows have a column ``headers``, and payloads as bodies"),
+    ] = False
     peek: Annotated[bool, Flag("whether a batch read gives all messages back")] = False
     drain: Annotated[
         bool, Flag("whether a batch read without a spool may finish messages whose rows may get lost")

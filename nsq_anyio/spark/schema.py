@@ -7,14 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["SCHEMA", "TIMESTAMP", "arrow_schema", "no_rows", "repeated"]
-
-SCHEMA = (
-    "body BINARY, id STRING, timestamp TIMESTAMP, attempts INT, topic STRING, channel STRING, nsqd STRING"
-)
-"""The columns in Spark's notation; ``timestamp`` is when nsqd received the message."""
+__all__ = ["TIMESTAMP", "arrow_schema", "columns", "no_rows", "repeated"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_COLUMNS = {
+    "body": "binary",
+    "id": "string",
+    "timestamp": "timestamp",
+    "attempts": "int",
+    "topic": "string",
+    "channel": "string",
+    "nsqd": "string",
+}
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("body", pa.binary()),
     pa.field("id", pa.string()),
@@ -27,8 +31,16 @@ _FIELDS: list[pa.Field[Any]] = [
 _ARROW_SCHEMA = pa.schema(_FIELDS)
 
 
+def columns(*, headers: bool = False) -> dict[str, str]:
+    """Return the types of the columns by their names, in Spark's notation.
+
+    :param headers: whether bodies are opened, so that a column ``headers`` follows ``body``
+    """
+    return {"body": _COLUMNS["body"], "headers": "map<string,string>", **_COLUMNS} if headers else _COLUMNS
+
+
 def arrow_schema() -> pa.Schema:
-    """Return the same columns as an Arrow schema."""
+    """Return the columns of messages as they came, without ``headers``, as an Arrow schema."""
     return _ARROW_SCHEMA
 
 

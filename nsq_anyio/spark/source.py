@@ -13,20 +13,11 @@ from pyspark.sql.types import StructType
 
 from ..errors import InvalidOption
 from .given_options import batch_read_options, read_options, write_options
-from .schema import SCHEMA
+from .options import ReadOptions
+from .schema import columns
 from .writer import NsqStreamWriter, NsqWriter, check_columns
 
 __all__ = ["NsqDataSource"]
-
-_COLUMNS = {
-    "body": "binary",
-    "id": "string",
-    "timestamp": "timestamp",
-    "attempts": "int",
-    "topic": "string",
-    "channel": "string",
-    "nsqd": "string",
-}
 
 
 class NsqDataSource(DataSource):
@@ -53,18 +44,18 @@ class NsqDataSource(DataSource):
 
         :raises InvalidOption: naming the option that is unknown, missing or not valid
         """
-        read_options(self.options)
-        return SCHEMA
+        return _schema_of(read_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch job.
 
-        :raises InvalidOption: for a bad option, or a schema other than ``SCHEMA``
+        :raises InvalidOption: for a bad option, or a schema of other columns
         """
         from .batch_reader import NsqBatchReader  # noqa: PLC0415 - writing needs none of it
 
-        _check_schema(schema)
-        return NsqBatchReader(batch_read_options(self.options))
+        options = batch_read_options(self.options)
+        _check_schema(schema, options)
+        return NsqBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; for a bad option or schema, one that raises the error."""
@@ -72,8 +63,9 @@ class NsqDataSource(DataSource):
         from .stream_reader import NsqStreamReader  # noqa: PLC0415 - likewise
 
         try:
-            _check_schema(schema)
-            return NsqStreamReader(read_options(self.options))
+            options = read_options(self.options)
+            _check_schema(schema, options)
+            return NsqStreamReader(options)
         except InvalidOption as error:
             return RefusedStreamReader(error)
 
@@ -105,9 +97,13 @@ class NsqDataSource(DataSource):
         return NsqStreamWriter(options)
 
 
-def _check_schema(schema: StructType) -> None:
+def _schema_of(options: ReadOptions) -> str:
+    return ", ".join(f"{name} {kind.upper()}" for name, kind in columns(headers=options.headers).items())
+
+
+def _check_schema(schema: StructType, options: ReadOptions) -> None:
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
-    if found != _COLUMNS:
+    if found != columns(headers=options.headers):
         raise InvalidOption(
-            f"schema {schema.simpleString()} is not valid: leave it out, so that it is {SCHEMA}"
+            f"schema {schema.simpleString()} is not valid: leave it out, so that it is {_schema_of(options)}"
         )

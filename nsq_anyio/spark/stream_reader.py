@@ -29,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from ..errors import HTTPError, InvalidOption
 from .claim import Claim
 from .lease import Lease
+from .opened_rows import opened
 from .options import ReadOptions
 from .plan import Depth, plan, within_bytes
 from .progress import Progress
@@ -196,7 +197,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         :raises NSQError: as `fill` and `stored_rows`
         """
         assert isinstance(partition, SpooledPartition)  # noqa: S101 - they are made above
-        return read_spooled_partition(self._options, self._spool_dir, partition)
+        rows = read_spooled_partition(self._options, self._spool_dir, partition)
+        return opened(rows) if self._options.headers else rows
 
     def commit(self, end: dict[str, Any]) -> None:
         """Delete the batches that the sink has from the spool.

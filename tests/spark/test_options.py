@@ -68,6 +68,7 @@ def test_every_option_is_read_whatever_its_case() -> None:
         "maxWait": "0.5",
         "msgTimeout": "15",
         "createChannel": "everywhere",
+        "headers": "true",
         "peek": "true",
         "maxRows": "16",
     }
@@ -100,6 +101,7 @@ def test_every_option_is_read_whatever_its_case() -> None:
         max_wait=0.5,
         msg_timeout=15.0,
         create_channel="everywhere",
+        headers=True,
         peek=True,
         max_rows=16,
     )
