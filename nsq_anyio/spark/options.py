@@ -95,7 +95,7 @@ class ReadOptions(Access):
     ] = "true"
     headers: Annotated[
         bool,
-        Flag("whether bodies are opened, so that rows have a column ``headers``, and payloads as bodies"),
+        Flag("whether envelopes are opened: into a column ``headers``, and payloads as bodies"),
     ] = False
     peek: Annotated[bool, Flag("whether a batch read gives all messages back")] = False
     drain: Annotated[

@@ -1,25 +1,27 @@
 """Get the servers of storages that the tests of spools need: ``python -m tests.servers.storages``.
 
 Servers of S3 and of Google Cloud Storage are built from the Go modules in ``s3/`` and ``gcs/``. npm fetches
-the one of Azure, and Maven the jars of HDFS. They land beside the real NSQ programs, in ``.nox/storages``.
-The second run returns at once.
+the one of Azure, and Maven the jars of HDFS and Delta. They land beside the real NSQ programs, in
+``.nox/storages``. The second run returns at once.
 """
 
 import hashlib
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 from . import build
 
-__all__ = ["AZURE_SERVER", "GCS_SERVER", "HDFS_JARS", "HDFS_PROGRAM", "S3_SERVER"]
+__all__ = ["AZURE_SERVER", "DELTA_JARS", "GCS_SERVER", "HDFS_JARS", "HDFS_PROGRAM", "S3_SERVER"]
 
 _DIRECTORY = build.DIRECTORY.parents[1] / "storages"
 S3_SERVER = _DIRECTORY / "bin" / "versitygw"
 GCS_SERVER = _DIRECTORY / "gcs" / "gcs"
 AZURE_SERVER = _DIRECTORY / "azure" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 HDFS_JARS = _DIRECTORY / "hdfs"
+DELTA_JARS = _DIRECTORY / "delta"
 HDFS_PROGRAM = build.MODULE / "hdfs" / "MiniHdfs.java"
 
 
@@ -74,22 +76,23 @@ def get_azure_server() -> bool:
     return True
 
 
-def get_hdfs() -> bool:
-    """Fetch the jars of HDFS, unless they are there; return whether they had to be.
+def get_jars(target: Path) -> bool:
+    """Fetch the jars that a project of Maven needs, unless they are there; return whether they had to be.
 
+    :param target: where they land; the project has the same name
     :raises BuildError: if there is no Maven, or it failed
     """
-    project = build.MODULE / "hdfs" / "pom.xml"
+    project = build.MODULE / target.name / "pom.xml"
     stamp = _stamp(project)
-    if _has(HDFS_JARS, stamp):
+    if _has(target, stamp):
         return False
     if shutil.which("mvn") is None:
-        raise build.BuildError("install Maven: it fetches HDFS")
-    shutil.rmtree(HDFS_JARS, ignore_errors=True)
+        raise build.BuildError(f"install Maven: it fetches {project.parent.name}")
+    shutil.rmtree(target, ignore_errors=True)
     build.run(
-        ["mvn", "-q", "-f", str(project), "dependency:copy-dependencies", f"-DoutputDirectory={HDFS_JARS}"]
+        ["mvn", "-q", "-f", str(project), "dependency:copy-dependencies", f"-DoutputDirectory={target}"]
     )
-    (HDFS_JARS / "stamp").write_text(stamp, encoding="utf-8")
+    (target / "stamp").write_text(stamp, encoding="utf-8")
     return True
 
 
@@ -110,7 +113,7 @@ def main() -> None:
         (get_s3_server, S3_SERVER),
         (get_gcs_server, GCS_SERVER),
         (get_azure_server, AZURE_SERVER),
-        (get_hdfs, HDFS_JARS),
+        *((partial(get_jars, jars), jars) for jars in (HDFS_JARS, DELTA_JARS)),
     )
     try:
         for get, path in wanted:

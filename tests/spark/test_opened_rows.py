@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,10 +20,10 @@ TRACE = encode(b"payload", {"traceparent": "00-1", "Text": "über\nzwei Zeilen",
 OPENED = [("traceparent", "00-1"), ("text", "über\nzwei Zeilen"), ("empty", "")]
 
 
-def rows(bodies: Iterable[bytes]) -> list[tuple[bytes, Any]]:
+def rows(bodies: Sequence[bytes]) -> list[tuple[bytes, Any]]:
     (batch,) = opened(iter([rows_of(bodies)]))
     batch.validate(full=True)
-    return list(zip(batch.column("body").to_pylist(), batch.column("headers").to_pylist(), strict=True))
+    return [(row["body"], row["headers"]) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize(
