@@ -49,4 +49,6 @@ def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
         bodies = pa.array(payloads, pa.binary())
     else:
         headers = [[]] * batch.num_rows
-    return batch.set_column(0, "body", bodies).add_column(1, "headers", pa.array(headers, _HEADERS))
+    others = {name: batch.column(name) for name in batch.schema.names if name != "body"}
+    columns: dict[str, Any] = {"body": bodies, "headers": pa.array(headers, _HEADERS), **others}
+    return pa.record_batch(list(columns.values()), names=list(columns))

@@ -8,18 +8,22 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from anyio.from_thread import start_blocking_portal
 
 from ...real_servers import real_nsqlookupd
 from ..nsqds import ROOT, Nsqd, Topic, registered, running_nsqd, wait_until
 
-__all__ = ["PROGRAMS", "Clicks", "running_clicks"]
+__all__ = ["PROGRAMS", "Clicks", "column", "running_clicks"]
 
 PROGRAMS = ROOT / "examples" / "spark"
 
 _MAX_RUNS = 3
+
+_parquet: Any = pq  # its stubs know only some of the types
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,12 @@ class Clicks:
             if topic.state().left == 0:
                 return
         raise AssertionError(f"{topic.state()} after {_MAX_RUNS} runs")
+
+
+def column(path: Path, name: str) -> list[Any]:
+    """The values of a column in Parquet, without a session."""
+    values: list[Any] = _parquet.read_table(path).column(name).to_pylist()
+    return values
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -19,7 +18,7 @@ from ..cluster import Cluster, environment, short_lived
 from ..conftest import new_name
 from ..nsqds import ROOT, Topic, wait_until
 from ..processes import running
-from .recipes import PROGRAMS, running_clicks
+from .recipes import PROGRAMS, column, running_clicks
 
 PAGE = (ROOT / "docs" / "spark-recipes.md").read_text(encoding="utf-8")
 HOME = Path(pyspark.__path__[0])
@@ -54,7 +53,7 @@ def test_a_standalone_cluster_runs_a_recipe(spark_cluster: Cluster, java: str, t
         done = _run(["bash", "-e", "-c", script], tmp_path)
         assert done.returncode == 0, done.stderr
         assert topic.state().left == 0
-    pages = pq.read_table(tmp_path / "clicks").column("page").to_pylist()
+    pages = column(tmp_path / "clicks", "page")
     assert len(pages) == 300
     assert set(pages) == {f"/{number}" for number in range(300)}
 

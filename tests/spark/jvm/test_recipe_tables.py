@@ -14,15 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ...servers.storages import DELTA_JARS
 from ..cluster import short_lived
 from ..nsqds import wait_until
 from ..processes import Program, running
-from .recipes import PROGRAMS, running_clicks
+from .recipes import PROGRAMS, column, running_clicks
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -42,8 +40,7 @@ def test_delta_has_each_message_once(java: str, tmp_path: Path) -> None:
             for action in map(json.loads, version.read_text(encoding="utf-8").splitlines()):
                 files |= {action["add"]["path"]} if "add" in action else set()
                 files -= {action["remove"]["path"]} if "remove" in action else set()
-        tables = [pq.read_table(tmp_path / "clicks" / file) for file in files]
-        return [number for table in tables for number in _numbers(table)]
+        return [int(body) for file in files for body in column(tmp_path / "clicks" / file, "body")]
 
     jars = ",".join(map(str, sorted(DELTA_JARS.glob("*.jar"))))
     few = "--conf spark.databricks.delta.snapshotPartitions=2 --conf spark.sql.shuffle.partitions=2"
@@ -55,7 +52,8 @@ def test_iceberg_has_each_message_once(java: str, tmp_path: Path) -> None:
         from pyiceberg.catalog.sql import SqlCatalog
 
         catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db")
-        return _numbers(catalog.load_table("nsq.clicks").scan().to_arrow())
+        rows: Any = catalog.load_table("nsq.clicks").scan().to_arrow()
+        return list(map(int, rows["body"].to_pylist()))
 
     _run_and_kill("iceberg", kept, tmp_path, "--conf spark.sql.shuffle.partitions=2 pyspark-shell")
 
@@ -89,11 +87,6 @@ def _run_and_kill(recipe: str, kept: Callable[[], list[int]], directory: Path, a
                 break
         assert topic.state().left == 0
     assert sorted(kept()) == list(range(KILLS * MESSAGES)), f"with seed {seed}"
-
-
-def _numbers(rows: pa.Table) -> list[int]:
-    bodies: list[Any] = rows.column("body").to_pylist()
-    return list(map(int, bodies))
 
 
 def _wait_for_a_new_chunk(spool: Path, program: Program) -> None:
