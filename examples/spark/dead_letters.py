@@ -1,6 +1,6 @@
 """Publish rows that cannot be processed as dead letters: ``dead_letters.py NSQLOOKUPD DIRECTORY``.
 
-``nsq-anyio dead-letter list clicks.dead`` shows them, and ``retry`` publishes their messages again.
+``nsq-anyio dead-letter list --topic clicks.dead`` shows them, and ``retry`` publishes their messages again.
 """
 
 import sys

@@ -32,12 +32,12 @@ def opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
-    bodies: Any = batch.column("body")
+    columns: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}
     headers: list[list[tuple[str, str]] | None]
-    if _compute.any(_compute.starts_with(bodies, MAGIC)).as_py():
+    if _compute.any(_compute.starts_with(columns["body"], MAGIC)).as_py():
         payloads: list[bytes] = []
         headers = []
-        for body in bodies.to_pylist():
+        for body in columns["body"].to_pylist():
             try:
                 envelope = decode(body)
             except InvalidEnvelope:
@@ -46,9 +46,9 @@ def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
             else:
                 headers.append(list(envelope.headers.items()))
                 payloads.append(envelope.payload)
-        bodies = pa.array(payloads, pa.binary())
+        columns["body"] = pa.array(payloads, pa.binary())
     else:
         headers = [[]] * batch.num_rows
-    others = {name: batch.column(name) for name in batch.schema.names if name != "body"}
-    columns: dict[str, Any] = {"body": bodies, "headers": pa.array(headers, _HEADERS), **others}
-    return pa.record_batch(list(columns.values()), names=list(columns))
+    columns["headers"] = pa.array(headers, _HEADERS)
+    names = ["body", "headers", *(name for name in batch.schema.names if name != "body")]
+    return pa.record_batch([columns[name] for name in names], names=names)

@@ -85,7 +85,10 @@ def test_json_that_does_not_parse_stays_beside_the_rest(
     clicks.run("json_rows.py", tmp_path)
     rows = spark.read.parquet(str(tmp_path / "clicks")).select("page", "ms", "bad").collect()
     assert {(row.page, row.ms) for row in rows if row.bad is None} == {("/", 12), ("/b", None)}
-    assert {row.bad.encode() for row in rows if row.bad is not None} == set(bad)
+    assert {row.bad.encode(): row.page for row in rows if row.bad is not None} == {
+        **dict.fromkeys(bad),
+        bad[0]: "/a",
+    }
 
 
 def test_headers_become_columns(spark: SparkSession, clicks: Clicks, tmp_path: Path) -> None:
@@ -102,7 +105,7 @@ def test_headers_become_columns(spark: SparkSession, clicks: Clicks, tmp_path: P
 
 def test_dead_letters_can_be_listed_and_retried(spark: SparkSession, clicks: Clicks, tmp_path: Path) -> None:
     topic = clicks.channel("strict")
-    dead = clicks.nsqd.topic("clicks.dead", "dead-letters")
+    dead = clicks.nsqd.topic("clicks.dead", "dead-letter")
     damaged = encode(b"\xff no json", {"trace": "1"})
     topic.publish([b'{"page": "/"}', b"no json", damaged])
     clicks.run("dead_letters.py", tmp_path)
@@ -110,7 +113,7 @@ def test_dead_letters_can_be_listed_and_retried(spark: SparkSession, clicks: Cli
     assert [(row.page, row.batch) for row in rows] == [("/", 0)]
     wait_until(lambda: dead.state().left == 2, "the dead letters")
 
-    place = ("--topic", dead.name, "--channel", dead.channel, "--nsqd-tcp-address", clicks.nsqd.tcp_address)
+    place = ("--topic", dead.name, "--nsqd-tcp-address", clicks.nsqd.tcp_address)
     letters = [json.loads(line) for line in _command("dead-letter", "list", *place, "--json").splitlines()]
     assert {each["problem"] for each in letters} == {None}
     assert {each["headers"]["nsq-dead-error"] for each in letters} == {"not a click in JSON"}
