@@ -140,6 +140,7 @@ def lowest(session: nox.Session) -> None:
         names = [
             "backend",
             "common_flags",
+            "completed_names",
             "config_file",
             "connection_flags",
             "stat_rows",
