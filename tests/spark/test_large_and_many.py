@@ -71,6 +71,10 @@ def counted_calls(patch: pytest.MonkeyPatch) -> Counter[str]:
     return made
 
 
+def believe(_file: int) -> None:
+    """Take it for granted that the disk keeps what it was given."""
+
+
 @pytest.mark.parametrize("small", [0, 24], ids=["all-large", "small-ones-first"])
 def test_nsqd_sends_hardly_more_than_is_kept(real_nsqd: Nsqd, tmp_path: Path, small: int) -> None:
     topic = real_nsqd.topic(new_name())
@@ -206,7 +210,7 @@ async def test_an_attempt_that_waits_for_another_looks_seldom(
         return stored(self)
 
     # A busy disk would take the time that is measured here.
-    monkeypatch.setattr(os, "fsync", lambda _file: None)
+    monkeypatch.setattr(os, "fsync", believe)
     before_chunk(monkeypatch, 0, lambda: partition.store_chunk(0, rows_of([b"other"])))
     monkeypatch.setattr(Partition, "stored", look)
     with anyio.fail_after(60):
