@@ -30,6 +30,7 @@ __all__ = [
     "ACCOUNT",
     "ACCOUNT_KEY",
     "BUCKET",
+    "EVERY_CASE",
     "KEY",
     "SECRET",
     "SETTINGS",
@@ -50,6 +51,9 @@ SECRET = "a secret that nobody should ever see"
 
 ACCOUNT = "spark"
 ACCOUNT_KEY = base64.b64encode(SECRET.encode()).decode()
+
+EVERY_CASE = bool(os.environ.get("NSQ_ANYIO_EVERY_CASE"))
+"""Whether to try all cases with servers, which takes minutes, instead of a sample."""
 
 SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "HADOOP_USER_NAME")
 """How the names of the variables begin by which executors find a storage, as the driver does."""

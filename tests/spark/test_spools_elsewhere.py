@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,11 +28,9 @@ from .raw_objects import Objects
 from .reading import sound_chunks
 from .rows import bodies, rows_of, spooled
 from .spool_lives import BATCH, LIVES, Damage, Life, Query
+from .storages import EVERY_CASE
 
 pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
-
-EVERY_CASE = bool(os.environ.get("NSQ_ANYIO_EVERY_CASE"))
-"""Whether to live all lives with servers, which takes minutes, instead of a sample."""
 
 EVERYTHING = Counter(b"%d" % number for number in range(2 * BATCH))
 QUERY = "1f0c0000-0000-4000-8000-000000000001"
