@@ -1,4 +1,4 @@
-"""What a hierarchical namespace of Azure adds, as its documentation tells, since no server at hand has one.
+"""What a hierarchical namespace of Azure is known to add, since no server at hand has one.
 
 A put makes the directories around an object. They stay when it is deleted, and are listed, until they are
 deleted themselves; one that is not empty cannot be.
