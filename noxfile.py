@@ -251,7 +251,7 @@ def migrating(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def storages(session: nox.Session) -> None:
-    """Get servers of S3, Cloud Storage, Azure and HDFS, and Delta, into .nox/storages by Go, npm and Maven."""
+    """Get servers of S3, Cloud Storage, Azure and HDFS, and Delta, into .nox/storages."""
     session.run(sys.executable, "-m", "tests.servers.storages")
 
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def _has(directory: Path, stamp: str) -> bool:
 
 
 def main() -> None:
-    wanted = (
+    wanted: tuple[tuple[Callable[[], bool], Path], ...] = (
         (get_s3_server, S3_SERVER),
         (get_gcs_server, GCS_SERVER),
         (get_azure_server, AZURE_SERVER),

@@ -205,7 +205,9 @@ class ObjectStorage(RemoteStorage):
         directories = [directory / _name(prefix) for prefix in found["common_prefixes"]]
         if self._store.keeps_directories:
             in_use = _each(self._has_objects, directories)
-            directories = [place for place, has_objects in zip(directories, in_use, strict=True) if has_objects]
+            directories = [
+                place for place, has_objects in zip(directories, in_use, strict=True) if has_objects
+            ]
         if not objects and not directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
         return objects, directories
