@@ -30,11 +30,14 @@ def seen(frame: DataFrame) -> set[tuple[bytes, Any]]:
 
 
 @pytest.mark.parametrize("way", ["peek", "drain", "spoolDir"])
-def test_a_batch_read_opens_envelopes(way: str, spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
-    topic.publish(BODIES)
+def test_a_batch_read_opens_envelopes(
+    way: str, spark: SparkSession, real_topic: Topic, tmp_path: Path
+) -> None:
+    real_topic.publish(BODIES)
     spark.dataSource.register(NsqDataSource)
     chosen = {way: str(tmp_path) if way == "spoolDir" else "true"}
-    frame = spark.read.format("nsq").options(**topic.options, **chosen, headers="true", maxWait="0.5").load()
+    read = {**real_topic.options, **chosen, "headers": "true", "maxWait": "0.5"}
+    frame = spark.read.format("nsq").options(**read).load()
     assert frame.schema.simpleString().startswith("struct<body:binary,headers:map<string,string>,id:string,")
     assert seen(frame) == ROWS
 
