@@ -83,7 +83,7 @@ def test_a_client_of_spark_connect_needs_no_package(java: str, real_topic: Topic
         wait_until(lambda: "Spark Connect server started" in server.log, "the server", 120)
         task = {
             "url": f"sc://127.0.0.1:{port}",
-            "read": {**real_topic.options, "maxWait": "0.5"},
+            "read": {**real_topic.options, "maxWait": "10"},
             "write": write,
             "directory": str(tmp_path),
         }
