@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 from ...consumer import Consumer, Message
 from .delivery import Delivery
-from .held import Held
+from ..held import Held
 
 __all__ = ["Listener"]
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar
 
-from ...errors import Closed
+from ..errors import Closed
 
 __all__ = ["Held"]
 
@@ -17,8 +17,8 @@ ValueT = TypeVar("ValueT")
 class Held(Generic[ValueT]):
     """An ``async with`` block in a task of its own.
 
-    AnyIO's blocks begin and end in the same task. taskiq starts a broker in one task, takes each message in
-    another, and shuts the broker down in a third.
+    AnyIO's blocks begin and end in the same task. A framework starts a broker in one task, takes each message
+    in another, and shuts the broker down in a third.
 
     :param block: the block to hold open
     :param body: what to run in the block; when it returns, the block stays open until `close`
@@ -44,7 +44,7 @@ class Held(Generic[ValueT]):
 
         :raises Exception: what the block raises when it is entered
         """
-        self._task = asyncio.create_task(self._hold(), name="nsq_anyio.contrib.taskiq")
+        self._task = asyncio.create_task(self._hold(), name="nsq_anyio.contrib")
         if (when_ended := self._when_ended) is not None:
             self._task.add_done_callback(lambda _: when_ended())
         try:
@@ -61,12 +61,17 @@ class Held(Generic[ValueT]):
         :raises Exception: what has ended the block
         :raises Closed: if the block has ended
         """
-        task = self._task
-        if task is not None and task.done() and not task.cancelled() and (error := task.exception()):
+        if (error := self.failure) is not None:
             raise error
         if self._value is None or self._closing.is_set():
-            raise Closed("the broker is shut down: call `await broker.startup()` first")
+            raise Closed("the broker is shut down: start it first")
         return self._value
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What has ended the block, None if it is open or was closed."""
+        task = self._task
+        return task.exception() if task is not None and task.done() and not task.cancelled() else None
 
     def close_soon(self) -> None:
         """Let the block end by itself."""
@@ -86,7 +91,7 @@ class Held(Generic[ValueT]):
             task.cancel()
             await asyncio.wait({task})  # bounded: the block ends at once when it is cancelled
             raise
-        if not task.cancelled() and (error := task.exception()):
+        if (error := self.failure) is not None:
             raise error
 
     async def _hold(self) -> None:

@@ -1,0 +1,300 @@
+"""The broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import anyio
+from fast_depends import Provider, dependency_provider
+from faststream._internal.broker import BrokerUsecase
+from faststream._internal.constants import EMPTY
+from faststream._internal.context.repository import ContextRepo
+from faststream._internal.di import FastDependsConfig
+from faststream.message import gen_cor_id
+from faststream.middlewares import AckPolicy
+from faststream.response import PublishType
+from faststream.specification.schema import BrokerSpec
+
+import nsq_anyio as nsq
+from nsq_anyio.address import nsqd_addresses
+from nsq_anyio.checks import check_seconds
+from nsq_anyio.contrib.held import Held
+from nsq_anyio.discovery import nsqlookupd_urls
+from nsq_anyio.events import EventHook
+
+from .config import Consuming, NsqBrokerConfig
+from .errors import RequestsUnsupported
+from .logging import make_nsq_logger_state
+from .message import RawMessage
+from .producer import NsqProducer
+from .registrator import NsqRegistrator
+from .response import NsqPublishCommand
+from .subscriber import NsqSubscriber
+
+if TYPE_CHECKING:
+    from fast_depends.dependencies import Dependant
+    from fast_depends.library.serializer import SerializerProto
+    from faststream._internal.basic_types import LoggerProto, SendableMessage
+    from faststream._internal.parser import CodecProto
+    from faststream._internal.types import BrokerMiddleware, CustomCallable, IdGenerator
+    from faststream.specification.schema.extra import Tag, TagDict
+
+__all__ = ["NsqBroker"]
+
+_PROMPT = nsq.ConnectionOptions(output_buffer_timeout=0.025)  # the shortest that nsqd accepts by default
+
+
+# As in FastStream's own brokers, the decorators take other parameters than what they override.
+class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
+    NsqRegistrator, BrokerUsecase[RawMessage, nsq.Producer, NsqBrokerConfig]
+):
+    """Publishes to topics of NSQ, and consumes channels of them. It runs on asyncio.
+
+    :param nsqd: one or several addresses to publish to, and, without ``nsqlookupd``, to consume from
+    :param nsqlookupd: one or several URLs of nsqlookupds that list the nsqds to consume from, and, without
+        ``nsqd``, to publish to. At least one of ``nsqd`` and ``nsqlookupd`` must be given
+    :param envelope: whether messages are published in nsq_anyio's envelope, with their headers, content type,
+        correlation id and reply address; default True. Without it, they are published as bare payloads, which
+        consumers in other languages can read, and all of these are left out
+    :param dead_letter: the topic for messages that are given up after ``max_attempts`` deliveries, rejected,
+        or in an envelope that cannot be read; default ``"{topic}.dead"``. None finishes them
+    :param on_event: called with each event, see `nsq_anyio.events`
+    :param consumer: further options of the consumers
+    :param options: further options of the producer
+    :param connection: options of each connection; default: an ``output_buffer_timeout`` of 0.025, so that
+        nsqd does not hold a message back for up to 0.25 seconds
+    :param graceful_timeout: seconds for running handlers when the broker stops, 0 or more; default 15
+    :param decoder: makes values from messages
+    :param parser: makes messages of FastStream from those of nsq_anyio
+    :param codec: encodes and decodes, in place of ``decoder``
+    :param dependencies: dependencies of all handlers
+    :param middlewares: middlewares of all handlers and publishers
+    :param routers: routers to include
+    :param ack_policy: how messages are answered; default: `AckPolicy.NACK_ON_ERROR`
+    :param id_generator: makes correlation ids
+    :param specification_url: the address in AsyncAPI, with ``description`` and ``tags``; default: the nsqds
+    :param logger: the log; default: one on standard output; None for none
+    :param log_level: the level of what is logged of each message; default: INFO
+    :param apply_types: whether FastDepends validates and converts arguments
+    :param serializer: what FastDepends does that with
+    :param provider: overrides of dependencies
+    :param context: the context of FastStream
+    :raises InvalidOption: if an address, URL or ``graceful_timeout`` is not valid, or no address or URL is
+        given
+    """
+
+    def __init__(
+        self,
+        nsqd: str | Sequence[str] | None = None,
+        *,
+        nsqlookupd: str | Sequence[str] | None = None,
+        envelope: bool = True,
+        dead_letter: str | None = "{topic}.dead",
+        on_event: EventHook | None = None,
+        consumer: nsq.ConsumerOptions | None = None,
+        options: nsq.ProducerOptions | None = None,
+        connection: nsq.ConnectionOptions | None = None,
+        graceful_timeout: float | None = 15.0,
+        decoder: CustomCallable | None = None,
+        parser: CustomCallable | None = None,
+        codec: CodecProto | None = None,
+        dependencies: Sequence[Dependant] = (),
+        middlewares: Sequence[BrokerMiddleware[Any, Any]] = (),
+        routers: Iterable[NsqRegistrator] = (),
+        ack_policy: AckPolicy = EMPTY,
+        id_generator: IdGenerator = gen_cor_id,
+        specification_url: str | None = None,
+        description: str | None = None,
+        tags: Iterable[Tag | TagDict] = (),
+        logger: LoggerProto | None = EMPTY,
+        log_level: int = logging.INFO,
+        apply_types: bool = True,
+        serializer: SerializerProto | None = EMPTY,
+        provider: Provider | None = None,
+        context: ContextRepo | None = None,
+    ) -> None:
+        if nsqd is None and nsqlookupd is None:
+            raise nsq.InvalidOption("neither nsqd nor nsqlookupd is given: name nsqds, or nsqlookupds")
+        urls = list(nsqlookupd_urls(nsqlookupd))
+        if nsqd is not None:
+            urls = [f"nsq://{address}" for address in nsqd_addresses(nsqd)]
+        check_seconds("graceful_timeout", graceful_timeout, 0, special=(None,))
+        self._nsqd = nsqd
+        self._nsqlookupd = nsqlookupd
+        self._on_event = on_event
+        self._producer_options = options
+        self._connection_options = connection or _PROMPT
+        self._held: Held[nsq.Producer] | None = None
+        super().__init__(
+            routers=routers,
+            config=NsqBrokerConfig(
+                consuming=Consuming(
+                    nsqd=nsqd,
+                    nsqlookupd=nsqlookupd,
+                    dead_letter=dead_letter,
+                    on_event=on_event,
+                    options=consumer or nsq.ConsumerOptions(),
+                    connection=self._connection_options,
+                ),
+                producer=NsqProducer(parser=parser, decoder=decoder, envelope=envelope),
+                broker_middlewares=middlewares,
+                broker_parser=parser,
+                broker_decoder=decoder,
+                broker_codec=codec,
+                logger=make_nsq_logger_state(logger=logger, log_level=log_level),
+                fd_config=FastDependsConfig(
+                    use_fastdepends=apply_types,
+                    serializer=serializer,
+                    provider=provider or dependency_provider,
+                    context=context or ContextRepo(),
+                ),
+                broker_dependencies=dependencies,
+                graceful_timeout=graceful_timeout,
+                ack_policy=ack_policy,
+                id_generator=id_generator,
+                extra_context={"broker": self},
+            ),
+            specification=BrokerSpec(
+                description=description,
+                url=[specification_url] if specification_url else urls,
+                protocol="nsq",
+                protocol_version="V2",
+                tags=tags,
+                security=None,
+            ),
+        )
+
+    async def _connect(self) -> nsq.Producer:
+        block = nsq.produce(
+            self._nsqd,
+            nsqlookupd=self._nsqlookupd if self._nsqd is None else None,
+            on_event=self._on_event,
+            options=self._producer_options,
+            connection=self._connection_options,
+        )
+        self._held = held = Held(block, when_ended=lambda: self._ended(held))
+        producer = await held.open()
+        self.config.broker_config.connect(producer)
+        return producer
+
+    def _ended(self, held: Held[nsq.Producer]) -> None:
+        if (error := held.failure) is not None:
+            self.config.broker_config.fail("nothing can be published", error)
+
+    async def start(self) -> None:
+        """Connect, and start all subscribers; called by the application.
+
+        This does not wait for an nsqd: the broker connects once there is one.
+
+        :raises NSQError: see `nsq_anyio.produce` and `nsq_anyio.consume`
+        """
+        await self.connect()
+        try:
+            await super().start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_val: BaseException | None = None,
+        exc_tb: TracebackType | None = None,
+    ) -> None:
+        """Stop all subscribers, hand back unanswered messages, and disconnect.
+
+        :raises ExceptionGroup: what has ended subscribers before
+        """
+        try:
+            await super().stop(exc_type, exc_val, exc_tb)
+        finally:
+            self._connection = None
+            held, self._held = self._held, None
+            if held is not None:  # last, because handlers and dead letters need it
+                await held.close()
+            self.config.broker_config.disconnect()
+
+    async def ping(self, timeout: float | None = 5.0) -> bool:
+        """Return whether an nsqd is connected, and all subscribers still consume.
+
+        :param timeout: seconds to wait for a connection; None waits for ever
+        """
+        subscribers = [each for each in self.subscribers if isinstance(each, NsqSubscriber)]
+        if self._connection is None or any(each.failure is not None for each in subscribers):
+            return False
+        with anyio.move_on_after(timeout), suppress(nsq.NSQError):  # it was refused, or is closed
+            await self._connection.ready()
+            return True
+        return False
+
+    async def publish(
+        self,
+        message: SendableMessage,
+        topic: str,
+        *,
+        headers: dict[str, str] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str = "",
+        defer: float | None = None,
+        envelope: bool | None = None,
+    ) -> None:
+        """Publish a message, and return once nsqd has stored it.
+
+        :param message: the body: bytes, text, or what the serializer encodes
+        :param topic: the topic
+        :param headers: its headers: names and their text values
+        :param correlation_id: default: a new one
+        :param reply_to: a topic for the result of its handler; default: none
+        :param defer: seconds until nsqd delivers it, 0 or more; default: at once
+        :param envelope: whether it is published with headers; default: as the broker says
+        :raises IncorrectState: before `connect` and after `stop`
+        :raises NSQError: see `nsq_anyio.Producer.publish`
+        """
+        command = NsqPublishCommand(
+            message,
+            topic=topic,
+            headers=headers,
+            correlation_id=correlation_id or self.config.id_generator(),
+            reply_to=reply_to,
+            defer=defer,
+            envelope=envelope,
+            _publish_type=PublishType.PUBLISH,
+        )
+        await self._basic_publish(command, producer=self.config.producer)
+
+    async def publish_batch(  # type: ignore[override]
+        self,
+        *messages: SendableMessage,
+        topic: str,
+        headers: dict[str, str] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str = "",
+        envelope: bool | None = None,
+    ) -> None:
+        """Publish one or more messages, all or none, and return once nsqd has stored them.
+
+        :param messages: their bodies, as for `publish`
+        :raises NSQError: as `publish` does
+        """
+        command = NsqPublishCommand(
+            *(messages or (None,)),
+            topic=topic,
+            headers=headers,
+            correlation_id=correlation_id or self.config.id_generator(),
+            reply_to=reply_to,
+            envelope=envelope,
+            _publish_type=PublishType.PUBLISH,
+        )
+        await self._basic_publish_batch(command, producer=self.config.producer)
+
+    async def request(self, message: SendableMessage, topic: str, *_: Any, **__: Any) -> NoReturn:
+        """Refuse.
+
+        :raises RequestsUnsupported: always
+        """
+        del message
+        raise RequestsUnsupported(topic)

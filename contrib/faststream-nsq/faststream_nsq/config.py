@@ -1,0 +1,100 @@
+"""What a broker knows, and its subscribers and publishers ask for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+
+from faststream._internal.configs import BrokerConfig
+from faststream.exceptions import IncorrectState
+
+import nsq_anyio as nsq
+from nsq_anyio.events import EventHook
+
+from .producer import NsqProducer
+
+__all__ = ["AS_BROKER", "Consuming", "NsqBrokerConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consuming:
+    """What the consumers of a broker have in common; see `NsqBroker` for the fields."""
+
+    nsqd: str | Sequence[str] | None
+    nsqlookupd: str | Sequence[str] | None
+    dead_letter: str | None
+    on_event: EventHook | None
+    options: nsq.ConsumerOptions
+    connection: nsq.ConnectionOptions
+
+
+@dataclass(kw_only=True)
+class NsqBrokerConfig(BrokerConfig):
+    """The configuration of a broker or a router.
+
+    :ivar consuming: None in a router
+    :ivar connection: the broker's producer, None if it is not connected
+    """
+
+    producer: NsqProducer = field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default_factory=NsqProducer
+    )
+    consuming: Consuming | None = None
+    connection: nsq.Producer | None = field(default=None, init=False, repr=False)
+
+    def connect(self, producer: nsq.Producer) -> None:
+        """Let publishers and dead letters use ``producer``."""
+        self.connection = producer
+        self.producer.connect(producer, self.fd_config._serializer, self.broker_codec)
+
+    def disconnect(self) -> None:
+        """Let nobody use the producer any more."""
+        self.connection = None
+        self.producer.disconnect()
+
+    def fail(self, text: str, error: BaseException) -> None:
+        """End the application, which must not live on half dead; its end raises the error."""
+        self.logger.log(f"{text}, the application ends: {error}", logging.CRITICAL, exc_info=error)
+        self.exit_application()
+
+    def exit_application(self) -> None:
+        """Let the application end by itself, if there is one."""
+        if (application := self.context.get("app")) is not None:
+            application.exit()
+
+    def consume(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        max_in_flight: int,
+        dead_letter: str | None,
+        options: nsq.ConsumerOptions | None,
+    ) -> AbstractAsyncContextManager[nsq.Consumer]:
+        """Return the block of a consumer; ``dead_letter`` may be `AS_BROKER`.
+
+        :raises IncorrectState: if the broker is not connected
+        :raises InvalidName: if nsqd would refuse a name
+        """
+        common, producer = self.consuming, self.connection
+        if common is None or producer is None:
+            raise IncorrectState("the broker is not connected: call `await broker.connect()` first")
+        letters = common.dead_letter if dead_letter == AS_BROKER else dead_letter
+        return nsq.consume(
+            topic,
+            channel,
+            nsqd=common.nsqd if common.nsqlookupd is None else None,
+            nsqlookupd=common.nsqlookupd,
+            max_in_flight=max_in_flight,
+            dead_letter=None if letters is None else nsq.DeadLetter(letters, producer),
+            on_event=common.on_event,
+            # After `stop`, handlers may go on for as long as FastStream waits for them.
+            options=replace(options or common.options, drain_timeout=self.graceful_timeout or 0),
+            connection=common.connection,
+        )
+
+
+AS_BROKER = ""
+"""A subscriber's topic of dead letters if it has none of its own: that of the broker."""

@@ -1,0 +1,92 @@
+"""What handlers may return, and what producers get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faststream.response import BatchPublishCommand, PublishCommand, PublishType, Response
+
+__all__ = ["NsqPublishCommand", "NsqResponse"]
+
+
+class NsqResponse(Response):
+    """What a handler returns, to say more than the body of what is published.
+
+    :param body: the body
+    :param headers: its headers, besides those of the publisher
+    :param correlation_id: default: that of the message that is handled
+    :param defer: seconds until nsqd delivers it, 0 or more; default: at once
+    """
+
+    def __init__(
+        self,
+        body: Any,
+        *,
+        headers: dict[str, str] | None = None,
+        correlation_id: str | None = None,
+        defer: float | None = None,
+    ) -> None:
+        super().__init__(body, headers=headers, correlation_id=correlation_id)
+        self.defer = defer
+
+    def as_publish_command(self) -> NsqPublishCommand:
+        """Return what a publisher publishes."""
+        return NsqPublishCommand(
+            self.body,
+            headers=self.headers,
+            correlation_id=self.correlation_id,
+            defer=self.defer,
+            _publish_type=PublishType.PUBLISH,
+        )
+
+
+class NsqPublishCommand(BatchPublishCommand):
+    """One or several messages to publish.
+
+    :ivar defer: seconds until nsqd delivers the message, None for no delay
+    :ivar envelope: whether it is published with headers; None for what the broker says
+    """
+
+    def __init__(
+        self,
+        body: Any,
+        /,
+        *bodies: Any,
+        _publish_type: PublishType,
+        topic: str = "",
+        reply_to: str = "",
+        correlation_id: str | None = None,
+        headers: dict[str, Any] | None = None,
+        defer: float | None = None,
+        envelope: bool | None = None,
+    ) -> None:
+        super().__init__(
+            body,
+            *bodies,
+            _publish_type=_publish_type,
+            destination=topic,
+            reply_to=reply_to,
+            correlation_id=correlation_id,
+            headers=headers,
+        )
+        self.defer = defer
+        self.envelope = envelope
+
+    @classmethod
+    def from_cmd(cls, cmd: PublishCommand, *, batch: bool = False) -> NsqPublishCommand:
+        """Return ``cmd``, or one like it if it is another broker's.
+
+        :param batch: whether a body that is a list is one of several messages
+        """
+        if isinstance(cmd, NsqPublishCommand):
+            return cmd
+        body, more = cls._parse_bodies(cmd.body, batch=batch)
+        return cls(
+            body,
+            *more,
+            _publish_type=cmd.publish_type,
+            topic=cmd.destination,
+            reply_to=cmd.reply_to,
+            correlation_id=cmd.correlation_id,
+            headers=cmd.headers,
+        )

@@ -1,0 +1,7 @@
+"""What takes messages, and lets FastStream handle them."""
+
+from .batch import NsqBatchSubscriber
+from .single import NsqMessageSubscriber
+from .usecase import NsqSubscriber
+
+__all__ = ["NsqBatchSubscriber", "NsqMessageSubscriber", "NsqSubscriber"]

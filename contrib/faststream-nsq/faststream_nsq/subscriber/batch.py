@@ -1,0 +1,94 @@
+"""A subscriber whose handlers get several messages at a time."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+import nsq_anyio as nsq
+
+from .. import parser
+from .single import check_readable
+from .usecase import NsqSubscriber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from faststream._internal.endpoint.subscriber.call_item import CallsCollection
+
+    from ..message import RawMessage
+    from .config import NsqSubscriberConfig
+    from .specification import NsqSubscriberSpecification
+
+__all__ = ["NsqBatchSubscriber"]
+
+
+class NsqBatchSubscriber(NsqSubscriber):
+    """Runs up to ``max_workers`` handlers at a time, on a list of messages each."""
+
+    def __init__(
+        self,
+        config: NsqSubscriberConfig,
+        specification: NsqSubscriberSpecification,
+        calls: CallsCollection[RawMessage],
+        *,
+        max_size: int,
+        max_wait: float,
+    ) -> None:
+        config.parser, config.decoder = parser.parse_batch, parser.decode_batch
+        super().__init__(config, specification, calls)
+        self._max_size = max_size
+        self._max_wait = max_wait
+        self._handling: anyio.CancelScope | None = None
+
+    async def _take(self, consumer: nsq.Consumer) -> None:
+        with anyio.CancelScope() as self._handling:
+            async with anyio.create_task_group() as workers:
+                for _ in range(self._config.max_workers):
+                    workers.start_soon(self._work, consumer)
+
+    async def _work(self, consumer: nsq.Consumer) -> None:
+        async for batch in consumer.batches(self._max_size, self._max_wait):
+            async with batch:  # it requeues what a cancelled handler leaves
+                await self._handle(batch)
+
+    async def _handle(self, batch: Iterable[nsq.Message]) -> None:
+        messages = await _readable(batch)
+        if not messages:
+            return
+        async with AsyncExitStack() as stack:
+            if self._config.keep_alive:
+                for message in messages:
+                    await stack.enter_async_context(message.keep_alive())
+            await self._process(messages)
+        unanswered = [message for message in messages if not message.responded]
+        if unanswered:
+            self._warn_unanswered(unanswered[0])
+            raise nsq.Requeue
+
+    async def _next(self, consumer: nsq.Consumer, timeout: float | None) -> tuple[nsq.Message, ...] | None:
+        with anyio.move_on_after(timeout):
+            async for batch in consumer.batches(self._max_size, self._max_wait):
+                if messages := await _readable(batch):
+                    return messages
+        return None
+
+    def _stop_soon(self) -> None:
+        super()._stop_soon()
+        if self._handling is not None:  # `Consumer.run` bounds the time of its handlers itself
+            self._handling.deadline = anyio.current_time() + (self._outer_config.graceful_timeout or 0)
+
+
+async def _readable(batch: Iterable[nsq.Message]) -> tuple[nsq.Message, ...]:
+    """Discard the messages whose envelope cannot be read, and return the others."""
+    messages: list[Any] = []
+    for message in batch:
+        try:
+            check_readable(message)
+        except nsq.Discard as discard:
+            await message.settle(discard)
+        else:
+            messages.append(message)
+    return tuple(messages)
