@@ -17,7 +17,8 @@ PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
 WITHOUT_OTHER_SESSIONS = tuple(
-    f"--ignore=tests/{name}" for name in ("browser", "cli", "examples", "interop", "migrating", "spark")
+    f"--ignore=tests/{name}"
+    for name in ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
 )
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
@@ -59,7 +60,17 @@ NEED_MORE = tuple(
 # The compiled codec is a distribution of its own, with a session of its own; `all` has what Spark needs.
 NOT_INSTALLED_ALONE = ("codec", "spark", "spark-object-store")
 DELTA = "tests/spark/jvm/test_recipe_tables.py::test_delta_has_each_message_once"
-PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "nsq_anyio")
+PROSE = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "contrib",
+    "docs",
+    "examples",
+    "nsq_anyio",
+)
+FASTSTREAM = "./contrib/faststream-nsq[opentelemetry,prometheus]"
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq,spark-object-store]")
 
 
@@ -79,7 +90,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def typing(session: nox.Session) -> None:
     """Check the types, and that the public API has all of them."""
-    session.install(*WITH_SPARK, *group("typing"))
+    session.install(*WITH_SPARK, FASTSTREAM, *group("typing"))
     session.run("mypy")
     session.run("pyright")
     session.run("pyright", "--verifytypes", "nsq_anyio", "--ignoreexternal")
@@ -233,6 +244,20 @@ def examples(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ["tests/examples", *ON_ALL_CORES]))
 
 
+@nox.session(requires=["servers"])
+def faststream(session: nox.Session) -> None:
+    """Run the tests of the broker for FastStream, installed as its users install it."""
+    session.install(*PACKAGE, FASTSTREAM, *group("faststream"))
+    session.run("pytest", *(session.posargs or ["tests/faststream", *ON_ALL_CORES]))
+
+
+@nox.session(venv_backend="uv", requires=["servers"], default=False)
+def faststream_lowest(session: nox.Session) -> None:
+    """Run them with the oldest FastStream that the broker allows."""
+    session.install("--resolution=lowest-direct", *PACKAGE, FASTSTREAM, *group("faststream"))
+    session.run("pytest", *(session.posargs or ["tests/faststream", *ON_ALL_CORES]))
+
+
 @nox.session(requires=["servers"], default=False)
 def foreign_suites(session: nox.Session) -> None:
     """Run the test suites of other clients on both kinds of servers; Go and npm have to be there."""
@@ -309,7 +334,7 @@ def bench_dashboard(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Check the spelling, and build the documentation; a reference that leads nowhere fails it."""
-    session.install(*PACKAGE, *group("docs"))
+    session.install(*PACKAGE, FASTSTREAM, *group("docs"))
     session.run("codespell", *PROSE)
     session.run("sphinx-build", "-W", "-n", "-b", "html", "docs", "docs/_build/html")
 
@@ -339,7 +364,7 @@ def package(session: nox.Session) -> None:
 @nox.session(default=False)
 def links(session: nox.Session) -> None:
     """Check the links to other sites; it needs the network."""
-    session.install(*PACKAGE, *group("docs"))
+    session.install(*PACKAGE, FASTSTREAM, *group("docs"))
     session.run("sphinx-build", "-n", "-b", "linkcheck", "docs", "docs/_build/links")
 
 

@@ -27,8 +27,9 @@ default_role = "py:obj"  # docstrings name things as `Consumer.run`
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(anyio|collections|concurrent|contextlib|httpx|opentelemetry|os|prometheus_client|ssl|taskiq)\..*",
-    )
+        r"(anyio|collections|concurrent|contextlib|fast_depends|faststream|httpx|opentelemetry|os|prometheus_client|ssl|taskiq)\..*",
+    ),
+    ("py:(class|exc)", "IncorrectState|SendableMessage|SetupError"),  # FastStream's
 ]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "fieldlist"]

@@ -6,18 +6,25 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import anyio
 from fast_depends import Provider, dependency_provider
+from fast_depends.dependencies import Dependant
+from fast_depends.library.serializer import SerializerProto
+from faststream._internal.basic_types import LoggerProto, SendableMessage
 from faststream._internal.broker import BrokerUsecase
 from faststream._internal.constants import EMPTY
 from faststream._internal.context.repository import ContextRepo
 from faststream._internal.di import FastDependsConfig
+from faststream._internal.parser import CodecProto
+from faststream._internal.types import BrokerMiddleware, CustomCallable, IdGenerator
+from faststream.exceptions import IncorrectState
 from faststream.message import gen_cor_id
 from faststream.middlewares import AckPolicy
 from faststream.response import PublishType
 from faststream.specification.schema import BrokerSpec
+from faststream.specification.schema.extra import Tag, TagDict
 
 import nsq_anyio as nsq
 from nsq_anyio.address import nsqd_addresses
@@ -25,8 +32,9 @@ from nsq_anyio.checks import check_seconds
 from nsq_anyio.contrib.held import Held
 from nsq_anyio.discovery import nsqlookupd_urls
 from nsq_anyio.events import EventHook
+from nsq_anyio.transport.event_loop import on_asyncio
 
-from .config import Consuming, NsqBrokerConfig
+from .config import Common, NsqBrokerConfig
 from .errors import RequestsUnsupported
 from .logging import make_nsq_logger_state
 from .message import RawMessage
@@ -34,14 +42,6 @@ from .producer import NsqProducer
 from .registrator import NsqRegistrator
 from .response import NsqPublishCommand
 from .subscriber import NsqSubscriber
-
-if TYPE_CHECKING:
-    from fast_depends.dependencies import Dependant
-    from fast_depends.library.serializer import SerializerProto
-    from faststream._internal.basic_types import LoggerProto, SendableMessage
-    from faststream._internal.parser import CodecProto
-    from faststream._internal.types import BrokerMiddleware, CustomCallable, IdGenerator
-    from faststream.specification.schema.extra import Tag, TagDict
 
 __all__ = ["NsqBroker"]
 
@@ -74,7 +74,7 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     :param dependencies: dependencies of all handlers
     :param middlewares: middlewares of all handlers and publishers
     :param routers: routers to include
-    :param ack_policy: how messages are answered; default: `AckPolicy.NACK_ON_ERROR`
+    :param ack_policy: how messages are answered; default: NACK_ON_ERROR
     :param id_generator: makes correlation ids
     :param specification_url: the address in AsyncAPI, with ``description`` and ``tags``; default: the nsqds
     :param logger: the log; default: one on standard output; None for none
@@ -123,23 +123,20 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
         if nsqd is not None:
             urls = [f"nsq://{address}" for address in nsqd_addresses(nsqd)]
         check_seconds("graceful_timeout", graceful_timeout, 0, special=(None,))
-        self._nsqd = nsqd
-        self._nsqlookupd = nsqlookupd
-        self._on_event = on_event
+        self._common = Common(
+            nsqd=nsqd,
+            nsqlookupd=nsqlookupd,
+            dead_letter=dead_letter,
+            on_event=on_event,
+            options=consumer or nsq.ConsumerOptions(),
+            connection=connection or _PROMPT,
+        )
         self._producer_options = options
-        self._connection_options = connection or _PROMPT
         self._held: Held[nsq.Producer] | None = None
         super().__init__(
             routers=routers,
             config=NsqBrokerConfig(
-                consuming=Consuming(
-                    nsqd=nsqd,
-                    nsqlookupd=nsqlookupd,
-                    dead_letter=dead_letter,
-                    on_event=on_event,
-                    options=consumer or nsq.ConsumerOptions(),
-                    connection=self._connection_options,
-                ),
+                common=self._common,
                 producer=NsqProducer(parser=parser, decoder=decoder, envelope=envelope),
                 broker_middlewares=middlewares,
                 broker_parser=parser,
@@ -169,13 +166,9 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
         )
 
     async def _connect(self) -> nsq.Producer:
-        block = nsq.produce(
-            self._nsqd,
-            nsqlookupd=self._nsqlookupd if self._nsqd is None else None,
-            on_event=self._on_event,
-            options=self._producer_options,
-            connection=self._connection_options,
-        )
+        if not on_asyncio():
+            raise IncorrectState("NsqBroker runs on asyncio alone, as FastStream does: use asyncio.run")
+        block = self._common.produce(self._producer_options)
         self._held = held = Held(block, when_ended=lambda: self._ended(held))
         producer = await held.open()
         self.config.broker_config.connect(producer)
@@ -251,7 +244,7 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
         :param reply_to: a topic for the result of its handler; default: none
         :param defer: seconds until nsqd delivers it, 0 or more; default: at once
         :param envelope: whether it is published with headers; default: as the broker says
-        :raises IncorrectState: before `connect` and after `stop`
+        :raises IncorrectState: before `start` and after `stop`
         :raises NSQError: see `nsq_anyio.Producer.publish`
         """
         command = NsqPublishCommand(

@@ -15,12 +15,12 @@ from nsq_anyio.events import EventHook
 
 from .producer import NsqProducer
 
-__all__ = ["AS_BROKER", "Consuming", "NsqBrokerConfig"]
+__all__ = ["AS_BROKER", "Common", "NsqBrokerConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consuming:
-    """What the consumers of a broker have in common; see `NsqBroker` for the fields."""
+class Common:
+    """What the producer and the consumers of a broker have in common; see `NsqBroker` for the fields."""
 
     nsqd: str | Sequence[str] | None
     nsqlookupd: str | Sequence[str] | None
@@ -29,19 +29,29 @@ class Consuming:
     options: nsq.ConsumerOptions
     connection: nsq.ConnectionOptions
 
+    def produce(self, options: nsq.ProducerOptions | None) -> AbstractAsyncContextManager[nsq.Producer]:
+        """Return the block of the producer."""
+        return nsq.produce(
+            self.nsqd,
+            nsqlookupd=self.nsqlookupd if self.nsqd is None else None,
+            on_event=self.on_event,
+            options=options,
+            connection=self.connection,
+        )
+
 
 @dataclass(kw_only=True)
 class NsqBrokerConfig(BrokerConfig):
     """The configuration of a broker or a router.
 
-    :ivar consuming: None in a router
+    :ivar common: None in a router
     :ivar connection: the broker's producer, None if it is not connected
     """
 
     producer: NsqProducer = field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default_factory=NsqProducer
     )
-    consuming: Consuming | None = None
+    common: Common | None = None
     connection: nsq.Producer | None = field(default=None, init=False, repr=False)
 
     def connect(self, producer: nsq.Producer) -> None:
@@ -78,7 +88,7 @@ class NsqBrokerConfig(BrokerConfig):
         :raises IncorrectState: if the broker is not connected
         :raises InvalidName: if nsqd would refuse a name
         """
-        common, producer = self.consuming, self.connection
+        common, producer = self.common, self.connection
         if common is None or producer is None:
             raise IncorrectState("the broker is not connected: call `await broker.connect()` first")
         letters = common.dead_letter if dead_letter == AS_BROKER else dead_letter

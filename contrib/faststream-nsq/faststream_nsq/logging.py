@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from faststream._internal.basic_types import LoggerProto
+from faststream._internal.context import ContextRepo
 from faststream._internal.logger import DefaultLoggerStorage, make_logger_state
 from faststream._internal.logger.logging import get_broker_logger
-
-if TYPE_CHECKING:
-    from faststream._internal.basic_types import LoggerProto
-    from faststream._internal.context import ContextRepo
 
 __all__ = ["make_nsq_logger_state"]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from faststream._internal.basic_types import DecodedMessage
 from faststream.message import StreamMessage, decode_message
 
 import nsq_anyio as nsq
 
 from .message import NsqBatchMessage, NsqMessage
-
-if TYPE_CHECKING:
-    from faststream._internal.basic_types import DecodedMessage
 
 __all__ = ["CONTENT_TYPE", "CORRELATION_ID", "REPLY_TO", "decode", "decode_batch", "parse", "parse_batch"]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fast_depends.library.serializer import SerializerProto
 from faststream._internal.endpoint.utils import ParserComposition
-from faststream._internal.parser import DefaultCodec
+from faststream._internal.parser import CodecProto, DefaultCodec
 from faststream._internal.producer import ProducerProto
+from faststream._internal.types import CustomCallable
 from faststream.exceptions import IncorrectState
 
 import nsq_anyio as nsq
@@ -15,11 +17,6 @@ from . import parser as default
 from .errors import RequestsUnsupported
 from .parser import CONTENT_TYPE, CORRELATION_ID, REPLY_TO
 from .response import NsqPublishCommand
-
-if TYPE_CHECKING:
-    from fast_depends.library.serializer import SerializerProto
-    from faststream._internal.parser import CodecProto
-    from faststream._internal.types import CustomCallable
 
 __all__ = ["NsqProducer"]
 

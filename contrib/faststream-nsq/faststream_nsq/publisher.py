@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from faststream._internal.basic_types import SendableMessage
 from faststream._internal.configs import PublisherSpecificationConfig, PublisherUsecaseConfig
 from faststream._internal.endpoint.publisher import PublisherSpecification, PublisherUsecase
 from faststream._internal.endpoint.publisher.fake import FakePublisher
+from faststream._internal.types import PublisherMiddleware
 from faststream.response import PublishCommand, PublishType
 from faststream.specification.asyncapi.utils import resolve_payloads
 from faststream.specification.schema import Message, Operation, PublisherSpec
 
 from .config import NsqBrokerConfig
 from .errors import RequestsUnsupported
+from .producer import NsqProducer
 from .response import NsqPublishCommand
-
-if TYPE_CHECKING:
-    from faststream._internal.basic_types import SendableMessage
-    from faststream._internal.types import PublisherMiddleware
-
-    from .producer import NsqProducer
 
 __all__ = [
     "NsqPublisher",

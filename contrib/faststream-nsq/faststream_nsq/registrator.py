@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from fast_depends.dependencies import Dependant
 from faststream._internal.broker.registrator import Registrator
 from faststream._internal.constants import EMPTY
 from faststream._internal.endpoint.subscriber.call_item import CallsCollection
+from faststream._internal.parser import CodecProto
+from faststream._internal.types import BrokerMiddleware, CustomCallable
 from faststream.exceptions import SetupError
 from faststream.middlewares import AckPolicy
 
@@ -26,11 +29,6 @@ from .publisher import (
 from .subscriber import NsqBatchSubscriber, NsqMessageSubscriber, NsqSubscriber
 from .subscriber.config import NsqSubscriberConfig, NsqSubscriberSpecificationConfig
 from .subscriber.specification import NsqSubscriberSpecification
-
-if TYPE_CHECKING:
-    from fast_depends.dependencies import Dependant
-    from faststream._internal.parser import CodecProto
-    from faststream._internal.types import BrokerMiddleware, CustomCallable
 
 __all__ = ["NsqRegistrator"]
 

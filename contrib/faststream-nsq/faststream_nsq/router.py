@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fast_depends.dependencies import Dependant
 from faststream._internal.broker.router import ArgsContainer, BrokerRouter, SubscriberRoute
 from faststream._internal.constants import EMPTY
+from faststream._internal.types import BrokerMiddleware, CustomCallable
 from faststream.middlewares import AckPolicy
 
 from .config import NsqBrokerConfig
 from .message import RawMessage
 from .registrator import NsqRegistrator
-
-if TYPE_CHECKING:
-    from fast_depends.dependencies import Dependant
-    from faststream._internal.types import BrokerMiddleware, CustomCallable
 
 __all__ = ["NsqPublisher", "NsqRoute", "NsqRouter"]
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+from faststream._internal.endpoint.subscriber.call_item import CallsCollection
 
 import nsq_anyio as nsq
 
 from .. import parser
+from ..message import RawMessage
+from .config import NsqSubscriberConfig
 from .single import check_readable
+from .specification import NsqSubscriberSpecification
 from .usecase import NsqSubscriber
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from faststream._internal.endpoint.subscriber.call_item import CallsCollection
-
-    from ..message import RawMessage
-    from .config import NsqSubscriberConfig
-    from .specification import NsqSubscriberSpecification
 
 __all__ = ["NsqBatchSubscriber"]
 

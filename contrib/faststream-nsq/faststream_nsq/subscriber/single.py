@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import anyio
+from faststream._internal.endpoint.subscriber.call_item import CallsCollection
 
 import nsq_anyio as nsq
 
 from .. import parser
+from ..message import RawMessage
+from .config import NsqSubscriberConfig
+from .specification import NsqSubscriberSpecification
 from .usecase import NsqSubscriber
-
-if TYPE_CHECKING:
-    from faststream._internal.endpoint.subscriber.call_item import CallsCollection
-
-    from ..message import RawMessage
-    from .config import NsqSubscriberConfig
-    from .specification import NsqSubscriberSpecification
 
 __all__ = ["NsqMessageSubscriber"]
 

@@ -6,26 +6,23 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from faststream._internal.endpoint.publisher import PublisherProto
 from faststream._internal.endpoint.subscriber import SubscriberSpecification, SubscriberUsecase
+from faststream._internal.endpoint.subscriber.call_item import CallsCollection
 from faststream._internal.endpoint.utils import process_msg
 from faststream.exceptions import IncorrectState, StopConsume
+from faststream.message import StreamMessage
 
 import nsq_anyio as nsq
 from nsq_anyio.connection.stray import is_stray
 from nsq_anyio.contrib.held import Held
 
+from ..config import NsqBrokerConfig
 from ..message import RawMessage
 from ..publisher import NsqReplyPublisher
-
-if TYPE_CHECKING:
-    from faststream._internal.endpoint.publisher import PublisherProto
-    from faststream._internal.endpoint.subscriber.call_item import CallsCollection
-    from faststream.message import StreamMessage
-
-    from ..config import NsqBrokerConfig
-    from .config import NsqSubscriberConfig
+from .config import NsqSubscriberConfig
 
 __all__ = ["NsqSubscriber"]
 

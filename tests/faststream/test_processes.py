@@ -1,0 +1,136 @@
+"""``faststream run`` on a real nsqd: a ledger of what processes did that were killed, or told to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ..interop.cluster import Cluster, Server
+from ..interop.observe import until
+from .running import broker_of, first_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+LIMIT = 90.0
+COUNT = 20
+
+SERVICE = """
+import asyncio
+import os
+
+import nsq_anyio as nsq
+from faststream import FastStream
+from faststream_nsq import NsqBroker, NsqMessage
+
+broker = NsqBroker(
+    os.environ["NSQD"],
+    connection=nsq.ConnectionOptions(msg_timeout=2.0),
+    consumer=nsq.ConsumerOptions(max_attempts=0, reconnect_delay=0.1, requeue_delay=0.1),
+)
+app = FastStream(broker)
+
+
+def note(name, text):
+    with open(name, "a") as file:
+        file.write(f"{text}\\n")
+
+
+@broker.subscriber("slow", "c", max_workers=20)
+@broker.publisher("slow.out")
+async def slow(number: int, message: NsqMessage) -> int:
+    note("begun", f"{number} {os.getpid()}")
+    if message.raw_message.attempts == 1:
+        await asyncio.sleep(600)
+    note("done", number)
+    return number
+
+
+@broker.subscriber("batches", "c", batch=True, max_size=20, max_wait=0.2)
+async def batches(numbers: list[int], message: NsqMessage):
+    for number in numbers:
+        note("begun", f"{number} {os.getpid()}")
+    if message.raw_message[0].attempts == 1:
+        await asyncio.sleep(600)
+    for number in numbers:
+        note("done", number)
+
+
+@broker.subscriber("work", "c", max_workers=5)
+async def work(number: int):
+    note("begun", f"{number} {os.getpid()}")
+    await asyncio.sleep(0.5)
+    note("done", number)
+"""
+
+
+@pytest.fixture
+async def nsqd(cluster: Cluster) -> Server:
+    """A real one, which has the channels from its start: of new ones it learns every 5 s only."""
+    return await cluster.nsqd("real", channels={topic: ["c"] for topic in ("slow", "batches", "work")})
+
+
+@contextmanager
+def service(nsqd: Server, directory: Path) -> Generator[subprocess.Popen[bytes]]:
+    """Run the service in a directory; it is killed at the end."""
+    (directory / "service.py").write_text(SERVICE)
+    environment = {**os.environ, "NSQD": nsqd.tcp_address}
+    command = [sys.executable, "-m", "faststream", "run", "service:app"]
+    with (directory / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):  # it has ended
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def lines(path: Path) -> list[str]:
+    """What the handlers have noted."""
+    return path.read_text().splitlines() if path.exists() else []
+
+
+async def publish(nsqd: Server, topic: str, numbers: range) -> None:
+    async with broker_of(nsqd) as broker:
+        await broker.publish_batch(*numbers, topic=topic)
+
+
+async def test_a_killed_process_loses_nothing(nsqd: Server, tmp_path: Path) -> None:
+    await publish(nsqd, "slow", range(COUNT))
+    await publish(nsqd, "batches", range(COUNT, 2 * COUNT))
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    with service(nsqd, tmp_path) as first:
+        await until(lambda: len(lines(begun)) == 2 * COUNT, limit=LIMIT)
+        os.killpg(first.pid, signal.SIGKILL)
+    assert not lines(done)
+    with service(nsqd, tmp_path):
+        # It gets the messages once their msg_timeout has passed.
+        await until(lambda: len(lines(done)) == 2 * COUNT, limit=LIMIT)
+    assert {*map(int, lines(done))} == {*range(2 * COUNT)}
+    assert len({line.split()[1] for line in lines(begun)}) == 2
+    assert (await first_of(nsqd, "slow.out")).headers["content-type"] == "application/json"
+
+
+async def test_a_process_that_is_told_to_end_lets_handlers_end(nsqd: Server, tmp_path: Path) -> None:
+    await publish(nsqd, "work", range(COUNT))
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    with service(nsqd, tmp_path) as process:
+        await until(lambda: len(lines(begun)) >= 5, limit=LIMIT)
+        process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(LIMIT):
+            assert await anyio.to_thread.run_sync(process.wait) == 0
+    # What had begun was finished, and the rest is in nsqd.
+    assert sorted(line.split()[0] for line in lines(begun)) == sorted(lines(done))
+    channel = await nsqd.channel("work", "c")
+    assert (channel.depth, channel.in_flight_count) == (COUNT - len(lines(done)), 0)
+    assert channel.depth > 0
