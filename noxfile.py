@@ -16,10 +16,8 @@ PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
 # A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")
-WITHOUT_OTHER_SESSIONS = tuple(
-    f"--ignore=tests/{name}"
-    for name in ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
-)
+OTHER_SESSIONS = ("browser", "cli", "examples", "faststream", "interop", "migrating", "spark")
+WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in OTHER_SESSIONS)
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
 NOT_RECORDED = (
@@ -61,14 +59,8 @@ NEED_MORE = tuple(
 NOT_INSTALLED_ALONE = ("codec", "spark", "spark-object-store")
 DELTA = "tests/spark/jvm/test_recipe_tables.py::test_delta_has_each_message_once"
 PROSE = (
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "contrib",
-    "docs",
-    "examples",
-    "nsq_anyio",
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    *("contrib", "docs", "examples", "nsq_anyio"),
 )
 FASTSTREAM = "./contrib/faststream-nsq[opentelemetry,prometheus]"
 WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq,spark-object-store]")

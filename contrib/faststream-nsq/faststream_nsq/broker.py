@@ -200,24 +200,31 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     ) -> None:
         """Stop all subscribers, hand back unanswered messages, and disconnect.
 
-        :raises ExceptionGroup: what has ended subscribers before
+        :raises ExceptionGroup: what has ended subscribers, or the producer, before
         """
+        held = self._held
         try:
             await super().stop(exc_type, exc_val, exc_tb)
         finally:
-            self._connection = None
-            held, self._held = self._held, None
+            self._connection = self._held = None
             if held is not None:  # last, because handlers and dead letters need it
-                await held.close()
+                with suppress(Exception):  # it is raised below
+                    await held.close()
             self.config.broker_config.disconnect()
+        ended = [held.failure if held else None, *(each.failure for each in self._own_subscribers)]
+        if failures := [failure for failure in ended if failure is not None]:
+            raise BaseExceptionGroup("the broker has failed", failures)
+
+    @property
+    def _own_subscribers(self) -> list[NsqSubscriber]:
+        return [each for each in self.subscribers if isinstance(each, NsqSubscriber)]
 
     async def ping(self, timeout: float | None = 5.0) -> bool:
         """Return whether an nsqd is connected, and all subscribers still consume.
 
         :param timeout: seconds to wait for a connection; None waits for ever
         """
-        subscribers = [each for each in self.subscribers if isinstance(each, NsqSubscriber)]
-        if self._connection is None or any(each.failure is not None for each in subscribers):
+        if self._connection is None or any(each.failure is not None for each in self._own_subscribers):
             return False
         with anyio.move_on_after(timeout), suppress(nsq.NSQError):  # it was refused, or is closed
             await self._connection.ready()

@@ -36,8 +36,8 @@ class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
 
     :param brokers: one or several brokers, which exchange messages
     :param with_real: whether to use the nsqds of the brokers
-    :param connect_only: whether something else, such as FastStream's ``TestApp``, starts the brokers; default: it is found
-        out from the ``async with`` statement
+    :param connect_only: whether something else, such as FastStream's ``TestApp``, starts the brokers;
+        default: it is found out from the ``async with`` statement
     """
 
     @overload

@@ -17,8 +17,8 @@ from ...events import EventHook
 from ...names import check_channel, check_topic
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
 from ...producer import Producer, produce
-from .formatter import DeliveryFormatter
 from ..held import Held
+from .formatter import DeliveryFormatter
 from .labels import delay_of, headers_of
 from .listener import Listener
 

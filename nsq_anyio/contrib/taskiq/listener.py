@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from ...consumer import Consumer, Message
-from .delivery import Delivery
 from ..held import Held
+from .delivery import Delivery
 
 __all__ = ["Listener"]
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from faststream._internal.endpoint.publisher import PublisherProto
@@ -65,6 +66,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         :raises InvalidName: if nsqd would refuse the topic with its prefix
         """
         await super().start()
+        self._held = None
         if self.calls:
             await self._open(self._take)
         self._post_start()
@@ -73,15 +75,13 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         """Take no more messages, let handlers end, hand back the rest, and disconnect; called by the broker.
 
         Handlers that do not end within the broker's ``graceful_timeout`` are cancelled, and their messages
-        requeued.
-
-        :raises NSQError: what has ended the consumer before
+        requeued. What has ended the consumer before is in `failure`, and the broker raises it.
         """
         self._stop_soon()
-        held, self._held = self._held, None
         try:
-            if held is not None:
-                await held.close()
+            if self._held is not None:
+                with suppress(Exception):  # it is kept in `failure`
+                    await self._held.close()
         finally:
             self._consumer = None
             await super().stop()
