@@ -340,6 +340,7 @@ def package(session: nox.Session) -> None:
     (wheel,) = directory.glob("*.whl")
     session.run("twine", "check", "--strict", *map(str, directory.glob("nsq_anyio*.*")))
     session.run("check-wheel-contents", str(wheel))
+    build_broker_for_faststream(session, directory / "faststream")
     extras = GROUPS["project"]["optional-dependencies"]
     for extra in session.posargs or ["", *(each for each in extras if each not in NOT_INSTALLED_ALONE)]:
         home = directory / (extra or "bare")
@@ -351,6 +352,14 @@ def package(session: nox.Session) -> None:
         )
         program = Path("tests/packaging/check_install.py").resolve()
         session.run(str(python), "-W", "error", str(program), *filter(None, [extra]), external=True)
+
+
+def build_broker_for_faststream(session: nox.Session, directory: Path) -> None:
+    """Build the distribution in contrib/, and check it; `faststream` installs it."""
+    source = "contrib/faststream-nsq"
+    session.run("python", "-m", "build", "--installer", "uv", "--outdir", str(directory), source, silent=True)
+    session.run("twine", "check", "--strict", *map(str, directory.iterdir()))
+    session.run("check-wheel-contents", *map(str, directory.glob("*.whl")))
 
 
 @nox.session(default=False)
