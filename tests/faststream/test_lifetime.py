@@ -82,6 +82,19 @@ async def test_a_broker_starts_again(nsqd: Server, topic: str) -> None:
     assert seen == [0, 1, 2]
 
 
+async def test_what_runs_is_not_started_twice(nsqd: Server, topic: str) -> None:
+    broker = broker_of(nsqd)
+
+    @broker.subscriber(topic, "c")
+    async def handle() -> None: ...
+
+    async with running(broker):
+        await broker.start()
+        await broker.publish("x", topic)
+        assert (await until_empty(nsqd, topic, "c")).client_count == 1
+    assert (await nsqd.channel(topic, "c")).client_count == 0
+
+
 @pytest.mark.parametrize("batch", [False, True])
 async def test_a_handler_stops_its_subscriber(nsqd: Server, topic: str, batch: bool) -> None:
     broker = broker_of(nsqd)
@@ -96,7 +109,9 @@ async def test_a_handler_stops_its_subscriber(nsqd: Server, topic: str, batch: b
         await broker.publish_batch(1, 2, topic=topic)
         await until_channel(nsqd, topic, "c", lambda each: not each.client_count)
         assert await broker.ping()  # that was no failure
-    assert calls == [1]
+        assert calls == [1]
+        await broker.start()  # it can begin again
+        await until(lambda: len(calls) == 2)
     assert (await nsqd.channel(topic, "c")).in_flight_count == 0
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -15,6 +15,7 @@ import pytest
 
 from ..interop.cluster import Cluster, Server
 from ..interop.observe import until
+from ..interop.own_group import in_own_group, lines
 from .running import broker_of, first_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
@@ -81,23 +82,9 @@ async def nsqd(cluster: Cluster) -> Server:
 def service(nsqd: Server, directory: Path) -> Generator[subprocess.Popen[bytes]]:
     """Run the service in a directory; it is killed at the end."""
     (directory / "service.py").write_text(SERVICE)
-    environment = {**os.environ, "NSQD": nsqd.tcp_address}
     command = [sys.executable, "-m", "faststream", "run", "service:app"]
-    with (directory / "log").open("ab") as log:
-        process = subprocess.Popen(
-            command, cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):  # it has ended
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def lines(path: Path) -> list[str]:
-    """What the handlers have noted."""
-    return path.read_text().splitlines() if path.exists() else []
+    with in_own_group(command, directory, {"NSQD": nsqd.tcp_address}) as process:
+        yield process
 
 
 async def publish(nsqd: Server, topic: str, numbers: range) -> None:

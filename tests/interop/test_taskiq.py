@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -17,6 +17,7 @@ from nsq_anyio.contrib.taskiq import NsqBroker
 
 from .cluster import Server
 from .observe import until
+from .own_group import in_own_group, lines
 
 pytestmark = [
     pytest.mark.anyio,
@@ -74,23 +75,10 @@ def failing(number):
 def worker(nsqd: Server, topic: str, directory: Path, *options: str) -> Generator[subprocess.Popen[bytes]]:
     """Run ``taskiq worker`` in a directory; it and its processes are killed at the end."""
     (directory / "tasks.py").write_text(TASKS)
-    environment = {**os.environ, "NSQD": nsqd.tcp_address, "TOPIC": topic}
+    environment = {"NSQD": nsqd.tcp_address, "TOPIC": topic}
     command = [sys.executable, "-m", "taskiq", "worker", "tasks:broker", *options]
-    with (directory / "log").open("ab") as log:
-        process = subprocess.Popen(
-            command, cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):  # it has ended
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def lines(path: Path) -> list[str]:
-    """What the tasks have noted."""
-    return path.read_text().splitlines() if path.exists() else []
+    with in_own_group(command, directory, environment) as process:
+        yield process
 
 
 async def kick(nsqd: Server, topic: str, name: str, numbers: range) -> None:

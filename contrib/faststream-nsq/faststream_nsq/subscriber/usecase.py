@@ -60,11 +60,13 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         return None if self._held is None else self._held.failure
 
     async def start(self) -> None:
-        """Begin to consume; called by the broker. This does not wait for a connection.
+        """Begin to consume, unless it does; called by the broker. This does not wait for a connection.
 
         :raises IncorrectState: if the broker is not connected
         :raises InvalidName: if nsqd would refuse the topic with its prefix
         """
+        if self._consumer is not None:
+            return
         await super().start()
         self._held = None
         if self.calls:
@@ -166,6 +168,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
     def _end_consuming(self) -> None:
         # A handler is running, so nothing may wait for the end of all handlers.
         self._stop_soon()
+        self._consumer = None
         if self._held is not None:
             self._held.close_soon()
 
