@@ -57,7 +57,7 @@ class RemotePlace:
 class RemoteStorage(Storage[RemotePlace]):
     """A storage whose answers may get lost, and which may not keep its promises."""
 
-    look_every = 2.0  # each look is two requests
+    look_every: float = 2.0  # each look is two requests
 
     def __init__(self) -> None:
         self._proved: set[RemotePlace] = set()
