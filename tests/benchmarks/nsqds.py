@@ -23,6 +23,8 @@ __all__ = ["Miscounted", "Nsqds", "running_nsqds"]
 
 MEMORY_QUEUE = 2_000_000
 """Messages that an nsqd keeps in memory; more would need gigabytes, and go to its disk queue."""
+MAX_RDY_COUNT = 10_000
+"""How many messages an nsqd lets a connection have in flight; by default 2,500."""
 _FILL_BYTES = 1024 * 1024
 """Of one /mpub, below nsqd's --max-body-size. Longer than what compression looks back."""
 _PATIENCE = 120.0
@@ -113,7 +115,7 @@ def running_nsqds(count: int = 1, *, tls: bool = False, cores: Sequence[int] = (
     """Run `count` real nsqds for the length of the block, on some cores; none: on any."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        flags = [f"--mem-queue-size={MEMORY_QUEUE}"]
+        flags = [f"--mem-queue-size={MEMORY_QUEUE}", f"--max-rdy-count={MAX_RDY_COUNT}"]
         ca_file = ""
         if tls:
             authority = trustme.CA()
