@@ -34,7 +34,7 @@ _SECONDS_TO_PRINT = 20.0
 _SECONDS_WITHOUT_PRINT = 0.5
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster(tls_files: TLSFiles) -> Generator[dict[str, str]]:
     """An embedded cluster in a thread of its own; what the documentation's addresses and paths stand for."""
     with ExitStack() as stack:
