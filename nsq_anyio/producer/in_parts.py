@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..errors import NotSent, PublishRejected
+from ..protocol.mpub_encoding import EncodedBodies
 from .bodies import SIZE_LENGTH, batch_size
 from .producer import Producer
 
@@ -59,6 +60,23 @@ class InParts:
         self.done = 0
         while self.done < len(batch):
             await self._publish_rest(topic, batch[self.done :])
+
+    async def publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
+        """Publish messages that are encoded already, which is quicker as long as nsqd accepts their MPUB.
+
+        :raises NSQError: as `Producer.publish` does
+        """
+        size = batch_size(0, len(bodies.data))
+        if bodies.messages > 1 and size <= self._limit.size:
+            try:
+                await self._producer.publish_encoded(topic, bodies)
+            except PublishRejected as refusal:
+                if refusal.code != "E_BAD_BODY":
+                    raise
+                self._limit.learn(refusal, size)
+            else:
+                return
+        await self.publish(topic, bodies.bodies())
 
     async def _publish_rest(self, topic: str, rest: Sequence[bytes]) -> None:
         """Publish part after part, until the end, or until the limit falls below their size."""

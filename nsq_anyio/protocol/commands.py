@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from .codec import encode_bodies
+from .mpub_encoding import EncodedBodies
 
 __all__ = [
     "CLS",
@@ -54,9 +55,9 @@ def dpub(topic: str, defer_ms: int, body: bytes) -> bytes:
     return b"DPUB %b %d\n%b%b" % (topic.encode("ascii"), defer_ms, _pack_size(len(body)), body)
 
 
-def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
+def mpub(topic: str, bodies: Sequence[bytes] | EncodedBodies) -> bytes:
     """``MPUB``: publish several messages, all or none."""
-    payload = encode_bodies(bodies)
+    payload = bodies.encode() if isinstance(bodies, EncodedBodies) else encode_bodies(bodies)
     return b"MPUB %b\n%b%b" % (topic.encode("ascii"), _pack_size(len(payload)), payload)
 
 

@@ -4,10 +4,38 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["encode_bodies", "plain_size"]
+__all__ = ["EncodedBodies", "encode_bodies", "plain_size"]
 
-_pack_size = struct.Struct(">I").pack
+_size = struct.Struct(">I")
+_pack_size = _size.pack
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBodies:
+    """The bodies of one ``MPUB``, of which Python has no objects.
+
+    :ivar messages: the number of bodies
+    :ivar data: each body with its size before it
+    """
+
+    messages: int
+    data: memoryview
+
+    def bodies(self) -> list[bytes]:
+        """Return the bodies one by one."""
+        found: list[bytes] = []
+        start = 0
+        while start < len(self.data):
+            body = start + _size.size
+            start = body + _size.unpack_from(self.data, start)[0]
+            found.append(bytes(self.data[body:start]))
+        return found
+
+    def encode(self) -> bytes:
+        """Return the body of ``MPUB``, as `encode_bodies` does."""
+        return _pack_size(self.messages) + self.data
 
 
 def plain_size(bodies: Sequence[object], max_size: int) -> int | None:

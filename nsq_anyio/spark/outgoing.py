@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,26 +12,36 @@ import pyarrow.compute as pc
 
 from ..errors import InvalidBody, InvalidName, InvalidOption
 from ..names import check_topic
+from ..protocol.mpub_encoding import EncodedBodies
+from .encoded import encoded
 from .options import WriteOptions
 
-__all__ = ["Outgoing", "Rows", "outgoing"]
-
-_SIZE_LENGTH = 4
-"""The bytes in an MPUB for the size of each body, and as many for their count."""
+__all__ = ["AtOnce", "Deferred", "Outgoing", "Rows", "outgoing"]
 
 _DEFERRED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """The bodies of one MPUB. With ``defers``, each body is published by a DPUB of its own instead.
+class AtOnce:
+    """The bodies of one MPUB."""
 
-    :ivar defers: the seconds after which nsqd delivers each of ``bodies``; None to deliver at once
+    topic: str
+    bodies: EncodedBodies
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Bodies to publish by a DPUB each.
+
+    :ivar defers: the seconds after which nsqd delivers each of ``bodies``
     """
 
     topic: str
     bodies: Sequence[bytes]
-    defers: Sequence[float] | None = None
+    defers: Sequence[float]
+
+
+Outgoing = AtOnce | Deferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +80,20 @@ def outgoing(rows: Rows, options: WriteOptions) -> Iterator[Outgoing]:
     topics = _topics(rows, options)
     defers = _defers(rows, options)
     if isinstance(topics, str) and defers is None:
-        return _cut(topics, bodies, options)
+        return _at_once(topics, bodies, options)
     if isinstance(topics, str):
         topics = [topics] * len(bodies)
     return _by_topic(topics, bodies, defers or [None] * len(bodies), options)
 
 
-def _bodies(rows: Rows, options: WriteOptions) -> list[bytes]:
+def _bodies(rows: Rows, options: WriteOptions) -> pa.Array[Any]:
     column = rows.column("body")
     assert column is not None  # noqa: S101 - checked when the writer was made
-    if pa.types.is_string(column.type):
-        column = column.cast(pa.binary())
-    elif pa.types.is_large_string(column.type):
-        column = column.cast(pa.large_binary())
-    sizes = pc.binary_length(cast("pa.BinaryArray", column))
+    column = column.cast(pa.large_binary())  # also of text; with its sizes, it may be too large for 32 bits
+    sizes = pc.binary_length(cast("pa.LargeBinaryArray", column))
     if column.null_count or pc.min(sizes).as_py() == 0 or (pc.max(sizes).as_py() or 0) > options.max_msg_size:
         _refuse_body(rows, sizes.to_pylist(), options)
-    return cast("list[bytes]", column.to_pylist())
+    return column
 
 
 def _refuse_body(rows: Rows, sizes: Sequence[int | None], options: WriteOptions) -> None:
@@ -141,47 +149,33 @@ def _defers(rows: Rows, options: WriteOptions) -> list[float | None] | None:
 
 
 def _by_topic(
-    topics: Sequence[str], bodies: Sequence[bytes], defers: Sequence[float | None], options: WriteOptions
+    topics: Sequence[str], bodies: pa.Array[Any], defers: Sequence[float | None], options: WriteOptions
 ) -> Iterator[Outgoing]:
-    at_once: dict[str, list[bytes]] = {}
-    later: dict[str, tuple[list[bytes], list[float]]] = {}
-    for topic, body, defer in zip(topics, bodies, defers, strict=True):
+    at_once: dict[str, list[int]] = {}
+    later: dict[str, tuple[list[int], list[float]]] = {}
+    for index, (topic, defer) in enumerate(zip(topics, defers, strict=True)):
         if defer:
             of_topic = later.setdefault(topic, ([], []))
-            of_topic[0].append(body)
+            of_topic[0].append(index)
             of_topic[1].append(defer)
         else:
-            at_once.setdefault(topic, []).append(body)
-    for topic, some in at_once.items():
-        yield from _cut(topic, some, options)
-    for topic, (some, seconds) in later.items():
-        for start in range(0, len(some), _DEFERRED_AT_ONCE):
+            at_once.setdefault(topic, []).append(index)
+    for topic, rows in at_once.items():
+        yield from _at_once(topic, _taken(bodies, rows), options)
+    for topic, (rows, seconds) in later.items():
+        for start in range(0, len(rows), _DEFERRED_AT_ONCE):
             end = start + _DEFERRED_AT_ONCE
-            yield Outgoing(topic, some[start:end], seconds[start:end])
+            some = cast("list[bytes]", _taken(bodies, rows[start:end]).to_pylist())
+            yield Deferred(topic, some, seconds[start:end])
 
 
-def _cut(topic: str, bodies: Sequence[bytes], options: WriteOptions) -> Iterator[Outgoing]:
-    """Split bodies into MPUBs of bounded rows and bytes; a body that is too large gets its own."""
+def _taken(bodies: pa.Array[Any], rows: list[int]) -> pa.Array[Any]:
+    numbers = pa.py_buffer(array("q", rows))  # as `encoded` does, without pandas
+    return bodies.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers]))
+
+
+def _at_once(topic: str, bodies: pa.Array[Any], options: WriteOptions) -> Iterator[AtOnce]:
     # A larger MPUB would have to wait until all others are answered.
     most_rows = min(options.batch_rows, options.max_in_flight)
-    start = 0
-    while start < len(bodies):
-        some = bodies[start : start + most_rows]
-        if _size(some) > options.batch_bytes:
-            some = some[: _fitting(some, options.batch_bytes)]
-        yield Outgoing(topic, some)
-        start += len(some)
-
-
-def _size(bodies: Sequence[bytes]) -> int:
-    return _SIZE_LENGTH * (1 + len(bodies)) + sum(map(len, bodies))
-
-
-def _fitting(bodies: Sequence[bytes], limit: int) -> int:
-    """Return how many of the first bodies fit; 1 at least."""
-    size = _SIZE_LENGTH
-    for count, body in enumerate(bodies):
-        size += _SIZE_LENGTH + len(body)
-        if size > limit:
-            return max(1, count)
-    return len(bodies)
+    for some in encoded(bodies, most_rows, options.batch_bytes):
+        yield AtOnce(topic, some)

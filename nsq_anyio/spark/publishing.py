@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator
-from functools import partial
 
 import anyio
 import anyio.to_thread
 import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ..errors import InvalidAddress
 from ..events import Connected, ConnectFailed, Event
-from ..http import ClusterFailed, Nsqlookupd
-from ..http.fan_out import FanOut
 from ..producer import Producer, produce
 from ..producer.in_parts import InParts, MpubLimit
 from ..unwrapping import first_error
-from .depth import nsqlookupd_clients
 from .options import WriteOptions
-from .outgoing import Outgoing, Rows, outgoing
+from .outgoing import AtOnce, Outgoing, Rows, outgoing
 
 __all__ = ["publish_rows"]
 
@@ -29,8 +23,6 @@ _MAX_AT_ONCE = 64
 
 _FIRST_CONNECTION = 1.0
 """Seconds to wait for the first nsqd of a task; after that it begins with any other."""
-
-_log = logging.getLogger("nsq_anyio.spark")
 
 
 def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, partition: int) -> int:
@@ -58,7 +50,7 @@ async def _publish(
     batch: pa.RecordBatch, others: Iterator[pa.RecordBatch], options: WriteOptions, partition: int
 ) -> int:
     rows = 0
-    nsqds = options.nsqds or await _nsqds(options)
+    nsqds = options.nsqds or await _known_nsqds(options)
     first = partition % len(nsqds)
     tried = anyio.Event()
 
@@ -85,6 +77,12 @@ async def _publish(
     return rows
 
 
+async def _known_nsqds(options: WriteOptions) -> list[str]:
+    from .known_nsqds import known_nsqds  # noqa: PLC0415 - httpx takes long to import
+
+    return await known_nsqds(options)
+
+
 async def _check_each(
     batch: pa.RecordBatch | None,
     others: Iterator[pa.RecordBatch],
@@ -108,8 +106,8 @@ async def _send_each(
     parts = InParts(producer, limit)
     async with receive:
         async for request in receive:
-            if request.defers is None:
-                await parts.publish(request.topic, request.bodies)
+            if isinstance(request, AtOnce):
+                await parts.publish_encoded(request.topic, request.bodies)
                 continue
             async with anyio.create_task_group() as tasks:
                 for body, defer in zip(request.bodies, request.defers, strict=True):
@@ -118,30 +116,3 @@ async def _send_each(
 
 async def _publish_later(producer: Producer, topic: str, body: bytes, defer: float) -> None:
     await producer.publish(topic, body, defer=defer)
-
-
-async def _nsqds(options: WriteOptions) -> list[str]:
-    """Return the addresses of all nsqds that the nsqlookupds know."""
-    clients = nsqlookupd_clients(options)
-    fan_out = FanOut(options.http_timeout, _MAX_AT_ONCE)
-    answers = await fan_out.ask({client.url: partial(_nodes, client) for client in clients})
-    found = sorted({nsqd for nsqds in answers.values.values() for nsqd in nsqds})
-    if not found:
-        raise ClusterFailed(
-            [client.url for client in clients],
-            "no nsqd to publish to is known",
-            tuple(answers.failures.values()),
-        )
-    return found
-
-
-async def _nodes(nsqlookupd: Nsqlookupd) -> list[str]:
-    async with nsqlookupd:
-        nodes = await nsqlookupd.nodes()
-    found: list[str] = []
-    for node in nodes:
-        try:
-            found.append(str(node.address))
-        except InvalidAddress as error:
-            _log.warning("nsqlookupd %s names an nsqd that cannot be reached: %s", nsqlookupd.url, error)
-    return found

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import nsq_anyio as nsq
 from nsq_anyio.producer.in_parts import InParts, MpubLimit, batches
+from nsq_anyio.protocol.mpub_encoding import EncodedBodies, encode_bodies
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +46,10 @@ class FakeProducer:
             raise nsq.PublishRejected("E_BAD_BODY", self.says.format(size, self.limit))
         self.store(bodies)
 
+    async def publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
+        assert bodies.messages == len(bodies.bodies())
+        await self.publish_many(topic, bodies.bodies())
+
     def store(self, bodies: Sequence[bytes]) -> None:
         if len(self.stored) + len(bodies) > self.error_at and self.error is not None:
             raise self.error
@@ -53,6 +58,10 @@ class FakeProducer:
 
 def sender(producer: FakeProducer) -> InParts:
     return InParts(cast("nsq.Producer", producer), MpubLimit(2000))
+
+
+def as_encoded(bodies: Sequence[bytes]) -> EncodedBodies:
+    return EncodedBodies(len(bodies), memoryview(encode_bodies(bodies))[4:])
 
 
 @contextmanager
@@ -182,3 +191,31 @@ def test_batches_hold_all_within_the_bounds(messages: list[bytes], size: int, co
 def test_batches_are_as_large_as_they_can_be() -> None:
     assert list(batches([b"a"] * 5, 10, None)) == [[b"a"] * 2, [b"a"] * 2, [b"a"]]
     assert list(batches([b"a"] * 5, 1000, 3)) == [[b"a"] * 3, [b"a"] * 2]
+
+
+@pytest.mark.parametrize(("limit", "refused"), [(2000, 0), (500, 1), (212, 1)])
+async def test_encoded_bodies_are_taken_apart_only_after_a_refusal(limit: int, refused: int) -> None:
+    nsqd = FakeProducer(limit)
+    shared = MpubLimit(2000)
+    parts = InParts(cast("nsq.Producer", nsqd), shared)
+    await parts.publish_encoded("t", as_encoded(MESSAGES))
+    await parts.publish_encoded("t", as_encoded(MESSAGES))  # by now the limit is known
+    assert nsqd.stored == [*MESSAGES, *MESSAGES]
+    assert nsqd.refused == refused
+    assert shared.size == (limit if refused else 2000)
+
+
+async def test_one_encoded_body_is_published_alone() -> None:
+    """PUB may accept what is too large for MPUB."""
+    nsqd = FakeProducer(1)
+    await sender(nsqd).publish_encoded("t", as_encoded([b"body"]))
+    assert (nsqd.stored, nsqd.refused) == ([b"body"], 0)
+
+
+async def test_other_refusals_of_encoded_bodies_are_raised() -> None:
+    error = nsq.PublishRejected("E_UNAUTHORIZED")
+    nsqd = FakeProducer(2000, error=error, error_at=0)
+    with pytest.raises(nsq.PublishRejected) as caught:
+        await sender(nsqd).publish_encoded("t", as_encoded(MESSAGES))
+    assert caught.value is error
+    assert nsqd.stored == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.errors import InvalidBody, InvalidName, InvalidOption
+from nsq_anyio.protocol.mpub_encoding import encode_bodies
 from nsq_anyio.spark.options import WriteOptions
-from nsq_anyio.spark.outgoing import Outgoing, Rows, outgoing
+from nsq_anyio.spark.outgoing import Deferred, Outgoing, Rows, outgoing
 
 NSQD = ("127.0.0.1:4150",)
 ONE_TOPIC = WriteOptions(nsqds=NSQD, topic="clicks")
@@ -23,6 +23,16 @@ BY_COLUMN = WriteOptions(nsqds=NSQD)
 
 def sent(options: WriteOptions, **columns: Sequence[Any] | pa.Array[Any]) -> list[Outgoing]:
     return list(outgoing(Rows(pa.record_batch(columns), 1, 0), options))
+
+
+def rows_of(request: Outgoing) -> list[tuple[str, bytes, float | None]]:
+    """Return the topic, body and defer of each row."""
+    if isinstance(request, Deferred):
+        return [(request.topic, *row) for row in zip(request.bodies, request.defers, strict=True)]
+    bodies = request.bodies.bodies()
+    assert len(bodies) == request.bodies.messages
+    assert request.bodies.encode() == encode_bodies(bodies)
+    return [(request.topic, body, None) for body in bodies]
 
 
 @given(
@@ -38,11 +48,15 @@ def test_every_body_travels_once_and_in_order(
         nsqds=NSQD, topic="t", batch_rows=batch_rows, batch_bytes=batch_bytes, max_in_flight=max_in_flight
     )
     requests = sent(options, body=pa.array(bodies, pa.binary()))
-    assert [body for request in requests for body in request.bodies] == bodies
-    for request in requests:
-        assert 1 <= len(request.bodies) <= min(batch_rows, max_in_flight)
-        size = 4 + sum(4 + len(body) for body in request.bodies)
-        assert size <= batch_bytes or len(request.bodies) == 1
+    sent_bodies = [[body for _, body, _ in rows_of(request)] for request in requests]
+    assert [body for some in sent_bodies for body in some] == bodies
+    sizes = [4 + sum(4 + len(body) for body in some) for some in sent_bodies]
+    for some, size in zip(sent_bodies, sizes, strict=True):
+        assert 1 <= len(some) <= min(batch_rows, max_in_flight)
+        assert size <= batch_bytes or len(some) == 1
+    for some, size, following in zip(sent_bodies, sizes, sent_bodies[1:], strict=False):
+        # None could have held one more.
+        assert len(some) == min(batch_rows, max_in_flight) or size + 4 + len(following[0]) > batch_bytes
 
 
 @given(
@@ -62,11 +76,7 @@ def test_every_row_goes_to_its_topic_when_it_says(rows: list[tuple[str, bytes, f
         body=pa.array([body for _, body, _ in rows], pa.binary()),
         defer=pa.array([defer for _, _, defer in rows], pa.float64()),
     )
-    found = [
-        (request.topic, body, defer)
-        for request in requests
-        for body, defer in zip_longest(request.bodies, request.defers or ())
-    ]
+    found = [row for request in requests for row in rows_of(request)]
     for topic in ("a", "b", "c#ephemeral"):
         for at_once in (True, False):
             assert [row for row in found if row[0] == topic and (row[2] is None) == at_once] == [
@@ -79,7 +89,14 @@ def test_every_row_goes_to_its_topic_when_it_says(rows: list[tuple[str, bytes, f
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
 def test_texts_are_utf_8(type_: pa.DataType) -> None:
     (request,) = sent(ONE_TOPIC, body=pa.array(["\u2603".encode()], pa.binary()).cast(type_))
-    assert request == Outgoing("clicks", ["\u2603".encode()])
+    assert rows_of(request) == [("clicks", "\u2603".encode(), None)]
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+def test_a_part_of_a_batch_is_that_part(type_: pa.DataType) -> None:
+    bodies = pa.array([b"before", b"first", b"second", b"behind"], pa.binary()).cast(type_)
+    (request,) = sent(ONE_TOPIC, body=bodies[1:3])
+    assert rows_of(request) == [("clicks", b"first", None), ("clicks", b"second", None)]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +106,7 @@ def test_texts_are_utf_8(type_: pa.DataType) -> None:
 )
 def test_defer_may_be_any_number(type_: pa.DataType, value: Any) -> None:
     (request,) = sent(ONE_TOPIC, body=["x"], defer=pa.array([value], type_))
-    assert request.defers == [2.0]
+    assert rows_of(request) == [("clicks", b"x", 2.0)]
 
 
 def test_option_topic_wins_over_the_column() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -270,3 +273,20 @@ def test_nothing_can_be_overwritten() -> None:
         source.writer(schema_of([BODY]), overwrite=True)
     with pytest.raises(InvalidOption, match=r"complete.*append"):
         source.streamWriter(schema_of([BODY]), overwrite=True)
+
+
+def test_a_task_that_writes_needs_neither_pandas_nor_httpx(embedded_nsqd: Nsqd, tmp_path: Path) -> None:
+    """Each takes long to import, in each new process of Python, before the first row."""
+    topic = embedded_nsqd.topic(new_name())
+    (tmp_path / "task").write_bytes(pickle.dumps(writer_to(topic)))
+    (tmp_path / "rows").write_bytes(pickle.dumps(list(batches(2, 5))))
+    program = (
+        "import pickle, sys\n"
+        "task = pickle.load(open(sys.argv[1] + '/task', 'rb'))\n"
+        "rows = pickle.load(open(sys.argv[1] + '/rows', 'rb'))\n"
+        "print(task.write(iter(rows)).rows)\n"
+        "print({'pandas', 'httpx', 'nsq_anyio.consumer'} & set(sys.modules))\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    shown = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert shown == "10\nset()\n"

@@ -1,0 +1,48 @@
+"""Which nsqds there are to publish to."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from ..errors import InvalidAddress
+from ..http import ClusterFailed, Nsqlookupd
+from ..http.fan_out import FanOut
+from .depth import nsqlookupd_clients
+from .options import WriteOptions
+
+__all__ = ["known_nsqds"]
+
+_NSQLOOKUPDS_AT_ONCE = 64
+
+_log = logging.getLogger("nsq_anyio.spark")
+
+
+async def known_nsqds(options: WriteOptions) -> list[str]:
+    """Return the addresses of all nsqds that the nsqlookupds know.
+
+    :raises ClusterFailed: if no nsqlookupd answers, or none knows an nsqd
+    """
+    clients = nsqlookupd_clients(options)
+    fan_out = FanOut(options.http_timeout, _NSQLOOKUPDS_AT_ONCE)
+    answers = await fan_out.ask({client.url: partial(_nodes, client) for client in clients})
+    found = sorted({nsqd for nsqds in answers.values.values() for nsqd in nsqds})
+    if not found:
+        raise ClusterFailed(
+            [client.url for client in clients],
+            "no nsqd to publish to is known",
+            tuple(answers.failures.values()),
+        )
+    return found
+
+
+async def _nodes(nsqlookupd: Nsqlookupd) -> list[str]:
+    async with nsqlookupd:
+        nodes = await nsqlookupd.nodes()
+    found: list[str] = []
+    for node in nodes:
+        try:
+            found.append(str(node.address))
+        except InvalidAddress as error:
+            _log.warning("nsqlookupd %s names an nsqd that cannot be reached: %s", nsqlookupd.url, error)
+    return found
