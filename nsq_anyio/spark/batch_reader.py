@@ -78,8 +78,7 @@ class NsqBatchReader(DataSourceReader):
         :raises ConnectionFailed: if nsqd cannot be reached
         :raises NSQError: as `fill` and `stored_rows`, with ``spoolDir``
         """
-        rows = self._rows(partition)
-        return opened(rows) if self._options.headers else rows
+        return opened(self._rows(partition), self._options)
 
     def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ..envelope import MAGIC, decode
 from ..errors import InvalidEnvelope
+from .options import ReadOptions
 
 __all__ = ["opened"]
 
@@ -22,13 +23,13 @@ _HEADERS = pa.map_(pa.string(), pa.string())
 _compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
 
 
-def opened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows with a column ``headers`` behind ``body``, and with payloads as bodies.
+def opened(batches: Iterator[pa.RecordBatch], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Return the rows with a column ``headers`` behind ``body``, and payloads as bodies, if it is asked for.
 
     The headers of a body that is not an envelope are empty. Those of an envelope that cannot be read are
     null, and its body stays as it came: no message may make a query fail for ever.
     """
-    return map(_with_headers, batches)
+    return map(_with_headers, batches) if options.headers else batches
 
 
 def _with_headers(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -10,24 +10,18 @@ import pyarrow as pa
 __all__ = ["TIMESTAMP", "arrow_schema", "columns", "no_rows", "repeated"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-_COLUMNS = {
-    "body": "binary",
-    "id": "string",
-    "timestamp": "timestamp",
-    "attempts": "int",
-    "topic": "string",
-    "channel": "string",
-    "nsqd": "string",
+_COLUMNS: dict[str, tuple[str, pa.DataType]] = {
+    "body": ("binary", pa.binary()),
+    "id": ("string", pa.string()),
+    "timestamp": ("timestamp", TIMESTAMP),
+    "attempts": ("int", pa.int32()),
+    "topic": ("string", pa.string()),
+    "channel": ("string", pa.string()),
+    "nsqd": ("string", pa.string()),
 }
-_FIELDS: list[pa.Field[Any]] = [
-    pa.field("body", pa.binary()),
-    pa.field("id", pa.string()),
-    pa.field("timestamp", TIMESTAMP),
-    pa.field("attempts", pa.int32()),
-    pa.field("topic", pa.string()),
-    pa.field("channel", pa.string()),
-    pa.field("nsqd", pa.string()),
-]
+"""The type of each column in Spark's notation, and in Arrow."""
+
+_FIELDS: list[pa.Field[Any]] = [pa.field(name, in_arrow) for name, (_, in_arrow) in _COLUMNS.items()]
 _ARROW_SCHEMA = pa.schema(_FIELDS)
 
 
@@ -36,7 +30,8 @@ def columns(*, headers: bool = False) -> dict[str, str]:
 
     :param headers: whether bodies are opened, so that a column ``headers`` follows ``body``
     """
-    return {"body": _COLUMNS["body"], "headers": "map<string,string>", **_COLUMNS} if headers else _COLUMNS
+    in_spark = {name: in_spark for name, (in_spark, _) in _COLUMNS.items()}
+    return {"body": in_spark["body"], "headers": "map<string,string>", **in_spark} if headers else in_spark
 
 
 def arrow_schema() -> pa.Schema:

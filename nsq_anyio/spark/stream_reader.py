@@ -198,7 +198,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         assert isinstance(partition, SpooledPartition)  # noqa: S101 - they are made above
         rows = read_spooled_partition(self._options, self._spool_dir, partition)
-        return opened(rows) if self._options.headers else rows
+        return opened(rows, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Delete the batches that the sink has from the spool.

@@ -12,16 +12,19 @@ from pyspark.sql.types import StructType
 
 from nsq_anyio.envelope import MAGIC, encode
 from nsq_anyio.spark.opened_rows import opened
+from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.schema import columns
 
 from .rows import rows_of
+
+WITH_HEADERS = ReadOptions(topic="t", channel="c", nsqds=("127.0.0.1:4150",), headers=True)
 
 TRACE = encode(b"payload", {"traceparent": "00-1", "Text": "über\nzwei Zeilen", "empty": ""})
 OPENED = [("traceparent", "00-1"), ("text", "über\nzwei Zeilen"), ("empty", "")]
 
 
 def rows(bodies: Sequence[bytes]) -> list[tuple[bytes, Any]]:
-    (batch,) = opened(iter([rows_of(bodies)]))
+    (batch,) = opened(iter([rows_of(bodies)]), WITH_HEADERS)
     batch.validate(full=True)
     return [(row["body"], row["headers"]) for row in batch.to_pylist()]
 
@@ -52,7 +55,7 @@ def test_plain_bodies_have_empty_headers() -> None:
 
 def test_the_columns_are_those_that_spark_was_told_of() -> None:
     for bodies in ([b"x"], [TRACE]):
-        (batch,) = opened(iter([rows_of(bodies)]))
+        (batch,) = opened(iter([rows_of(bodies)]), WITH_HEADERS)
         found: StructType = from_arrow_schema(batch.schema)
         told = [(field.name, field.dataType.simpleString()) for field in found.fields]
         assert told == list(columns(headers=True).items())
@@ -60,7 +63,7 @@ def test_the_columns_are_those_that_spark_was_told_of() -> None:
 
 def test_the_other_columns_stay() -> None:
     batch = rows_of([TRACE, b"x"])
-    (found,) = opened(iter([batch]))
+    (found,) = opened(iter([batch]), WITH_HEADERS)
     for name in columns():
         assert name == "body" or found.column(name).to_pylist() == batch.column(name).to_pylist()
 
@@ -74,7 +77,7 @@ def test_the_rows_of_a_reader_that_is_not_asked_stay_unread() -> None:
             asked.append(number)
             yield rows_of([b"x"])
 
-    reading = opened(iter(batches()))
+    reading = opened(iter(batches()), WITH_HEADERS)
     assert asked == []
     next(reading)
     assert asked == [0]
