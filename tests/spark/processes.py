@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .nsqds import wait_until
 
-__all__ = ["Program", "parent", "running"]
+__all__ = ["Program", "children", "command_line", "parent", "running"]
 
 _LIMIT = 240.0
 _LOG_TAIL = 16 * 1024
@@ -93,6 +93,19 @@ def running(
 def parent(pid: int) -> int:
     """Return the process that has started `pid`."""
     return _status(pid)["parent"]
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that `pid` has started, and that have not ended."""
+    return [each for each in _processes() if _status(each).get("parent") == pid]
+
+
+def command_line(pid: int) -> list[str]:
+    """Return how a process was started; nothing for one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def _processes() -> list[int]:
