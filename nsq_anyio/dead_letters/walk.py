@@ -160,7 +160,8 @@ class Walk:
             await consumer.ready()
         if patience.cancelled_caught:
             raise NoSubscription(
-                f"no nsqd has accepted a subscription to topic {self._topic} within {_PATIENCE:g} s"
+                f"no nsqd has accepted a subscription to topic {self._topic} within {_PATIENCE:g} s: "
+                "check that an nsqd can be reached, and the name; the first dead letter creates the topic"
             )
         self.nsqds = self.nsqds or consumer.connections
         taken = 0

@@ -22,6 +22,7 @@ __all__ = [
     "check_bodies",
     "check_body",
     "check_defer",
+    "encoded",
     "sealed",
     "sealed_bodies",
 ]
@@ -41,7 +42,7 @@ def check_body(body: Body, options: ProducerOptions) -> bytes:
         ``max_msg_size``
     """
     if type(body) is not bytes:
-        body = _encoded(body)
+        body = encoded(body)
     if not body:
         raise InvalidBody("an empty body is not valid: use 1 byte or more")
     if len(body) > options.max_msg_size:
@@ -52,7 +53,11 @@ def check_body(body: Body, options: ProducerOptions) -> bytes:
     return body
 
 
-def _encoded(body: Body) -> bytes:
+def encoded(body: Body) -> bytes:
+    """Return the body as bytes, however many it has.
+
+    :raises InvalidBody: if the body has another type, or cannot be encoded
+    """
     if isinstance(body, str):
         try:
             return body.encode()

@@ -15,6 +15,8 @@ from ..errors import InvalidOption
 from ..http.nsqd import Nsqd
 from ..names import check_channel, check_topic
 from ..options import ConsumerOptions
+from ..producer import Body
+from ..producer.bodies import encoded
 from .counts import Counts, topics_of
 from .event_loop import awaited
 from .virtual_clock import is_virtual_time
@@ -44,20 +46,23 @@ class Channels:
     async def publish(
         self,
         topic: str,
-        payload: bytes,
+        payload: Body,
         *,
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
     ) -> None:
         """Publish a message; of several nsqds, to each in turn.
 
+        :param payload: 1 byte or more; a str is encoded as UTF-8
         :param headers: text by name; the message is then published in an envelope. Default: none
         :param defer: seconds until nsqd delivers it; default: at once
         :raises InvalidName: for a name that nsqd would refuse
+        :raises InvalidBody: for a payload that is neither bytes nor text, or is empty and has no headers
         :raises HTTPError: if nsqd refuses, or cannot be reached
         """
         self._check_clock()
-        body = payload if headers is None else encode(payload, headers)
+        content = encoded(payload)
+        body = content if headers is None else encode(content, headers)
         async with Nsqd(next(self._next_url)) as http:
             await http.publish(topic, body, defer=defer)
 
@@ -109,7 +114,7 @@ class Channels:
     async def assert_published(
         self,
         topic: str,
-        payload: bytes | None = None,
+        payload: Body | None = None,
         *,
         where: Callable[[Message], bool] | None = None,
         channel: str = KIT_CHANNEL,
@@ -119,24 +124,26 @@ class Channels:
 
         Messages are taken as by `messages`, and remembered: assertions may be repeated, and in any order.
 
-        :param payload: the payload that the message must have; default: any
+        :param payload: the payload that the message must have, a str as UTF-8; default: any
         :param where: a function of the message that must return True; default: any message will do
         :param channel: as for `messages`
         :param timeout: seconds, 0 or more; default 5
         :raises AssertionError: if no such message came in time
+        :raises InvalidBody: for a payload that is neither bytes nor text
         :raises InvalidOption: as `messages`
         """
         __tracebackhide__ = True
+        expected = None if payload is None else encoded(payload)
         seen = await self._begin(topic, channel, timeout)
 
         def found() -> Message | None:
             for message in seen:
-                if payload in {None, message.payload} and (where is None or where(message)):
+                if expected in {None, message.payload} and (where is None or where(message)):
                     return message
             return None
 
         if not await self._take(topic, channel, lambda: found() is not None, timeout):
-            wanted = "" if payload is None else f" with the payload {payload!r}"
+            wanted = "" if expected is None else f" with the payload {expected!r}"
             wanted += "" if where is None else " that `where` accepts"
             raise AssertionError(
                 f"no message{wanted} in {topic}/{channel} within {timeout:g} s{_shown(seen)}"

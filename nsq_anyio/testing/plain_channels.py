@@ -10,6 +10,7 @@ from anyio.from_thread import BlockingPortal
 
 from ..consumer import Message
 from ..errors import WouldDeadlock
+from ..producer import Body
 from .channels import KIT_CHANNEL, Channels
 from .event_loop import is_in_event_loop
 
@@ -31,7 +32,7 @@ class PlainChannels:
     def publish(
         self,
         topic: str,
-        payload: bytes,
+        payload: Body,
         *,
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
@@ -56,7 +57,7 @@ class PlainChannels:
     def assert_published(
         self,
         topic: str,
-        payload: bytes | None = None,
+        payload: Body | None = None,
         *,
         where: Callable[[Message], bool] | None = None,
         channel: str = KIT_CHANNEL,

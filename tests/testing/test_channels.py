@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -27,6 +28,25 @@ async def test_what_was_published_is_asserted_in_any_order_and_repeatedly() -> N
         assert again is found
         bodies = [message.payload for message in await running.messages("orders")]
         assert sorted(bodies) == [b"1", b"2", b"3"]
+
+
+async def test_text_is_published_and_asserted_as_utf_8() -> None:
+    async with cluster(nsqds=1) as running:
+        await running.publish("orders", "Käse")
+        await running.publish("orders", "Brot", headers={"kind": "food"})
+        assert (await running.assert_published("orders", "Käse")).body == "Käse".encode()
+        assert (await running.assert_published("orders", "Brot")).headers == {"kind": "food"}
+
+
+@pytest.mark.parametrize("payload", [1, None, ["text"]])
+async def test_what_is_neither_bytes_nor_text_is_refused(payload: Any) -> None:
+    async with cluster(nsqds=1) as running:
+        for headers in (None, {"kind": "food"}):
+            with pytest.raises(nsq.InvalidBody, match="use str, bytes"):
+                await running.publish("orders", payload, headers=headers)
+        if payload is not None:  # which stands for any payload
+            with pytest.raises(nsq.InvalidBody, match="use str, bytes"):
+                await running.assert_published("orders", payload)
 
 
 async def test_what_was_not_published_fails_with_what_was() -> None:
