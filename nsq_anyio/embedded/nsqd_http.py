@@ -31,7 +31,6 @@ from .nsqd_identity import NsqdIdentity
 from .nsqd_stats import MEMORY_FIELDS, StatsQuery, collect_stats
 from .nsqd_stats_text import stats_text
 from .responses import reason
-from .storage.disk import Receipt
 from .topic import Topic
 
 __all__ = ["nsqd_routes"]
@@ -112,9 +111,8 @@ class _Api:
         if not body:
             raise Refusal(400, "MSG_EMPTY")
         query = arguments(request)
-        topic = self._get_or_make_topic(query)
-        await _stored(topic.publish([body], self._defer(query)))
-        return text_response("OK")
+        topic = await self._get_or_make_topic(query)
+        return await _published(topic, [body], self._defer(query))
 
     def _defer(self, query: Arguments) -> float:
         text = query.optional("defer", "0")
@@ -130,7 +128,7 @@ class _Api:
         if (request.content_length or 0) > options.max_body_size:
             raise Refusal(413, "BODY_TOO_BIG")
         query = arguments(request)
-        topic = self._get_or_make_topic(query)
+        topic = await self._get_or_make_topic(query)
         # nsqd accepts a chunked binary body of any length. Here all of it would be in memory.
         body = await _read(request, options.max_body_size, "BODY_TOO_BIG")
         if _BOOLEANS.get(query.optional("binary", "false"), True):
@@ -142,10 +140,7 @@ class _Api:
             bodies = [line for line in body.split(b"\n") if line]
             if any(len(line) > options.max_msg_size for line in bodies):
                 raise Refusal(413, "MSG_TOO_BIG")
-        if topic.is_deleted:  # while the body arrived
-            raise Refusal(503, "EXITING")
-        await _stored(topic.publish(bodies))
-        return text_response("OK")
+        return await _published(topic, bodies)
 
     # Statistics.
 
@@ -177,7 +172,7 @@ class _Api:
     # Topics.
 
     async def create_topic(self, request: Request) -> Response:
-        self._get_or_make_topic(arguments(request))
+        await self._get_or_make_topic(arguments(request))
         return text_response()
 
     async def delete_topic(self, request: Request) -> Response:
@@ -245,11 +240,14 @@ class _Api:
 
     # Arguments.
 
-    def _get_or_make_topic(self, query: Arguments) -> Topic:
+    async def _get_or_make_topic(self, query: Arguments) -> Topic:
+        """Return a topic that has the channels nsqlookupd knows: nsqd answers no sooner either."""
         name = query.get("topic")
         if not is_valid_name(name):
             raise Refusal(400, "INVALID_TOPIC")
-        return self._broker.get_topic(name)
+        topic = self._broker.get_topic(name)
+        await topic.until_started()
+        return topic
 
     def _topic(self, name: str) -> Topic:
         topic = self._broker.topics.get(name)
@@ -278,9 +276,13 @@ class _Api:
         return topic, channel
 
 
-async def _stored(receipt: Receipt | None) -> None:
+async def _published(topic: Topic, bodies: list[bytes], defer: float = 0.0) -> Response:
+    if topic.is_deleted:  # while it was prepared, or the body arrived
+        raise Refusal(503, "EXITING")
+    receipt = topic.publish(bodies, defer)
     if receipt is not None and await receipt.wait() is not None:
         raise Refusal(503, "EXITING")  # nsqd has no better code for it
+    return text_response("OK")
 
 
 async def _read(request: Request, limit: int, code: str) -> bytes:

@@ -59,6 +59,7 @@ class Topic:
         self._scheduler = scheduler
         self._ids = ids
         self._started = started
+        self._may_be_used: anyio.Event | None = None
         self._on_change = on_change
         self._on_abandoned = on_abandoned
         self._files = disk
@@ -98,7 +99,18 @@ class Topic:
     def start(self) -> None:
         """Copy messages to the channels from now on."""
         self._started = True
+        self._release()
         self._flow()
+
+    async def until_started(self) -> None:
+        """Wait until `start` has been called, or the topic is deleted."""
+        if not self._started and not self.is_deleted:
+            self._may_be_used = self._may_be_used or anyio.Event()
+            await self._may_be_used.wait()
+
+    def _release(self) -> None:
+        if self._may_be_used is not None:
+            self._may_be_used.set()
 
     def publish(self, bodies: Sequence[bytes], defer: float = 0.0) -> Receipt | None:
         """Take messages; ``defer`` is in seconds, counted from their arrival in a channel.
@@ -193,6 +205,7 @@ class Topic:
     def close(self) -> None:
         """Disconnect the clients of all channels and discard everything: the topic is being deleted."""
         self.is_deleted = True
+        self._release()
         self.empty()
         if self.disk is not None:
             self.disk.backend.delete()

@@ -150,6 +150,8 @@ async def test_nsqd_knows_the_channels_of_a_new_topic(
     await nsqd.publish("other", b"x")
     await until_registered(lookupd, "other", [nsqd])  # so nsqd has read what IDENTIFY told of the nsqlookupd
     await nsqd.publish("t", b"x")
+    (topic,) = [each for each in (await nsqd.stats()).topics if each.topic_name == "t"]
+    assert [each.channel_name for each in topic.channels] == ["c"], "nsqd answers no sooner"
 
     async def has_the_message() -> bool:
         topics = (await nsqd.stats()).topics

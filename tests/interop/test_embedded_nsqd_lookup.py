@@ -87,10 +87,35 @@ async def test_a_topic_deleted_while_nsqlookupd_is_asked_stays_deleted() -> None
         broker.subscribe_changes(lambda topic, channel, exists: changes.append((topic, channel, exists)))
         broker.prepare_topics(lambda topic: None)
         topic = broker.get_topic("t")
-        broker.delete_topic("t")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(topic.until_started)
+            await anyio.wait_all_tasks_blocked()
+            broker.delete_topic("t")
+        await topic.until_started()
         await start_with_known_channels(topic, [nsqlookupd.http_url])
         assert changes == [("t", None, True), ("t", None, False)]
         assert not topic.channels
+
+
+async def test_a_publish_by_http_is_answered_when_the_channels_are_there() -> None:
+    """Or the topic is gone: nsqd does not answer while it asks nsqlookupd."""
+    async with (
+        embedded.nsqlookupd() as nsqlookupd,
+        embedded.nsqd(lookupd_tcp_addresses=[nsqlookupd.tcp_address]) as nsqd,
+        httpx.AsyncClient(trust_env=False) as http,
+    ):
+        await http.post(f"{nsqd.http_url}/topic/create?topic=first")
+        await until_known(
+            http, nsqlookupd.http_url, "first", ([], [int(nsqd.tcp_address.rpartition(":")[2])])
+        )
+        for number in range(20):
+            topic = f"t{number}"
+            await http.post(f"{nsqlookupd.http_url}/topic/create?topic={topic}")
+            await http.post(f"{nsqlookupd.http_url}/channel/create?topic={topic}&channel=c")
+            how = "topic/create" if number % 2 else "pub"
+            reply = await http.post(f"{nsqd.http_url}/{how}?topic={topic}", content=b"x")
+            assert reply.status_code == 200
+            assert list(nsqd.topics[topic].channels) == ["c"]
 
 
 async def test_a_nsqlookupd_that_does_not_answer_does_not_hold_messages_back() -> None:
