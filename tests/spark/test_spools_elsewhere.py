@@ -87,7 +87,7 @@ def test_damage_of_any_object_is_never_silent(life: Life, store: Place) -> None:
             "the spool's, the epoch's, and two a partition"
         )
     else:
-        assert len(sizes) >= 6
+        assert len(sizes) >= 3, "the plan, the description and the lease, before any chunk"
     failures: list[str] = []
     for number, (key, size) in enumerate(sizes.items()):
         for harm in (Raw.remove, Raw.truncate, Raw.flip) if size else (Raw.remove,):
