@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -97,22 +97,15 @@ def _idle(directory: Path) -> None:
 
 def _first(directory: Path) -> None:
     del directory
-    with running_nsqd("real") as nsqd, ExitStack() as stack:
+    bare = _in_new_session({"options": None, "runs": 2, "idle": 0.0})
+    for name, query in zip(("first", "second"), bare["queries"], strict=True):
+        _tell(f"first: of a source that does nothing, {name} query: a batch after {query['seconds']:.2f} s")
+    with running_nsqd("real") as nsqd:
         topic = nsqd.topic("first", "first0")
         nsqd.topic("first", "first1")
         topic.publish([b"x" * 100] * 1_000)
         options = {**topic.options, "channel": "first"}
-        task = {"options": options, "runs": 2, "idle": 20.0}
-        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-        errors = stack.enter_context(tempfile.TemporaryFile())
-        command = [sys.executable, "-m", "tests.benchmarks.spark.first", json.dumps(task)]
-        program = subprocess.run(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, check=False
-        )
-        if program.returncode:
-            errors.seek(0)
-            sys.exit(errors.read().decode(errors="replace"))
-    found = json.loads(program.stdout.splitlines()[-1])
+        found = _in_new_session({"options": options, "runs": 2, "idle": 20.0})
     _tell(f"first: the session took {found['session']:.2f} s")
     for name, query in zip(("first", "second"), found["queries"], strict=True):
         used = ", ".join(f"{part} {seconds:.2f}" for part, seconds in query["cpu_seconds"].items())
@@ -120,6 +113,21 @@ def _first(directory: Path) -> None:
         _tell(f"first: {name} query: CPU so far: {used}")
     shares = ", ".join(f"{part} {share:.2%}" for part, share in found["queries"][-1]["idle_share"].items())
     _tell(f"first: without messages, of a core: {shares}")
+
+
+def _in_new_session(task: dict[str, Any]) -> dict[str, Any]:
+    """Run `first.main`, in a process of its own; exit with its errors if it fails."""
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-m", "tests.benchmarks.spark.first", json.dumps(task)]
+    with tempfile.TemporaryFile() as errors:
+        program = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, check=False
+        )
+        if program.returncode:
+            errors.seek(0)
+            sys.exit(errors.read().decode(errors="replace"))
+    found: dict[str, Any] = json.loads(program.stdout.splitlines()[-1])
+    return found
 
 
 _MEASURES: dict[str, Callable[[Path], None]] = {

@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from nsq_anyio.spark import session
 
+from .bare import BareSource
+
 __all__ = ["First"]
 
 _SETTLING = 5.0
@@ -40,11 +42,13 @@ class First:
     idle_share: dict[str, float]
 
 
-def _query(spark: SparkSession, options: dict[str, str], directory: Path, idle: float) -> First:
+def _query(
+    spark: SparkSession, source: str, options: dict[str, str], directory: Path, idle: float = 0.0
+) -> First:
     began_at = time.monotonic()
     query = (
-        spark.readStream.format("nsq")
-        .options(**options, spoolDir=str(directory / "spool"))
+        spark.readStream.format(source)
+        .options(**options)
         .load()
         .writeStream.format("noop")
         .option("checkpointLocation", str(directory / "checkpoint"))
@@ -98,9 +102,10 @@ def _processes() -> list[tuple[int, int, str, float]]:
     return found
 
 
-def main(options: dict[str, str], runs: int, idle: float) -> dict[str, Any]:
+def main(options: dict[str, str] | None, runs: int, idle: float) -> dict[str, Any]:
     """Start a session, and run a query that reads the same topic some times.
 
+    :param options: of the query; None for a query of `BareSource`
     :param idle: how long the last one waits for more messages, in seconds
     """
     began_at = time.monotonic()
@@ -110,9 +115,18 @@ def main(options: dict[str, str], runs: int, idle: float) -> dict[str, Any]:
     queries: list[First] = []
     with tempfile.TemporaryDirectory(prefix="first-") as directory:
         for number in range(runs):
-            own = {**options, "channel": f"{options['channel']}{number}"}
+            own = Path(directory, str(number))
+            if options is None:
+                spark.dataSource.register(BareSource)
+                queries.append(_query(spark, "bare", {}, own))
+                continue
+            mine = {
+                **options,
+                "channel": f"{options['channel']}{number}",
+                "spoolDir": str(own / "spool"),
+            }
             is_last = number == runs - 1
-            queries.append(_query(spark, own, Path(directory, str(number)), idle if is_last else 0.0))
+            queries.append(_query(spark, "nsq", mine, own, idle if is_last else 0.0))
     spark.stop()
     return {"session": started, "queries": [asdict(each) for each in queries]}
 
