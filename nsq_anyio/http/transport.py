@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import ssl
 
 import anyio
@@ -34,8 +36,14 @@ class _Pools(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
-        is_https = request.url.scheme == "https"
-        return await (await self._secure_pool() if is_https else self._plain).handle_async_request(request)
+        pool = await self._secure_pool() if request.url.scheme == "https" else self._plain
+        try:
+            return await pool.handle_async_request(request)
+        except AttributeError as error:
+            if error.obj is not None or error.name is None:
+                raise
+            # AnyIO uses the socket, which is None in a transport that uvloop has closed.
+            raise httpx.ConnectError(os.strerror(errno.ECONNRESET), request=request) from error
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -1,8 +1,14 @@
 """Ways to a server: https with certificates of both sides, and unix sockets."""
 
+import socket
 import ssl
+import struct
+import threading
+from collections import Counter
+from contextlib import suppress
 from typing import Any
 
+import anyio
 import anyio.abc
 import pytest
 
@@ -114,3 +120,36 @@ async def test_a_unix_socket_that_is_not_there() -> None:
 def test_a_bad_server_hostname_is_refused(name: Any) -> None:
     with pytest.raises(InvalidOption, match="server_hostname"):
         Nsqd("https://127.0.0.1:4152", server_hostname=name)
+
+
+async def test_a_server_that_resets_at_once_is_unavailable() -> None:
+    """On uvloop, AnyIO then has no socket to ask for the attributes that httpx wants."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        server = threading.Thread(target=reset_all, args=(listener,))
+        server.start()
+        try:
+            async with Nsqd(f"http://127.0.0.1:{listener.getsockname()[1]}") as nsqd:
+                outcomes: Counter[type[Exception]] = Counter()
+
+                async def ping() -> None:
+                    try:
+                        await nsqd.ping()
+                    except Exception as error:
+                        outcomes[type(error)] += 1
+
+                for _ in range(30):
+                    async with anyio.create_task_group() as tasks:
+                        for _ in range(10):
+                            tasks.start_soon(ping)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            server.join()
+    assert outcomes == {HTTPUnavailable: 300}
+
+
+def reset_all(listener: socket.socket) -> None:
+    with suppress(OSError):  # the listener is shut down
+        while True:
+            connected, _ = listener.accept()
+            with connected:
+                connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
