@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import ssl
+from collections.abc import Mapping
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -24,6 +26,26 @@ def make_transport(
     return _Pools(ssl_context, socket)
 
 
+class _Handshake:
+    """The connection of a request until TLS is up; httpcore leaves it open if the handshake is cancelled."""
+
+    def __init__(self) -> None:
+        self._dialled: Any = None
+
+    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Called by httpcore."""
+        if event == "connection.connect_tcp.complete":
+            self._dialled = info["return_value"]
+        elif event == "connection.start_tls.complete":
+            self._dialled = None
+
+    async def abandon(self) -> None:
+        """Close the connection, if TLS is not up."""
+        if self._dialled is not None:
+            with anyio.CancelScope(shield=True):  # it closes first, and waits for one iteration of the loop
+                await self._dialled.aclose()
+
+
 class _Pools(httpx.AsyncBaseTransport):
     """A pool for http, and one for https that is made when it is needed."""
 
@@ -36,7 +58,10 @@ class _Pools(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
-        pool = await self._secure_pool() if request.url.scheme == "https" else self._plain
+        pool, handshake = self._plain, _Handshake()
+        if request.url.scheme == "https":
+            pool = await self._secure_pool()
+            request.extensions = {**request.extensions, "trace": handshake.trace}
         try:
             return await pool.handle_async_request(request)
         except AttributeError as error:
@@ -44,6 +69,9 @@ class _Pools(httpx.AsyncBaseTransport):
                 raise
             # AnyIO uses the socket, which is None in a transport that uvloop has closed.
             raise httpx.ConnectError(os.strerror(errno.ECONNRESET), request=request) from error
+        except BaseException:
+            await handshake.abandon()
+            raise
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -16,7 +16,7 @@ from nsq_anyio.errors import HTTPUnavailable, InvalidOption
 from nsq_anyio.http import Nsqd, Nsqlookupd
 
 from ..tls_files import KeyPair, TLSFiles
-from .support import answer_ok, read_head, tls_server, unix_server
+from .support import answer_ok, read_head, tcp_server, tls_server, unix_server
 
 pytestmark = pytest.mark.anyio
 
@@ -120,6 +120,25 @@ async def test_a_unix_socket_that_is_not_there() -> None:
 def test_a_bad_server_hostname_is_refused(name: Any) -> None:
     with pytest.raises(InvalidOption, match="server_hostname"):
         Nsqd("https://127.0.0.1:4152", server_hostname=name)
+
+
+async def test_a_cancelled_tls_handshake_leaves_no_connection(tls_files: TLSFiles) -> None:
+    ended = anyio.Event()
+
+    async def silent(stream: anyio.abc.SocketStream) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            while True:
+                await stream.receive()
+        ended.set()
+
+    async with (
+        tcp_server(silent) as address,
+        Nsqd(f"https://{address}", ssl_context=client_context(tls_files.ca_file), timeout=0.1) as nsqd,
+    ):
+        with pytest.raises(HTTPUnavailable, match=r"no answer within 0\.1 s"):
+            await nsqd.ping()
+        with anyio.fail_after(5):
+            await ended.wait()
 
 
 async def test_a_server_that_resets_at_once_is_unavailable() -> None:
