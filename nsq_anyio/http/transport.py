@@ -58,17 +58,22 @@ class _Pools(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
-        pool, handshake = self._plain, _Handshake()
-        if request.url.scheme == "https":
-            pool = await self._secure_pool()
-            request.extensions = {**request.extensions, "trace": handshake.trace}
         try:
-            return await pool.handle_async_request(request)
+            if request.url.scheme == "https":
+                return await self._by_https(request)
+            return await self._plain.handle_async_request(request)
         except AttributeError as error:
             if error.obj is not None or error.name is None:
                 raise
             # AnyIO uses the socket, which is None in a transport that uvloop has closed.
             raise httpx.ConnectError(os.strerror(errno.ECONNRESET), request=request) from error
+
+    async def _by_https(self, request: httpx.Request) -> httpx.Response:
+        pool = await self._secure_pool()
+        handshake = _Handshake()
+        request.extensions = {**request.extensions, "trace": handshake.trace}
+        try:
+            return await pool.handle_async_request(request)
         except BaseException:
             await handshake.abandon()
             raise

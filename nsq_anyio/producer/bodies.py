@@ -18,11 +18,11 @@ from ..protocol.codec import plain_size
 __all__ = [
     "SIZE_LENGTH",
     "Body",
+    "as_bytes",
     "batch_size",
     "check_bodies",
     "check_body",
     "check_defer",
-    "encoded",
     "sealed",
     "sealed_bodies",
 ]
@@ -42,7 +42,7 @@ def check_body(body: Body, options: ProducerOptions) -> bytes:
         ``max_msg_size``
     """
     if type(body) is not bytes:
-        body = encoded(body)
+        body = as_bytes(body)
     if not body:
         raise InvalidBody("an empty body is not valid: use 1 byte or more")
     if len(body) > options.max_msg_size:
@@ -53,7 +53,7 @@ def check_body(body: Body, options: ProducerOptions) -> bytes:
     return body
 
 
-def encoded(body: Body) -> bytes:
+def as_bytes(body: Body) -> bytes:
     """Return the body as bytes, however many it has.
 
     :raises InvalidBody: if the body has another type, or cannot be encoded

@@ -16,7 +16,7 @@ from ..http.nsqd import Nsqd
 from ..names import check_channel, check_topic
 from ..options import ConsumerOptions
 from ..producer import Body
-from ..producer.bodies import encoded
+from ..producer.bodies import as_bytes
 from .counts import Counts, topics_of
 from .event_loop import awaited
 from .virtual_clock import is_virtual_time
@@ -61,7 +61,7 @@ class Channels:
         :raises HTTPError: if nsqd refuses, or cannot be reached
         """
         self._check_clock()
-        content = encoded(payload)
+        content = as_bytes(payload)
         body = content if headers is None else encode(content, headers)
         async with Nsqd(next(self._next_url)) as http:
             await http.publish(topic, body, defer=defer)
@@ -133,7 +133,7 @@ class Channels:
         :raises InvalidOption: as `messages`
         """
         __tracebackhide__ = True
-        expected = None if payload is None else encoded(payload)
+        expected = None if payload is None else as_bytes(payload)
         seen = await self._begin(topic, channel, timeout)
 
         def found() -> Message | None:

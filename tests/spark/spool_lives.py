@@ -32,7 +32,7 @@ from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from .rows import bodies, rows_of
 
-__all__ = ["LIVES", "Damage", "Life", "Query"]
+__all__ = ["LIVES", "Damage", "Life", "Query", "after_a_kill_before_the_read"]
 
 NSQD = "127.0.0.1:4150"
 BATCH = 30

@@ -38,6 +38,7 @@ __all__ = [
     "environment_of_azure",
     "environment_of_gcs",
     "environment_of_s3",
+    "for_executors",
     "running_azure",
     "running_careless_store",
     "running_gcs",
@@ -71,6 +72,12 @@ class Server:
 
     root: str
     environment: dict[str, str]
+
+
+def for_executors() -> dict[str, str]:
+    """Return the settings of a session by which its executors find a storage, as this process does."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
+    return {f"spark.executorEnv.{name}": value for name, value in settings.items()}
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from nsq_anyio.spark.storage.place import Place
 
 from ..cluster import Cluster
 from ..nsqds import Topic, wait_until
-from ..storages import EVERY_CASE, SETTINGS
+from ..storages import EVERY_CASE, for_executors
 from .faults import Fault, Faults
 from .ledger import Ledger
 from .program import running_driver
@@ -32,9 +31,7 @@ def run(query: Query, cluster: Cluster | None, faults: Faults, log: Path) -> int
 
     :param cluster: None for `LOCAL`
     """
-    settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
-    for_executors = {f"spark.executorEnv.{name}": value for name, value in settings.items()}
-    config = {**cluster.config, **for_executors} if cluster else {}
+    config = {**cluster.config, **for_executors()} if cluster else {}
     with running_driver(query.task(cluster.master if cluster else LOCAL, faults, config), log) as driver:
         code = driver.wait()
         assert code in {0, -9}, driver.tail

@@ -21,7 +21,7 @@ from nsq_anyio.spark.storage.place import Place
 from ..cluster import Cluster
 from ..nsqds import Topic, wait_until
 from ..processes import Program, children, command_line
-from ..storages import SETTINGS
+from ..storages import for_executors
 from .program import running_driver
 from .query import Query
 
@@ -54,9 +54,7 @@ class Killed:
         self._directory = directory
         self._runs = 0
         self._rng = random.Random(19)
-        settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
-        for_executors = {f"spark.executorEnv.{name}": value for name, value in settings.items()}
-        self._config = {**cluster.config, **for_executors}
+        self._config = {**cluster.config, **for_executors()}
 
     def run(self, victim: str | None) -> None:
         """Run the query once; without a victim, nothing is killed and the query must succeed."""
