@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 
 import anyio
-import anyio.to_thread
 
-from ..address import nsqd_addresses
 from ..connection.background import background_tasks
 from ..errors import ConnectionFailed
 from .inflow import Inflow
 from .link import Link
+from .links import Links, connected
 from .options import ReadOptions
-from .portion import MessageChunk
+from .portion import MessageChunk, Portion
 
 __all__ = ["BoundedReader", "bounded_reader"]
+
+_MOST_CONNECTIONS = 4
+"""With more of them, nsqd spends more on what its clients share than larger chunks save."""
 
 _CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of bodies in a chunk. Larger chunks cost memory, and are written no faster."""
@@ -35,83 +37,90 @@ _HELD_BACK = 0.25
 _PART_OF_MSG_TIMEOUT = 0.25
 """The fraction of nsqd's msg_timeout after which a chunk is stored, full or not."""
 
-_CLOSE_TIMEOUT = 10.0
-"""Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
+
+@dataclass(slots=True)
+class _Share:
+    """What one connection has of the rows that a partition is to read, and of what may be in flight.
+
+    So no two connections have the same row to read, however nsqd divides the messages among them.
+    """
+
+    link: Link
+    rows_left: int
+    max_in_flight: int
+
+    def take(self, rows: int, max_bytes: int) -> list[Portion]:
+        inflow = self.link.inflow
+        taken = [] if inflow is None else inflow.take(min(rows, self.rows_left), max_bytes)
+        self.rows_left -= sum(portion.rows for portion in taken)
+        return taken
 
 
 class BoundedReader:
-    """Takes messages in chunks, until it has as many as planned or no more come.
-
-    :param msg_timeout: nsqd's
-    :raises ConnectionFailed: if there is no connection
-    """
+    """Takes messages in chunks, until it has as many as planned or no more come."""
 
     def __init__(
-        self,
-        link: Link,
-        nsqd: str,
-        *,
-        max_in_flight: int,
-        rows: int,
-        max_bytes: int | None,
-        max_wait: float,
+        self, links: Links, options: ReadOptions, nsqd: str, rows: int, max_bytes: int | None
     ) -> None:
-        if link.inflow is None:
-            raise ConnectionFailed(nsqd, "the connection was lost at once")
-        identity = link.inflow.identity
-        self._link = link
+        self._links = links
         self._nsqd = nsqd
-        self._max_in_flight = max_in_flight
-        self._rows_left = rows
+        self._topic = options.topic
+        self._channel = options.channel
+        of_rows, in_flight = _parts(rows, len(links)), _parts(links.max_in_flight, len(links))
+        self._shares = list(map(_Share, links, of_rows, in_flight))
         self._bytes_left = max_bytes
-        self._max_wait = max_wait
+        self._max_wait = options.max_wait
         # One half arrives while the other is stored.
-        self._size = max(1, min(max_in_flight, identity.max_rdy_count) // 2)
-        self._patience = identity.msg_timeout * _PART_OF_MSG_TIMEOUT
-        self._soon = identity.msg_timeout - self._patience
-        self._linger = min(_HELD_BACK, max_wait, self._patience)
+        self._size = max(1, links.max_in_flight // 2)
+        self._patience = links.identity.msg_timeout * _PART_OF_MSG_TIMEOUT
+        self._soon = links.identity.msg_timeout - self._patience
+        self._linger = min(_HELD_BACK, self._max_wait, self._patience)
         self._since_full = 0
         self._waited = 0.0
-        link.arrived = self._arrived
+        links.arrived = self._arrived
+        links.changed = self._let_in
         self._let_in()
 
     @property
     def refused(self) -> int:
         """How many FINs nsqd has refused: it delivers the messages again, although they are stored."""
-        return self._link.refused
+        return self._links.refused
 
     async def take(self) -> MessageChunk:
         """Return the next chunk, oldest messages first; an empty one at the end.
 
         :raises ConnectionFailed: if the connection was lost and not restored within ``maxWait``
         """
-        nothing = MessageChunk("", "", self._nsqd, 0, ())
+        nothing = self._chunk([])
         while self._rows_left and not self._has_all_bytes and not self._trickles():
             asked_at = anyio.current_time()
             await self._wait_for_messages()
             self._waited += anyio.current_time() - asked_at
-            inflow = self._link.inflow
-            if inflow is None or not inflow.waiting_rows:
+            if not self._links.waiting_rows:
                 return nothing
-            chunk = inflow.take(min(self._size, self._rows_left), self._most_bytes)
+            chunk = self._chunk(self._oldest())
             if chunk:  # otherwise those that had come have timed out
                 self._count(chunk)
                 return chunk
         return nothing
 
     def finish(self, chunk: MessageChunk) -> None:
-        """Finish the messages of a chunk that is stored."""
-        inflow = self._link.inflow
-        if inflow is None or not inflow.release(chunk):
-            return  # the connection is lost, and nsqd delivers them again
+        """Finish the messages of a chunk that is stored, each on the connection on which it came.
+
+        nsqd delivers those of a connection that is lost again.
+        """
+        released = [(inflow, inflow.release(chunk.portions)) for inflow in self._links.inflows]
         # First, so that the FINs make no room for more messages than planned.
         self._let_in()
-        inflow.finish(chunk)
+        for inflow, portions in released:
+            inflow.finish(portions)
 
     def holds(self, chunk: MessageChunk) -> bool:
         """Return whether nsqd still waits for the answers to all messages of a chunk."""
-        inflow = self._link.inflow
-        return inflow is not None and inflow.holds(chunk) and chunk.deadline > anyio.current_time()
+        inflows = self._links.inflows
+        return chunk.deadline > anyio.current_time() and all(
+            any(inflow.holds(portion) for inflow in inflows) for portion in chunk.portions
+        )
 
     async def touch_held(self) -> None:
         """TOUCH the messages in flight while chunks are held, as long as nsqd allows; until cancelled.
@@ -119,10 +128,15 @@ class BoundedReader:
         A slow disk delays chunks: the second one waits while the first is stored.
         """
         while True:
-            await self._link.watch_loop(self._patience)
-            inflow = self._link.inflow
-            if inflow is not None and inflow.held_rows:
-                inflow.touch(self._soon)
+            await self._links.watch_loop(self._patience)
+            inflows = self._links.inflows
+            if any(inflow.held_rows for inflow in inflows):
+                for inflow in inflows:
+                    inflow.touch(self._soon)
+
+    @property
+    def _rows_left(self) -> int:
+        return sum(share.rows_left for share in self._shares)
 
     @property
     def _has_all_bytes(self) -> bool:
@@ -132,30 +146,49 @@ class BoundedReader:
     def _most_bytes(self) -> int:
         return _CHUNK_BYTES if self._bytes_left is None else min(_CHUNK_BYTES, self._bytes_left)
 
+    def _chunk(self, portions: list[Portion]) -> MessageChunk:
+        return MessageChunk(self._topic, self._channel, self._nsqd, portions)
+
+    def _oldest(self) -> list[Portion]:
+        """Take a chunk's messages, first those of the connection whose messages have waited for longest."""
+        taken: list[Portion] = []
+        rows, size = self._size, self._most_bytes
+        for share in sorted(self._shares, key=_waits_since):
+            if rows > 0 and size > 0:
+                portions = share.take(rows, size)
+                rows -= sum(portion.rows for portion in portions)
+                size -= sum(portion.size for portion in portions)
+                taken += portions
+        return taken
+
     def _count(self, chunk: MessageChunk) -> None:
         self._since_full += len(chunk)
-        self._rows_left -= len(chunk)
         if self._bytes_left is not None:
             self._bytes_left -= chunk.size
         self._let_in()
 
     def _let_in(self) -> None:
         """Limit what nsqd pushes to the remaining rows, and roughly to the remaining bytes."""
-        inflow = self._link.inflow
-        if inflow is not None:
-            inflow.let_in(min(self._max_in_flight, inflow.held_rows + self._rows_left, self._room(inflow)))
+        for share in self._shares:
+            inflow = share.link.inflow
+            if inflow is not None:
+                rows_left = inflow.held_rows + share.rows_left
+                inflow.let_in(min(share.max_in_flight, rows_left, self._room(inflow, share.max_in_flight)))
 
     def _arrived(self) -> None:
         # Without a bound of bytes, the size of small messages makes no difference.
-        if self._bytes_left is not None or self._link.waiting_bytes > _CHUNK_BYTES:
+        if self._bytes_left is not None or self._links.waiting_bytes > _CHUNK_BYTES:
             self._let_in()
 
-    def _room(self, inflow: Inflow) -> int:
-        """Return how many messages may be in flight, to judge by the size of those that have arrived."""
+    def _room(self, inflow: Inflow, most: int) -> int:
+        """Return how many messages may be in flight, to judge by the size of those that have arrived.
+
+        :param most: without a bound of bytes, and for small messages
+        """
         if not inflow.received_rows:
-            return self._max_in_flight if self._bytes_left is None else 1
-        room = _BYTES_IN_FLIGHT - inflow.held_bytes - inflow.waiting_bytes
-        more = self._max_in_flight
+            return most if self._bytes_left is None else 1
+        room = _BYTES_IN_FLIGHT // len(self._links) - inflow.held_bytes - inflow.waiting_bytes
+        more = most
         if self._bytes_left is not None:
             room = min(room, self._bytes_left - inflow.waiting_bytes)
             # The first ones may be smaller than the rest.
@@ -168,20 +201,19 @@ class BoundedReader:
 
         :raises ConnectionFailed: as `take`
         """
-        link = self._link
+        links = self._links
         # A message that reaches nsqd within maxWait still has the time to become part of a batch.
         with anyio.move_on_after(self._max_wait + _HELD_BACK + self._linger):
             while True:
-                while not link.waiting_rows:
-                    self._let_in()  # the connection may be a new one
-                    await link.wait_for(1)
+                while not links.waiting_rows:
+                    await links.wait_for(1)
                 rows, size = min(self._size, self._rows_left), self._most_bytes
                 with anyio.move_on_after(self._linger):
-                    while 0 < link.waiting_rows < rows and link.waiting_bytes < size:
-                        await link.wait_for(rows, size)
-                if link.waiting_rows:
+                    while 0 < links.waiting_rows < rows and links.waiting_bytes < size:
+                        await links.wait_for(rows, size)
+                if links.waiting_rows:
                     break  # otherwise the connection was lost meanwhile
-        if link.inflow is None:
+        if not links.inflows:
             raise ConnectionFailed(
                 self._nsqd, f"the connection was lost, and not restored within maxWait={self._max_wait:g} s"
             )
@@ -209,25 +241,20 @@ async def bounded_reader(
     :raises InvalidOption: if a file that the options name cannot be used
     :raises PermanentRefusal: if nsqd refuses the connection permanently
     """
-    connection = await anyio.to_thread.run_sync(options.consumer_connection)
-    (address,) = nsqd_addresses(nsqd)
-    consumer = replace(options.consumer_options(), close_timeout=_CLOSE_TIMEOUT)
-    link = Link(address, options.topic, options.channel, consumer=consumer, connection=connection)
-    async with link.running():
-        with anyio.move_on_after(options.connect_timeout):
-            while link.inflow is None:
-                await link.wait_for(1)
-        if link.inflow is None:
-            why = link.failure or f"no subscription after connectTimeout={options.connect_timeout:g} s"
-            raise why if isinstance(why, ConnectionFailed) else ConnectionFailed(nsqd, why)
-        reader = BoundedReader(
-            link,
-            nsqd,
-            max_in_flight=min(options.max_in_flight, rows),
-            rows=rows,
-            max_bytes=max_bytes,
-            max_wait=options.max_wait,
-        )
+    # By a bound of bytes, each connection would let in a message that may be too much.
+    most = _MOST_CONNECTIONS if max_bytes is None else 1
+    async with connected(options, nsqd, max_in_flight=min(options.max_in_flight, rows), most=most) as links:
+        reader = BoundedReader(links, options, nsqd, rows, max_bytes)
         async with background_tasks() as tasks:
             tasks.start_soon(reader.touch_held)
             yield reader
+
+
+def _parts(whole: int, count: int) -> list[int]:
+    """Divide a number into parts that are nearly equal."""
+    return [whole // count + (number < whole % count) for number in range(count)]
+
+
+def _waits_since(share: _Share) -> float:
+    inflow = share.link.inflow
+    return math.inf if inflow is None else inflow.oldest

@@ -7,6 +7,7 @@ decoded, finished and touched in one piece.
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -19,7 +20,7 @@ from ..consumer.settling import settled
 from ..protocol import commands
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import ResponseFailed
-from .portion import Arrival, MessageChunk, Portion, split_off
+from .portion import Arrival, Portion, split_off
 
 __all__ = ["Inflow"]
 
@@ -29,8 +30,7 @@ _log = logging.getLogger("nsq_anyio.spark")
 class Inflow:
     """The receiver of one connection, from before SUB to its end.
 
-    :param number: the number of the connection
-    :param wake: called when messages have arrived
+    :param arrived: called when messages have arrived
     :ivar identity: what nsqd answered to IDENTIFY
     :ivar waiting_rows: the messages that nobody has taken
     :ivar waiting_bytes: the bytes of their bodies
@@ -42,11 +42,8 @@ class Inflow:
     :ivar refused: the answers that nsqd has refused, because they came too late
     """
 
-    def __init__(
-        self, nsqd: str, topic: str, channel: str, *, number: int, wake: Callable[[], None], watch: LoopWatch
-    ) -> None:
+    def __init__(self, nsqd: str, *, arrived: Callable[[], None], watch: LoopWatch) -> None:
         self.nsqd = nsqd
-        self.number = number
         self.waiting_rows: int = 0
         self.waiting_bytes: int = 0
         self.held_rows: int = 0
@@ -55,17 +52,20 @@ class Inflow:
         self.received_bytes: int = 0
         self.recent_size: float = 0.0
         self.refused: int = 0
-        self._topic = topic
-        self._channel = channel
-        self._wake = wake
+        self._arrived = arrived
         self._waiting: deque[Portion] = deque()
-        self._held: dict[int, MessageChunk] = {}
+        self._held: set[Portion] = set()
         self._limit = InFlightLimit(watch)
         self._connection: Connection[Arrival, Portion] | None = None
         self.identity: IdentifyReply = IdentifyReply()
         self._rdy = 0
         self._last_arrival = 0.0
         self._close_wait: Request | None = None
+
+    @property
+    def oldest(self) -> float:
+        """When nsqd stops waiting for the answer to the first message that waits; infinite without any."""
+        return self._waiting[0].arrival.deadline if self._waiting else math.inf
 
     @property
     def in_flight(self) -> int:
@@ -92,15 +92,14 @@ class Inflow:
         for portion in portions:
             self._waiting.append(portion)
             size = portion.size
-            self.waiting_rows += portion.rows
-            self.waiting_bytes += size
+            self._count_waiting(portion, 1)
             self.received_rows += portion.rows
             self.received_bytes += size
             self.recent_size = max(size / portion.rows, self.recent_size / 2)
         if self.in_flight > self._limit.count:
             self._drop_expired(now)
             self._limit.check(self.in_flight, self.identity.msg_timeout, now)
-        self._wake()
+        self._arrived()
 
     def response_failed(self, failure: ResponseFailed) -> None:
         """Count an answer that nsqd refused: it has delivered the message again, or will."""
@@ -135,34 +134,32 @@ class Inflow:
             self._limit.rdy_sent(rdy)
             connection.outbox.put(commands.rdy(rdy))
 
-    def take(self, rows: int, max_bytes: int) -> MessageChunk:
+    def take(self, rows: int, max_bytes: int) -> list[Portion]:
         """Take as many of the oldest messages as are within both bounds, but 1 at least if there is any."""
         self._drop_expired(anyio.current_time())
-        portions = split_off(self._waiting, rows, max_bytes)
-        chunk = MessageChunk(self._topic, self._channel, self.nsqd, self.number, portions)
-        if portions:
-            self._count_waiting(portions)
-            self._held[id(chunk)] = chunk
-            self.held_rows += len(chunk)
-            self.held_bytes += chunk.size
-        return chunk
+        taken = split_off(self._waiting, rows, max_bytes)
+        for portion in taken:
+            self._count_waiting(portion, -1)
+            self._count_held(portion, 1)
+        self._held.update(taken)
+        return taken
 
-    def holds(self, chunk: MessageChunk) -> bool:
-        """Return whether the messages of a chunk can still be answered, as far as is known here."""
-        return self._connection is not None and id(chunk) in self._held
+    def holds(self, portion: Portion) -> bool:
+        """Return whether messages can still be answered, as far as is known here."""
+        return self._connection is not None and portion in self._held
 
-    def release(self, chunk: MessageChunk) -> bool:
-        """Count a chunk as answered; return whether this connection has delivered it."""
-        if self._held.pop(id(chunk), None) is None:
-            return False
-        self.held_rows -= len(chunk)
-        self.held_bytes -= chunk.size
-        return True
+    def release(self, portions: Iterable[Portion]) -> list[Portion]:
+        """Count messages as answered, as far as this connection has delivered them, and return those."""
+        released = [portion for portion in portions if portion in self._held]
+        for portion in released:
+            self._count_held(portion, -1)
+        self._held.difference_update(released)
+        return released
 
-    def finish(self, chunk: MessageChunk) -> None:
-        """Send FIN for all messages of a chunk that was released."""
-        if self._connection is not None:
-            ids = [id_ for portion in chunk.portions for id_ in portion.ids()]
+    def finish(self, portions: Iterable[Portion]) -> None:
+        """Send FIN for all messages that were released."""
+        ids = [id_ for portion in portions for id_ in portion.ids()]
+        if ids and self._connection is not None:
             self._connection.outbox.put_and_send(commands.fins(ids))
 
     def touch(self, soon: float) -> None:
@@ -193,8 +190,7 @@ class Inflow:
         await connection.close()
 
     def _unanswered(self) -> list[Portion]:
-        held = [portion for chunk in self._held.values() for portion in chunk.portions]
-        return [*held, *self._waiting]
+        return [*self._held, *self._waiting]
 
     def _put_all(self, portions: Iterable[Portion], command: Callable[[bytes], bytes]) -> None:
         data = b"".join(command(id_) for portion in portions for id_ in portion.ids())
@@ -206,12 +202,16 @@ class Inflow:
         expired = [portion for portion in self._waiting if portion.arrival.deadline <= now]
         if expired:
             self._waiting = deque(portion for portion in self._waiting if portion.arrival.deadline > now)
-            self._count_waiting(expired)
+            for portion in expired:
+                self._count_waiting(portion, -1)
 
-    def _count_waiting(self, gone: Iterable[Portion]) -> None:
-        for portion in gone:
-            self.waiting_rows -= portion.rows
-            self.waiting_bytes -= portion.size
+    def _count_waiting(self, portion: Portion, sign: int) -> None:
+        self.waiting_rows += sign * portion.rows
+        self.waiting_bytes += sign * portion.size
+
+    def _count_held(self, portion: Portion, sign: int) -> None:
+        self.held_rows += sign * portion.rows
+        self.held_bytes += sign * portion.size
 
 
 def _hand_back(message_id: bytes) -> bytes:

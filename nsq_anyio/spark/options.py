@@ -71,11 +71,12 @@ class ReadOptions(Access):
     max_in_flight: Annotated[
         int,
         Integer(
-            "the most messages in flight of one partition; nsqd bounds it by its --max-rdy-count",
+            "the most messages in flight of one partition, on up to 4 connections, since nsqd bounds those "
+            "of each by its --max-rdy-count",
             low=1,
             unit="messages",
         ),
-    ] = 2_500
+    ] = 5_000
     max_wait: Annotated[
         float, Seconds("the time without a message after which a partition ends", low=0.01)
     ] = 1.0

@@ -31,7 +31,7 @@ async def peek(options: ReadOptions, nsqd: str, rows: int) -> list[MessageChunk]
     readers: list[BoundedReader] = []
     async with AsyncExitStack() as connections:
         while rows:
-            # A connection can hold no more messages than it may have in flight.
+            # A reader can hold no more messages than it may have in flight.
             some = min(rows, options.max_in_flight)
             reader = await connections.enter_async_context(bounded_reader(options, nsqd, some))
             taken = 0

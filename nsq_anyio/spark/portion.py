@@ -89,13 +89,11 @@ class MessageChunk:
     """Messages that are stored, and then answered, together; empty when there are no more.
 
     :ivar nsqd: the nsqd that delivered them, as ``host:port`` or a path
-    :ivar connection: the number of the connection on which they came
     """
 
     topic: str
     channel: str
     nsqd: str
-    connection: int
     portions: Sequence[Portion]
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from array import array
 from typing import Any
 
@@ -49,8 +50,11 @@ def no_rows() -> pa.RecordBatch:
     return pa.record_batch(columns, schema=_ARROW_SCHEMA)
 
 
+@functools.lru_cache(maxsize=16)
 def repeated(text: str, count: int) -> pa.Array[Any]:
     """Return a column of strings that has the same text in each row.
+
+    Full chunks have the same rows, so the columns of the last ones are kept.
 
     :param text: not empty
     """

@@ -111,11 +111,13 @@ class Nsqds:
 
 
 @contextmanager
-def running_nsqds(count: int = 1, *, tls: bool = False, cores: Sequence[int] = ()) -> Generator[Nsqds]:
+def running_nsqds(
+    count: int = 1, *, tls: bool = False, cores: Sequence[int] = (), max_rdy_count: int = MAX_RDY_COUNT
+) -> Generator[Nsqds]:
     """Run `count` real nsqds for the length of the block, on some cores; none: on any."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        flags = [f"--mem-queue-size={MEMORY_QUEUE}", f"--max-rdy-count={MAX_RDY_COUNT}"]
+        flags = [f"--mem-queue-size={MEMORY_QUEUE}", f"--max-rdy-count={max_rdy_count}"]
         ca_file = ""
         if tls:
             authority = trustme.CA()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 
+from nsq_anyio.spark.bounded_reader import BoundedReader
 from nsq_anyio.spark.chunk_file import Chunk
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.given_options import read_options
@@ -22,14 +23,17 @@ from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import SpoolInfo, read_chunks
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
+from ..fake_nsqd import FakeNsqd
 from .nsqds import Topic, wait_until
 from .rows import bodies
 
 __all__ = [
     "Offset",
     "before_chunk",
+    "drained",
     "logged",
     "new_partition",
+    "options_for",
     "options_of",
     "read",
     "returned",
@@ -45,6 +49,22 @@ def options_of(topic: Topic, **more: str | float | bool | Path) -> ReadOptions:
     small = {"maxInFlight": 100, "maxWait": 0.2, "connectTimeout": 5}
     texts = {name: str(value) for name, value in {**small, **more}.items()}
     return read_options({**topic.options, **texts})
+
+
+def options_for(nsqd: FakeNsqd, **more: float) -> ReadOptions:
+    """Options that read a fake nsqd, in small chunks."""
+    small = {"maxInFlight": 10, "maxWait": 1.5, "connectTimeout": 10}
+    texts = {name: str(value) for name, value in {**small, **more}.items()}
+    return read_options({"topic": "t", "channel": "c", "nsqd": nsqd.address, **texts})
+
+
+async def drained(reader: BoundedReader) -> list[bytes]:
+    """Take and finish all that comes; return the bodies."""
+    found: list[bytes] = []
+    while chunk := await reader.take():
+        found += bodies([chunk.record_batch()])
+        reader.finish(chunk)
+    return found
 
 
 def new_partition(directory: Path, epoch: int = 1) -> Partition:

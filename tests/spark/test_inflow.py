@@ -9,11 +9,10 @@ import anyio
 import pytest
 
 from nsq_anyio.errors import ConnectionFailed, ConnectionLost
-from nsq_anyio.spark.bounded_reader import BoundedReader, bounded_reader
-from nsq_anyio.spark.given_options import read_options
-from nsq_anyio.spark.options import ReadOptions
+from nsq_anyio.spark.bounded_reader import bounded_reader
 
-from ..fake_nsqd import FakeConnection, FakeNsqd, fake_nsqd, message_id, until
+from ..fake_nsqd import FakeConnection, fake_nsqd, message_id, until
+from .reading import drained, options_for
 from .rows import bodies
 
 LOGGER = "nsq_anyio.spark"
@@ -25,20 +24,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
-
-
-def options_for(nsqd: FakeNsqd, **more: float) -> ReadOptions:
-    small = {"maxInFlight": 10, "maxWait": 1.5, "connectTimeout": 10}
-    texts = {name: str(value) for name, value in {**small, **more}.items()}
-    return read_options({"topic": "t", "channel": "c", "nsqd": nsqd.address, **texts})
-
-
-async def drained(reader: BoundedReader) -> list[bytes]:
-    found: list[bytes] = []
-    while chunk := await reader.take():
-        found += bodies([chunk.record_batch()])
-        reader.finish(chunk)
-    return found
 
 
 async def test_it_lets_in_what_is_planned_and_lowers_rdy_before_it_finishes() -> None:

@@ -31,7 +31,7 @@ def test_defaults() -> None:
         nsqds=("127.0.0.1:4150",),
         nsqd_http=("http://127.0.0.1:4151",),
         max_rows_per_batch=1_000_000,
-        max_in_flight=2_500,
+        max_in_flight=5_000,
         max_wait=1.0,
         connect_timeout=10.0,
         http_timeout=10.0,

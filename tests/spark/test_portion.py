@@ -52,7 +52,7 @@ def portions_of(messages: list[Sent], step: int) -> list[Portion]:
 
 
 def chunk_of(portions: list[Portion]) -> MessageChunk:
-    return MessageChunk("clicks", "spark", "127.0.0.1:4150", 1, portions)
+    return MessageChunk("clicks", "spark", "127.0.0.1:4150", portions)
 
 
 @given(sent, st.integers(1, 200))

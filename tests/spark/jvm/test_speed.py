@@ -1,12 +1,14 @@
 """How fast Spark reads and writes NSQ, beside go-nsq and this package without Spark, in the same run.
 
 NSQ_ANYIO_SPARK_MESSAGES sets how many messages each side is timed with; more of them hide the start of a job.
-NSQ_ANYIO_SPARK_JOBS sets how many jobs there are, and NSQ_ANYIO_SPARK_IN_FLIGHT a task's ``maxInFlight``.
+NSQ_ANYIO_SPARK_JOBS sets how many jobs there are, NSQ_ANYIO_SPARK_IN_FLIGHT a task's ``maxInFlight``, and
+NSQ_ANYIO_SPARK_MAX_RDY the --max-rdy-count of nsqd; by default they are those that users have.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -20,16 +22,17 @@ from nsq_anyio.spark import NsqDataSource
 from ...benchmarks.contenders import GO, OURS, Contender
 from ...benchmarks.interpreter import MeasuredPython
 from ...benchmarks.measure import measure
-from ...benchmarks.nsqds import MAX_RDY_COUNT, Nsqds, running_nsqds
+from ...benchmarks.nsqds import Nsqds, running_nsqds
 from ...benchmarks.surroundings import SHARED
 from ...benchmarks.workloads import Workload
 
 MESSAGES = int(os.environ.get("NSQ_ANYIO_SPARK_MESSAGES", "500000"))
 WARM_UP = 200_000
 JOBS = int(os.environ.get("NSQ_ANYIO_SPARK_JOBS", "3"))
-"""Of the same size, the last of which counts: during the others Java compiles what handles a row."""
+"""Of the same size. The median of all but the first counts, during which Java compiles what handles a row."""
 SIZE = 100
-IN_FLIGHT = int(os.environ.get("NSQ_ANYIO_SPARK_IN_FLIGHT", str(MAX_RDY_COUNT)))
+IN_FLIGHT = os.environ.get("NSQ_ANYIO_SPARK_IN_FLIGHT")
+MAX_RDY = int(os.environ.get("NSQ_ANYIO_SPARK_MAX_RDY", "2500"))
 
 LEAST_READ = 0.5
 """Of go-nsq's rate: half of what is expected, for machines that do other work meanwhile."""
@@ -39,24 +42,39 @@ LEAST_WRITE = 0.25
 pytestmark = pytest.mark.timeout(300)
 
 
+class Rates(list[float]):
+    """The rows per second of each job."""
+
+    @property
+    def warm(self) -> float:
+        """The median of all but the first."""
+        return statistics.median(self[1:])
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{rate:,.0f}" for rate in self)
+        return f"{self.warm:,.0f} ({each})"
+
+
 def test_streaming_read_keeps_up_with_go_nsq(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = Workload(name="read", title="go-nsq", timed=MESSAGES - WARM_UP, warm_up=WARM_UP, size=SIZE)
-    with running_nsqds() as nsqds:
+    with running_nsqds(max_rdy_count=MAX_RDY) as nsqds:
         go = _rate(work, GO, nsqds, "go")
         nsqds.create("read", "spark")
-        rate = 0.0
+        stream = Rates()
         for _ in range(JOBS):
             nsqds.fill("read", "spark", MESSAGES, SIZE)
-            rate = _read(spark, nsqds, tmp_path, MESSAGES)
-        nsqds.fill("read", "spark", MESSAGES, SIZE)
-        batch = _read_batch(spark, nsqds, tmp_path, MESSAGES)
-        nsqds.check_consumed("read", "spark", (JOBS + 1) * MESSAGES, (JOBS + 1) * MESSAGES, answered=True)
+            stream.append(_read(spark, nsqds, tmp_path, MESSAGES))
+        batch = Rates()
+        for _ in range(JOBS):
+            nsqds.fill("read", "spark", MESSAGES, SIZE)
+            batch.append(_read_batch(spark, nsqds, tmp_path, MESSAGES))
+        nsqds.check_consumed("read", "spark", 2 * JOBS * MESSAGES, 2 * JOBS * MESSAGES, answered=True)
     with capsys.disabled():
-        print(f"\nstreaming read {rate:,.0f} rows/s, go-nsq {go:,.0f} msg/s: {rate / go:.2f}")  # noqa: T201 - for the log of CI
-        print(f"batch read {batch:,.0f} rows/s: {batch / go:.2f}")  # noqa: T201 - likewise
-    assert min(rate, batch) >= LEAST_READ * go
+        print(f"\nstreaming read {stream} rows/s, go-nsq {go:,.0f} msg/s: {stream.warm / go:.2f}")  # noqa: T201 - for the log of CI
+        print(f"batch read {batch} rows/s: {batch.warm / go:.2f}")  # noqa: T201 - likewise
+    assert min(stream.warm, batch.warm) >= LEAST_READ * go
 
 
 def test_write_keeps_up_with_publish_many(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,15 +91,15 @@ def test_write_keeps_up_with_publish_many(spark: SparkSession, capsys: pytest.Ca
     ours = OURS[0]
     with running_nsqds() as nsqds:
         alone = _rate(work, ours, nsqds, "alone")
-        rate = 0.0
+        written = Rates()
         for _ in range(JOBS):
             nsqds.create("written", "")
-            rate = _write(spark, nsqds, MESSAGES)
+            written.append(_write(spark, nsqds, MESSAGES))
             nsqds.check_published("written", MESSAGES)
             nsqds.delete("written")  # before nsqd's memory is full, and it writes to its disk
     with capsys.disabled():
-        print(f"\nwrite {rate:,.0f} rows/s, publish_many {alone:,.0f} msg/s: {rate / alone:.2f}")  # noqa: T201 - for the log of CI
-    assert rate >= LEAST_WRITE * alone
+        print(f"\nwrite {written} rows/s, publish_many {alone:,.0f} msg/s: {written.warm / alone:.2f}")  # noqa: T201 - for the log of CI
+    assert written.warm >= LEAST_WRITE * alone
 
 
 def _rate(work: Workload, contender: Contender, nsqds: Nsqds, topic: str) -> float:
@@ -99,7 +117,7 @@ def _options(nsqds: Nsqds, directory: Path) -> dict[str, Any]:
         "channel": "spark",
         "spoolDir": str(directory / "spool"),
         "minPartitions": 2,
-        "maxInFlight": IN_FLIGHT,
+        **({} if IN_FLIGHT is None else {"maxInFlight": IN_FLIGHT}),
     }
 
 

@@ -1,0 +1,212 @@
+"""The connections of a task to its nsqd: as many as its messages in flight need.
+
+nsqd bounds what each connection may have in flight (its --max-rdy-count, 2,500 by default). With more in
+flight, chunks are larger, and a chunk costs a file and its fsync, or requests to a store, whatever its size.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.to_thread
+
+from ..address import nsqd_addresses
+from ..connection import prepared
+from ..connection.background import Background
+from ..consumer.loop_watch import LoopWatch
+from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
+from ..options import ConnectionOptions
+from ..policy.reconnect import ReconnectDelay
+from ..protocol.identify import IdentifyReply
+from ..transport.event_loop import LoopEvent, event_class
+from .inflow import Inflow
+from .link import Link
+from .options import ReadOptions
+
+__all__ = ["Links", "connected"]
+
+_CLOSE_TIMEOUT = 10.0
+"""Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
+
+_log = logging.getLogger("nsq_anyio.spark")
+
+
+class Links:
+    """Connects to an nsqd once, and then as often as it takes to have so many messages in flight.
+
+    :param max_in_flight: the messages that may be in flight on all connections together
+    :param most: the most connections
+    :ivar max_in_flight: the same, but no more than nsqd lets these connections have
+    :ivar identity: what nsqd answered to the first IDENTIFY
+    :ivar arrived: called when messages have arrived
+    :ivar changed: called when a connection begins or ends
+    """
+
+    def __init__(
+        self, options: ReadOptions, nsqd: str, connection: ConnectionOptions, *, max_in_flight: int, most: int
+    ) -> None:
+        self.max_in_flight: int = max_in_flight
+        self.identity: IdentifyReply = IdentifyReply()
+        self._most = most
+        self.arrived: Callable[[], None] = lambda: None
+        self.changed: Callable[[], None] = lambda: None
+        self._nsqd = nsqd
+        self._options = options
+        self._connection = prepared(connection)
+        self._watch = LoopWatch()
+        self._background = Background(self._run, self._shut_down)
+        self._new_event = event_class()
+        self._woken: LoopEvent | None = None
+        self._wanted: tuple[int, float] = (1, math.inf)
+        self._links = [self._link()]
+        self._all_known = anyio.Event()
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self._links)
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    @property
+    def inflows(self) -> list[Inflow]:
+        """The messages of each connection that there is now."""
+        return [link.inflow for link in self._links if link.inflow is not None]
+
+    @property
+    def waiting_rows(self) -> int:
+        """The messages that have arrived and were not taken."""
+        return sum(inflow.waiting_rows for inflow in self.inflows)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of their bodies."""
+        return sum(inflow.waiting_bytes for inflow in self.inflows)
+
+    @property
+    def refused(self) -> int:
+        """The answers that nsqd has refused on all connections."""
+        return sum(link.refused for link in self._links)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Stay connected around a block; then hand back what is not answered, and close.
+
+        The block begins with the first connection. The others are there as soon as they are.
+
+        :raises ConnectionFailed: if there is no connection after ``connectTimeout``
+        :raises PermanentRefusal: if nsqd refuses a connection permanently
+        :raises TLSFailed: if nsqd declines TLS, or one side does not trust the other
+        """
+        async with self._background.around_block():
+            await self._connect()
+            yield
+
+    async def wait_for(self, rows: int, size: float = math.inf) -> None:
+        """Wait until so many messages or bytes of bodies wait, or a connection begins or ends."""
+        self._wanted = rows, size
+        self._woken = self._new_event()
+        try:
+            await self._woken.wait()
+        finally:
+            self._woken = None
+
+    async def watch_loop(self, seconds: float) -> None:
+        """Sleep; so it is known for how long the event loop was blocked, and messages may have timed out."""
+        await self._watch.sleep(seconds)
+
+    def _link(self) -> Link:
+        (address,) = nsqd_addresses(self._nsqd)
+        consumer = self._options.consumer_options()
+        return Link(
+            address,
+            self._options.topic,
+            self._options.channel,
+            options=self._connection,
+            reconnect=ReconnectDelay(consumer.reconnect_delay, consumer.max_reconnect_delay),
+            watch=self._watch,
+            arrived=self._messages_came,
+            changed=self._links_changed,
+        )
+
+    async def _connect(self) -> None:
+        (first,) = self._links
+        seconds = self._options.connect_timeout
+        with anyio.move_on_after(seconds):
+            while first.inflow is None:
+                await self.wait_for(1)
+        if first.inflow is None:
+            raise first.failure or ConnectionFailed(
+                self._nsqd, f"no subscription after connectTimeout={seconds:g} s"
+            )
+        self.identity = first.inflow.identity
+        of_each = self.identity.max_rdy_count
+        count = min(self._most, math.ceil(self.max_in_flight / of_each))
+        self.max_in_flight = min(self.max_in_flight, count * of_each)
+        self._links += [self._link() for _ in range(1, count)]
+        self._all_known.set()
+
+    def _messages_came(self) -> None:
+        self.arrived()
+        rows, size = self._wanted
+        if self._woken is not None and (self.waiting_rows >= rows or self.waiting_bytes >= size):
+            self._woken.set()
+
+    def _links_changed(self) -> None:
+        self.changed()
+        if self._woken is not None:
+            self._woken.set()
+
+    async def _run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep, self._links[0])
+            await self._all_known.wait()
+            for link in self._links[1:]:
+                tasks.start_soon(self._keep, link)
+
+    async def _keep(self, link: Link) -> None:
+        try:
+            await link.run()
+        except (InvalidOption, PermanentRefusal, TLSFailed) as error:
+            self._background.fail(error)
+
+    async def _shut_down(self, cancelled: bool) -> None:
+        del cancelled  # the timeout bounds it in either case
+        try:
+            with anyio.move_on_after(_CLOSE_TIMEOUT) as limit:
+                async with anyio.create_task_group() as tasks:
+                    for link in self._links:
+                        tasks.start_soon(self._drain, link)
+            if limit.cancelled_caught:
+                _log.warning("nsqd %s did not confirm the last answers: rows may come twice", self._nsqd)
+        finally:
+            for link in self._links:
+                link.release()
+
+    async def _drain(self, link: Link) -> None:
+        try:
+            await link.drain()
+        except ConnectionFailed as error:
+            _log.warning("%s: rows may come twice", error)
+
+
+@asynccontextmanager
+async def connected(
+    options: ReadOptions, nsqd: str, *, max_in_flight: int, most: int
+) -> AsyncGenerator[Links]:
+    """Stay connected to an nsqd for the length of the block.
+
+    The block ends when nsqd has handled all FINs; unanswered messages go back to it.
+
+    :param max_in_flight: the messages that may be in flight on all connections together
+    :param most: the most connections
+    :raises InvalidOption: if a file that the options name cannot be used
+    :raises NSQError: as `Links.running`
+    """
+    connection = await anyio.to_thread.run_sync(options.consumer_connection)
+    links = Links(options, nsqd, connection, max_in_flight=max_in_flight, most=most)
+    async with links.running():
+        yield links
