@@ -27,9 +27,9 @@ from .inflow import Inflow
 from .link import Link
 from .options import ReadOptions
 
-__all__ = ["Links", "connected"]
+__all__ = ["CLOSE_TIMEOUT", "Links", "connected"]
 
-_CLOSE_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 10.0
 """Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
 
 _log = logging.getLogger("nsq_anyio.spark")
@@ -176,7 +176,7 @@ class Links:
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # the timeout bounds it in either case
         try:
-            with anyio.move_on_after(_CLOSE_TIMEOUT) as limit:
+            with anyio.move_on_after(CLOSE_TIMEOUT) as limit:
                 async with anyio.create_task_group() as tasks:
                     for link in self._links:
                         tasks.start_soon(self._drain, link)

@@ -175,7 +175,7 @@ async def test_one_that_does_not_answer_cls_delays_the_end_of_none(
         await peer.subscribe({"max_rdy_count": 4})
         await peer.follow(answer_cls=False)
 
-    monkeypatch.setattr("nsq_anyio.spark.links._CLOSE_TIMEOUT", 1.0)
+    monkeypatch.setattr("nsq_anyio.spark.links.CLOSE_TIMEOUT", 1.0)
     async with fake_nsqd(allowing(4), silent) as nsqd:
         started_at = anyio.current_time()
         async with bounded_reader(options_for(nsqd, maxInFlight=8), nsqd.address, 100):
