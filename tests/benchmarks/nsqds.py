@@ -112,12 +112,17 @@ class Nsqds:
 
 @contextmanager
 def running_nsqds(
-    count: int = 1, *, tls: bool = False, cores: Sequence[int] = (), max_rdy_count: int = MAX_RDY_COUNT
+    count: int = 1,
+    *,
+    tls: bool = False,
+    cores: Sequence[int] = (),
+    max_rdy_count: int = MAX_RDY_COUNT,
+    memory_queue: int = MEMORY_QUEUE,
 ) -> Generator[Nsqds]:
     """Run `count` real nsqds for the length of the block, on some cores; none: on any."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        flags = [f"--mem-queue-size={MEMORY_QUEUE}", f"--max-rdy-count={max_rdy_count}"]
+        flags = [f"--mem-queue-size={memory_queue}", f"--max-rdy-count={max_rdy_count}"]
         ca_file = ""
         if tls:
             authority = trustme.CA()
