@@ -52,8 +52,8 @@ class Links:
         self.max_in_flight: int = max_in_flight
         self.identity: IdentifyReply = IdentifyReply()
         self._most = most
-        self.arrived: Callable[[], None] = lambda: None
-        self.changed: Callable[[], None] = lambda: None
+        self.arrived: Callable[[], None] = _ignore
+        self.changed: Callable[[], None] = _ignore
         self._nsqd = nsqd
         self._options = options
         self._connection = prepared(connection)
@@ -175,6 +175,8 @@ class Links:
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # the timeout bounds it in either case
+        # Nobody would hand back what a connection lets in that is there only now.
+        self.arrived = self.changed = _ignore
         try:
             with anyio.move_on_after(CLOSE_TIMEOUT) as limit:
                 async with anyio.create_task_group() as tasks:
@@ -191,6 +193,10 @@ class Links:
             await link.drain()
         except ConnectionFailed as error:
             _log.warning("%s: rows may come twice", error)
+
+
+def _ignore() -> None:
+    pass
 
 
 @asynccontextmanager

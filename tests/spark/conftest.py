@@ -75,7 +75,8 @@ def spark_cluster(java: str, tmp_path_factory: pytest.TempPathFactory) -> Genera
 @pytest.fixture(scope="session")
 def real_nsqd() -> Generator[Nsqd]:
     """The real nsqd."""
-    with running_nsqd("real") as running:
+    # So that a task connects several times, as it does for thousands of messages in flight.
+    with running_nsqd("real", ["--max-rdy-count=50"]) as running:
         yield running
 
 

@@ -168,6 +168,34 @@ async def test_all_hand_back_what_they_hold_when_the_block_is_cancelled() -> Non
         assert sorted(end) == sorted(b"REQ %b 0" % message_id(number) for number in range(1, 5))
 
 
+async def test_one_that_subscribes_only_when_the_block_is_over_lets_nothing_in() -> None:
+    """Nobody would hand back the messages, so they would be in flight until they time out."""
+    closing, looked = anyio.Event(), anyio.Event()
+    silent: list[bool] = []
+
+    async def first(peer: FakeConnection) -> None:
+        await peer.subscribe({"max_rdy_count": 4})
+        await peer.expect(b"RDY 4", b"CLS")
+        closing.set()
+        await looked.wait()
+        await peer.response(b"CLOSE_WAIT")
+        await peer.follow()
+
+    async def late(peer: FakeConnection) -> None:
+        await peer.identify({"max_rdy_count": 4})
+        await peer.expect(b"SUB t c")
+        await closing.wait()
+        await peer.response()
+        silent.append(await peer.quiet(0.2))
+        looked.set()
+        await peer.eof()
+
+    async with fake_nsqd(first, late) as nsqd:
+        async with bounded_reader(options_for(nsqd, maxInFlight=8), nsqd.address, 100):
+            await nsqd.connection(1)
+    assert silent == [True]
+
+
 async def test_one_that_does_not_answer_cls_delays_the_end_of_none(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
