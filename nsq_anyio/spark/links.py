@@ -95,7 +95,7 @@ class Links:
     async def running(self) -> AsyncGenerator[None]:
         """Stay connected around a block; then hand back what is not answered, and close.
 
-        The block begins with the first connection. The others are there as soon as they are.
+        The block begins with the first connection, and does not wait for the others.
 
         :raises ConnectionFailed: if there is no connection after ``connectTimeout``
         :raises PermanentRefusal: if nsqd refuses a connection permanently

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession, functions
+from pyspark.sql.datasource import DataSource
 
 from nsq_anyio.spark import NsqDataSource
 
@@ -23,6 +24,7 @@ from ...benchmarks.contenders import GO, OURS, Contender
 from ...benchmarks.interpreter import MeasuredPython
 from ...benchmarks.measure import measure
 from ...benchmarks.nsqds import MEMORY_QUEUE, Nsqds, running_nsqds
+from ...benchmarks.spark.bare import BareSource
 from ...benchmarks.surroundings import SHARED
 from ...benchmarks.workloads import Workload
 
@@ -91,16 +93,15 @@ def test_write_keeps_up_with_publish_many(spark: SparkSession, capsys: pytest.Ca
     ours = OURS[0]
     # Beyond it, nsqd would write to its disk.
     with running_nsqds(memory_queue=max(MEMORY_QUEUE, MESSAGES)) as nsqds:
-        alone, written = Rates(), Rates()
+        alone, bare, written = Rates(), Rates(), Rates()
         for _ in range(JOBS):
             alone.append(_rate(work, ours, nsqds, "alone"))
-            nsqds.create("written", "")
-            written.append(_write(spark, nsqds, MESSAGES))
-            nsqds.check_published("written", MESSAGES)
-            nsqds.delete("written")
+            bare.append(_write(spark, nsqds, BareSource, MESSAGES))
+            written.append(_write(spark, nsqds, NsqDataSource, MESSAGES))
     with capsys.disabled():
         print(f"\nwrite {written} rows/s")  # noqa: T201 - for the log of CI
         print(f"publish_many {alone} msg/s: {written.warm / alone.warm:.2f}")  # noqa: T201 - likewise
+        print(f"bare sink {bare} rows/s: {bare.warm / alone.warm:.2f} of publish_many")  # noqa: T201 - likewise
     assert written.warm >= LEAST_WRITE * alone.warm
 
 
@@ -152,13 +153,17 @@ def _read(spark: SparkSession, nsqds: Nsqds, directory: Path, rows: int) -> floa
     return rows / sum(batch.durationMs["triggerExecution"] for batch in batches) * 1e3
 
 
-def _write(spark: SparkSession, nsqds: Nsqds, rows: int) -> float:
+def _write(spark: SparkSession, nsqds: Nsqds, sink: type[DataSource], rows: int) -> float:
     """Write rows of two partitions; return the rows per second.
 
     All have the same body, as publish_many's: it is the writing that is measured, and not what makes rows.
     """
-    spark.dataSource.register(NsqDataSource)
+    spark.dataSource.register(sink)
+    nsqds.create("written", "")
     frame = spark.range(rows, numPartitions=2).select(functions.lit("." * SIZE).alias("body"))
     started_at = time.perf_counter()
-    frame.write.format("nsq").options(nsqd=nsqds.addresses[0], topic="written").mode("append").save()
-    return rows / (time.perf_counter() - started_at)
+    frame.write.format(sink.name()).options(nsqd=nsqds.addresses[0], topic="written").mode("append").save()
+    rate = rows / (time.perf_counter() - started_at)
+    nsqds.check_published("written", rows)
+    nsqds.delete("written")
+    return rate
