@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -78,8 +78,7 @@ class _Writer(DataSourceArrowWriter):
         with socket.create_connection(self._address) as nsqd, nsqd.makefile("rb") as answers:
             nsqd.sendall(b"  V2")
             for batch in iterator:
-                bodies: Any = batch.column("body")
-                body = str(bodies[0])
+                body = str(cast("pa.StringArray", batch.column("body"))[0])
                 for first in range(0, batch.num_rows, _ROWS):
                     nsqd.sendall(_mpub(self._topic, min(_ROWS, batch.num_rows - first), body))
                     waiting += 1
