@@ -43,6 +43,9 @@ class _Share:
     """What one connection has of the rows that a partition is to read, and of what may be in flight.
 
     So no two connections have the same row to read, however nsqd divides the messages among them.
+
+    :ivar rows_left: below 0 if nsqd has delivered more than it was to: it does so when messages that are held
+        time out
     """
 
     link: Link
@@ -51,7 +54,7 @@ class _Share:
 
     def take(self, rows: int, max_bytes: int) -> list[Portion]:
         inflow = self.link.inflow
-        taken = [] if inflow is None else inflow.take(min(rows, self.rows_left), max_bytes)
+        taken = [] if inflow is None else inflow.take(rows, max_bytes)
         self.rows_left -= sum(portion.rows for portion in taken)
         return taken
 
@@ -92,7 +95,7 @@ class BoundedReader:
         :raises ConnectionFailed: if the connection was lost and not restored within ``maxWait``
         """
         nothing = self._chunk([])
-        while self._rows_left and not self._has_all_bytes and not self._trickles():
+        while self._rows_left > 0 and not self._has_all_bytes and not self._trickles():
             asked_at = anyio.current_time()
             await self._wait_for_messages()
             self._waited += anyio.current_time() - asked_at
@@ -107,7 +110,7 @@ class BoundedReader:
     def finish(self, chunk: MessageChunk) -> None:
         """Finish the messages of a chunk that is stored, each on the connection on which it came.
 
-        nsqd delivers those of a connection that is lost again.
+        nsqd delivers again what came on a connection that was lost.
         """
         released = [(inflow, inflow.release(chunk.portions)) for inflow in self._links.inflows]
         # First, so that the FINs make no room for more messages than planned.
@@ -152,7 +155,7 @@ class BoundedReader:
     def _oldest(self) -> list[Portion]:
         """Take a chunk's messages, first those of the connection whose messages have waited for longest."""
         taken: list[Portion] = []
-        rows, size = self._size, self._most_bytes
+        rows, size = min(self._size, self._rows_left), self._most_bytes
         for share in sorted(self._shares, key=_waits_since):
             if rows > 0 and size > 0:
                 portions = share.take(rows, size)
@@ -172,7 +175,7 @@ class BoundedReader:
         for share in self._shares:
             inflow = share.link.inflow
             if inflow is not None:
-                rows_left = inflow.held_rows + share.rows_left
+                rows_left = inflow.held_rows + max(0, share.rows_left)
                 inflow.let_in(min(share.max_in_flight, rows_left, self._room(inflow, share.max_in_flight)))
 
     def _arrived(self) -> None:

@@ -138,6 +138,18 @@ async def test_the_others_go_on_without_one_that_cannot_connect() -> None:
             assert await drained(reader) == [b"first"] * 5
 
 
+async def test_what_nsqd_delivers_beyond_a_share_is_taken_as_well() -> None:
+    """As when messages time out while they are stored; it must not keep the reader busy with nothing."""
+    async with fake_nsqd(allowing(4)) as nsqd:
+        async with bounded_reader(options_for(nsqd, maxInFlight=8, maxWait=0.3), nsqd.address, 10) as reader:
+            first, _ = await peers_of(nsqd, 2)
+            await until(lambda: first.rdy == 4)
+            await first.messages(*[b"first"] * 9)
+            with anyio.fail_after(5):
+                assert await drained(reader) == [b"first"] * 9
+            assert not first.in_flight
+
+
 async def test_a_refusal_of_one_ends_the_block() -> None:
     async def forbid(peer: FakeConnection) -> None:
         await peer.identify({"max_rdy_count": 4})
