@@ -23,6 +23,11 @@ from pyspark.sql.types import StructType
 
 __all__ = ["BareSource"]
 
+_ROWS = 2_000
+"""Of an MPUB, as the sink of this package has by default."""
+
+_OK = struct.pack(">ii2s", 6, 0, b"OK")
+
 
 class BareSource(DataSource):
     """``format("bare")``: it reads one batch of one row, and no more; it writes to ``nsqd`` and ``topic``."""
@@ -87,12 +92,6 @@ class _Writer(DataSourceArrowWriter):
                 if answer != _OK:
                     raise ConnectionError(f"nsqd answered {answer!r}")
         return WriterCommitMessage()
-
-
-_ROWS = 2_000
-"""Of an MPUB, as the sink of this package has by default."""
-
-_OK = struct.pack(">ii2s", 6, 0, b"OK")
 
 
 @lru_cache(maxsize=8)
