@@ -118,6 +118,8 @@ def _first(directory: Path) -> None:
 def _in_new_session(task: dict[str, Any]) -> dict[str, Any]:
     """Run `first.main`, in a process of its own; exit with its errors if it fails."""
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    # Without bytecode, each of Spark's processes would compile what it imports.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "tests.benchmarks.spark.first", json.dumps(task)]
     with tempfile.TemporaryFile() as errors:
         program = subprocess.run(

@@ -1,0 +1,91 @@
+"""What docs/spark-recipes.md does for a session that starts sooner takes effect."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from ..cluster import short_lived
+from ..nsqds import ROOT
+from .recipes import PROGRAMS
+
+HOME = Path(pyspark.__path__[0])
+
+_TASK = """
+import sys
+from nsq_anyio.spark import session
+
+def imported(_):
+    import pyspark
+    yield pyspark.__file__
+    yield pyspark.SparkContext.parallelize.__code__.co_filename
+
+spark = session(master="local[1]", config={"spark.driver.extraJavaOptions": " ".join(sys.argv[1:])})
+for found in spark.sparkContext.parallelize([0], 1).mapPartitions(imported).collect():
+    print(found)
+spark.stop()
+"""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An installation of Spark with zips of its own, and otherwise this one's files."""
+    own = tmp_path / "spark"
+    library = own / "python" / "lib"
+    library.mkdir(parents=True)
+    for path in HOME.iterdir():
+        if path.name != "python":
+            (own / path.name).symlink_to(path)
+    for path in (HOME / "python" / "lib").glob("*.zip"):
+        (library / path.name).write_bytes(path.read_bytes())
+    return own
+
+
+def test_tasks_import_the_bytecode_of_pyspark(java: str, home: Path) -> None:
+    archive = home / "python" / "lib" / "pyspark.zip"
+    assert _run(home, ["-c", _TASK])[0] == f"{archive}/pyspark/__init__.py"
+    zips = sorted(path.name for path in archive.parent.iterdir())
+    _run(home, [str(PROGRAMS / "compile_pyspark.py")])
+    module, code = _run(home, ["-c", _TASK])
+    assert module == f"{archive}/pyspark/__init__.pyc"
+    assert Path(code).is_relative_to(archive), "tracebacks must name the zip, not where it was compiled"
+    assert sorted(path.name for path in archive.parent.iterdir()) == zips
+
+
+def test_compiling_again_changes_nothing(home: Path) -> None:
+    program = [str(PROGRAMS / "compile_pyspark.py")]
+    (archive,) = (home / "python" / "lib").glob("py4j*.zip")
+    _run(home, program)
+    size = archive.stat().st_size
+    assert str(archive) in _run(home, program)
+    assert archive.stat().st_size == size
+
+
+def test_java_reads_its_classes_from_an_archive(java: str, home: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "driver.jsa"
+    _run(home, ["-c", _TASK, f"-XX:ArchiveClassesAtExit={archive}"])
+    # Java ends with -Xshare:on if it cannot read the archive, which it otherwise does without.
+    _run(home, ["-c", _TASK, "-Xshare:on", f"-XX:SharedArchiveFile={archive}"])
+
+
+def _run(home: Path, arguments: Sequence[str]) -> list[str]:
+    """Run Python with another installation of Spark; return the lines that it prints."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **short_lived(), "SPARK_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
