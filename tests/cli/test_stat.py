@@ -36,8 +36,12 @@ def cluster() -> Generator[tuple[str, list[Server]]]:
 
 
 def _create(nsqd: Server, topic: str, channel: str) -> None:
-    for url in (f"topic/create?topic={topic}", f"channel/create?topic={topic}&channel={channel}"):
-        assert httpx.post(f"{nsqd.http_url}/{url}", trust_env=False).status_code == 200
+    _post(nsqd, f"topic/create?topic={topic}")
+    _post(nsqd, f"channel/create?topic={topic}&channel={channel}")
+
+
+def _post(nsqd: Server, endpoint: str) -> None:
+    assert httpx.post(f"{nsqd.http_url}/{endpoint}", trust_env=False).status_code == 200
 
 
 def _json(log: bytes) -> list[dict[str, Any]]:
@@ -60,6 +64,18 @@ def test_all_channels_are_named(cluster: tuple[str, list[Server]]) -> None:
     assert [line.rpartition(" | ")[2] for line in lines[1:]] == ["topic/channel", "clicks/archive", "views/"]
 
 
+def test_a_paused_topic_is_told(cluster: tuple[str, list[Server]]) -> None:
+    nsqlookupd, nsqds = cluster
+    arguments = ["--interval=50ms", "--count=1", f"--lookupd-http-address={nsqlookupd}", "--topic=clicks"]
+    _post(nsqds[0], "topic/pause?topic=clicks")
+    try:
+        result = run("stat", *arguments)
+    finally:
+        _post(nsqds[0], "topic/unpause?topic=clicks")
+    assert result.stdout.decode().splitlines()[-1].endswith(" | clicks/archive (topic paused)")
+    assert run("stat", *arguments).stdout.decode().splitlines()[-1].endswith(" | clicks/archive")
+
+
 def test_json(cluster: tuple[str, list[Server]]) -> None:
     arguments = ["--interval=50ms", "--count=2", "--json", f"--lookupd-http-address={cluster[0]}"]
     result = run("stat", *arguments, "--topic=clicks")
@@ -72,6 +88,7 @@ def test_json(cluster: tuple[str, list[Server]]) -> None:
                     "topic": "clicks",
                     "channel": "archive",
                     "paused": False,
+                    "topic_paused": False,
                     "ingress": 0.0,
                     "egress": 0.0,
                     "depth": 6,

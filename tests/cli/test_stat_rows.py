@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nsq_anyio.cli.stat.rows import Counts, Row, Rows
@@ -41,7 +43,7 @@ def test_counts_are_sums_over_nsqds() -> None:
         client_count=8,
     )
     assert Rows(None).of(_poll(a=_topic(one), b=_topic(one)), 0.0) == [
-        Row("clicks", "archive", Counts(2, 4, 6, 8, 10, 12, 14, 16), False, None, None)
+        Row("clicks", "archive", Counts(2, 4, 6, 8, 10, 12, 14, 16), False, False, None, None)
     ]
 
 
@@ -90,6 +92,15 @@ def test_several_channels_are_rows_of_their_own() -> None:
     topic = _topic(_channel(name="one"), _channel(name="two", paused=True))
     found = Rows(None).of(_poll(a=topic, b=_topic(_channel(name="three"))), 0.0)
     assert [(row.channel, row.paused) for row in found] == [("one", False), ("three", False), ("two", True)]
+
+
+def test_a_topic_that_is_paused_on_one_nsqd_is_told_for_each_channel() -> None:
+    topic = _topic(_channel(name="one"), _channel(name="two", paused=True))
+    found = Rows(None).of(_poll(a=topic, b=replace(topic, paused=True)), 0.0)
+    assert [(row.channel, row.paused, row.topic_paused) for row in found] == [
+        ("one", False, True),
+        ("two", True, True),
+    ]
 
 
 @pytest.mark.parametrize(("channel", "count"), [("one", 1), ("none", 0)])

@@ -46,6 +46,8 @@ class Counts:
 class Row:
     """A channel over all nsqds; ``channel`` is empty for a topic without channels.
 
+    :ivar paused: whether it is paused on any nsqd
+    :ivar topic_paused: whether its topic is, so that no message reaches the channel
     :ivar ingress: messages per second that arrived since the previous poll; None at the first poll
     :ivar egress: messages per second that were finished since the previous poll; None at the first poll
     """
@@ -54,6 +56,7 @@ class Row:
     channel: str
     counts: Counts
     paused: bool
+    topic_paused: bool
     ingress: float | None
     egress: float | None
 
@@ -97,6 +100,7 @@ class Rows:
                         name,
                         Counts.of(total),
                         total.paused,
+                        totals.total.paused,
                         *self._rates(nodes, seconds),
                     )
                 )

@@ -221,8 +221,10 @@ def _numbers(row: Row) -> list[str]:
 
 
 def _paused(row: Row) -> str:
+    if row.topic_paused:
+        return " (topic paused)"
     return " (paused)" if row.paused else ""
 
 
 def _style(row: Row) -> str:
-    return "yellow" if row.paused else ""
+    return "yellow" if row.paused or row.topic_paused else ""
