@@ -10,6 +10,8 @@ import nox
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.download_python = "never"
+# Many tests start processes; without bytecode, each of them would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 GROUPS = nox.project.load_toml("pyproject.toml")
 PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
