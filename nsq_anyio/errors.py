@@ -44,6 +44,7 @@
     ├── HistoryFileUnusable             the file of a cluster's history [monitoring]
     ├── NoSubscription                  no nsqd accepts a subscription in time [dead_letters]
     ├── CannotWrite                     to-file cannot write an archive [cli]
+    ├── WorkDirUnusable                 to-file cannot have its work directory for itself [cli]
     └── DemoStalled                     the demo received no more messages [cli]
 
 A name in brackets is the subpackage that defines the exception, because its extra may not be installed.

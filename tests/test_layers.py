@@ -34,13 +34,13 @@ LAYERS = (
     ("discovery", "middleware", "monitoring"),
     ("consumer", "producer"),
     ("sync", "dead_letters"),
-    ("instrumentation", "embedded", "testing", "service", "admin", "contrib", "cli", "spark"),
+    ("instrumentation", "embedded", "testing", "service", "admin", "contrib", "cli", "spark", "storage"),
 )
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 LEAVES, DECISIONS, EDGES = 0, 1, len(LAYERS) - 1
 
 # The package itself (its __init__) brings in everything that needs no extra to be installed.
-PACKAGE_LEAVES_OUT = {"cli", "spark", "instrumentation", "contrib"}
+PACKAGE_LEAVES_OUT = {"cli", "spark", "storage", "instrumentation", "contrib"}
 EDGE_TO_EDGE = {
     ("testing", "embedded"),
     ("service", "instrumentation"),
@@ -50,6 +50,8 @@ EDGE_TO_EDGE = {
     ("cli", "instrumentation"),
     ("cli", "embedded"),
     ("cli", "spark"),
+    ("cli", "storage"),
+    ("spark", "storage"),
 }
 
 CORE_REQUIRES = {"anyio", "h11", "httpx", "snappy"}

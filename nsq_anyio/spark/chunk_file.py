@@ -20,9 +20,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from ..storage.place import Place
 from .schema import arrow_schema, no_rows
 from .spool_errors import SpoolDamaged
-from .storage.place import Place
 
 __all__ = ["FORMAT", "Chunk", "Record", "decode", "encode"]
 

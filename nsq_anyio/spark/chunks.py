@@ -30,12 +30,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from ..storage.interface import Storage
+from ..storage.place import Place, storage_of
 from .chunk_file import Chunk, Record, decode, encode
 from .schema import no_rows
 from .spool_errors import NumberTaken, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import mark, put
-from .storage.interface import Storage
-from .storage.place import Place, storage_of
 from .vanished import check_not_committed, missing, record_of, why_gone
 
 __all__ = ["Partition", "Stored", "check_all", "make_all"]

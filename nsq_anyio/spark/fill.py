@@ -7,13 +7,13 @@ import anyio.to_thread
 import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream
 
+from ..storage.place import storage_of
 from ..unwrapping import first_error
 from .bounded_reader import BoundedReader, bounded_reader
 from .chunks import Partition, Stored
 from .options import ReadOptions
 from .portion import MessageChunk, redelivered
 from .spool_errors import NumberTaken
-from .storage.place import storage_of
 from .task_report import TaskReport, note_report
 
 __all__ = ["fill"]

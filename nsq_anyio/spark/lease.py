@@ -15,8 +15,8 @@ import threading
 import uuid
 import weakref
 
+from ..storage.place import Place, storage_of
 from .spool_files import LEASE
-from .storage.place import Place, storage_of
 
 __all__ = ["VALID", "Lease", "holder", "time_of"]
 

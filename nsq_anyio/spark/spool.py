@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from ..storage.interface import Storage
+from ..storage.place import Place, place_of, storage_of
 from .chunk_file import FORMAT
 from .chunks import Partition, check_all, make_all
 from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, as_spool_error
@@ -34,8 +36,6 @@ from .spool_files import (
     numbered_directories,
     put_document,
 )
-from .storage.interface import Storage
-from .storage.place import Place, place_of, storage_of
 from .vanished import missing
 
 __all__ = ["FORMAT", "PLAN", "QUERY", "Plan", "Spool"]

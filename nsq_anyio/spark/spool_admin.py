@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from ..storage.interface import Status
+from ..storage.place import Place, place_of, storage_of
 from .chunk_file import Chunk, Record
 from .chunks import Partition
 from .lease import VALID, holder
 from .spool import PLAN, QUERY, Spool
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, holds_no_rows
-from .storage.interface import Status
-from .storage.place import Place, place_of, storage_of
 from .vanished import missing
 
 __all__ = ["SpoolInfo", "clear", "delete", "find_spools", "read_chunks"]

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Collection
 from typing import Any, cast
 
+from ..storage.place import Place, storage_of
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
-from .storage.place import Place, storage_of
 
 __all__ = [
     "LEASE",

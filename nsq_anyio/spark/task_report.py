@@ -11,8 +11,8 @@ import logging
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from ..storage.place import Place, storage_of
 from .chunks import Partition
-from .storage.place import Place, storage_of
 
 __all__ = ["TaskReport", "note_report", "report_of"]
 

@@ -19,11 +19,11 @@ from ..address import nsqd_addresses
 from ..connection import NoMessages, open_connection, prepared
 from ..errors import ConnectionFailed, NSQError, ProtocolError, TLSFailed
 from ..options import ConnectionOptions
+from ..storage.place import Place, storage_of
 from .chunks import Partition
 from .fill import fill
 from .options import ReadOptions
 from .spool_errors import as_spool_error
-from .storage.place import Place, storage_of
 
 __all__ = ["fill_unless_unreachable", "why_unreachable"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..storage.place import Place, storage_of
 from .spool_errors import AttemptSuperseded, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed
-from .storage.place import Place, storage_of
 
 __all__ = ["check_not_committed", "missing", "record_of", "why_gone"]
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nsq_anyio.spark import find_java, session
-from nsq_anyio.spark.storage.place import Place, place_of, storage_of
+from nsq_anyio.storage.place import Place, place_of, storage_of
 
 from .cluster import Cluster, environment, running_cluster
 from .hierarchical import Hierarchy

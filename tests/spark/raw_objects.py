@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 
 import obstore
 
-from nsq_anyio.spark.storage.object_stores import object_store
-from nsq_anyio.spark.storage.place import Place, storage_of
-from nsq_anyio.spark.storage.remote import RemotePlace
-from nsq_anyio.spark.storage.webhdfs import WebHdfs
+from nsq_anyio.storage.object_stores import object_store
+from nsq_anyio.storage.place import Place, storage_of
+from nsq_anyio.storage.remote import RemotePlace
+from nsq_anyio.storage.webhdfs import WebHdfs
 
 __all__ = ["Objects", "Raw", "raw"]
 

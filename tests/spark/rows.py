@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.schema import arrow_schema
-from nsq_anyio.spark.storage.place import Place
+from nsq_anyio.storage.place import Place
 
 __all__ = ["bodies", "ids", "on_disk", "rows_of", "spooled"]
 

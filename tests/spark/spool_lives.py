@@ -26,9 +26,9 @@ from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.plan import Depth
 from nsq_anyio.spark.spool_files import put
-from nsq_anyio.spark.storage.place import Place, storage_of
 from nsq_anyio.spark.stored_rows import stored_rows
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.storage.place import Place, storage_of
 
 from .rows import bodies, rows_of
 

@@ -27,9 +27,9 @@ from nsq_anyio.spark.chunks import Partition, Stored
 from nsq_anyio.spark.fill import fill
 from nsq_anyio.spark.lease import Lease
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.storage.place import Place, storage_of
-from nsq_anyio.spark.storage.posix import PosixStorage
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.storage.place import Place, storage_of
+from nsq_anyio.storage.posix import PosixStorage
 
 from ..benchmarks.dashboard.answers import Cluster
 from ..benchmarks.spark.cluster import plan_over

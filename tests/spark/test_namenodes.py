@@ -16,8 +16,8 @@ import pytest
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
-from nsq_anyio.spark.storage.namenodes import http_addresses
-from nsq_anyio.spark.storage.place import Place, place_of, storage_of
+from nsq_anyio.storage.namenodes import http_addresses
+from nsq_anyio.storage.place import Place, place_of, storage_of
 
 from .storages import Server
 
@@ -107,7 +107,7 @@ def test_a_user_without_permission_is_told(store: Place) -> None:
 def test_a_refusal_is_explained(
     status: int, exception: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nsq_anyio.spark.storage.webhdfs_client.GIVE_UP", 0.2)
+    monkeypatch.setattr("nsq_anyio.storage.webhdfs_client.GIVE_UP", 0.2)
     with refusing_namenode(status, exception) as address, pytest.raises(SpoolError) as caught:
         Spool.create(f"webhdfs://{address}/spools", "query", "clicks", "spark")
     assert reason in str(caught.value)

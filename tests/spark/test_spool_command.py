@@ -27,7 +27,7 @@ from nsq_anyio.spark.lease import Lease
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import SpoolInfo, clear
-from nsq_anyio.spark.storage.place import Place
+from nsq_anyio.storage.place import Place
 
 from .rows import on_disk, rows_of, spooled
 

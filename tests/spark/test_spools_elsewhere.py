@@ -18,10 +18,10 @@ from nsq_anyio.spark.lease import Lease, holder, time_of
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import delete, find_spools
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, NumberTaken, SpoolDamaged, SpoolError
-from nsq_anyio.spark.storage.interface import MARKER
-from nsq_anyio.spark.storage.objects import ObjectStorage
-from nsq_anyio.spark.storage.place import Place, storage_of
-from nsq_anyio.spark.storage.remote import RemotePlace
+from nsq_anyio.storage.interface import MARKER
+from nsq_anyio.storage.objects import ObjectStorage
+from nsq_anyio.storage.place import Place, storage_of
+from nsq_anyio.storage.remote import RemotePlace
 
 from .nsqds import wait_until
 from .raw_objects import Objects, Raw, raw

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from nsq_anyio.spark.storage.interface import MARKER, Entry, Storage
-from nsq_anyio.spark.storage.objects import ObjectStorage
-from nsq_anyio.spark.storage.place import Place, storage_of
-from nsq_anyio.spark.storage.remote import RemotePlace, RemoteStorage
-from nsq_anyio.spark.storage.webhdfs import WebHdfs
+from nsq_anyio.storage.interface import MARKER, Entry, Storage
+from nsq_anyio.storage.objects import ObjectStorage
+from nsq_anyio.storage.place import Place, storage_of
+from nsq_anyio.storage.remote import RemotePlace, RemoteStorage
+from nsq_anyio.storage.webhdfs import WebHdfs
 
 pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
 

@@ -16,8 +16,8 @@ from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
-from nsq_anyio.spark.storage.place import Place, place_of, storage_of
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.storage.place import Place, place_of, storage_of
 
 from .storages import (
     ACCOUNT,
@@ -112,9 +112,7 @@ def test_wrong_credentials_are_told_without_them(
     use(monkeypatch, {**running.environment, name: key})
     error = created(f"{no_such_bucket(scheme)}/spools")
     assert re.search(r"(S3|Azure Storage) answered 403 \w+, \w+", str(error))
-    assert "let the credentials that the driver and the executors use read, write, list and delete" in str(
-        error
-    )
+    assert "let the credentials read, write, list and delete" in str(error)
     told = "".join(traceback.format_exception(error)) + caplog.text
     for secret in (*SECRETS, key):
         assert secret not in told
@@ -170,7 +168,7 @@ def test_credentials_that_are_missing_are_named(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("nsq_anyio.spark.storage.objects.GIVE_UP", 0.2)
+    monkeypatch.setattr("nsq_anyio.storage.objects.GIVE_UP", 0.2)
     use(
         monkeypatch,
         {name: value.replace("{unreachable}", unreachable) for name, value in environment.items()},
@@ -181,8 +179,8 @@ def test_credentials_that_are_missing_are_named(
 
 
 def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, unreachable: str) -> None:
-    monkeypatch.setattr("nsq_anyio.spark.storage.objects.GIVE_UP", 0.2)
-    monkeypatch.setattr("nsq_anyio.spark.storage.webhdfs_client.GIVE_UP", 0.2)
+    monkeypatch.setattr("nsq_anyio.storage.objects.GIVE_UP", 0.2)
+    monkeypatch.setattr("nsq_anyio.storage.webhdfs_client.GIVE_UP", 0.2)
     names = {"s3": "S3", "gs": "Cloud Storage", "abfss": "Azure Storage"}
     for scheme, environment in ENVIRONMENTS.items():
         use(monkeypatch, environment(f"http://{unreachable}"))
@@ -230,13 +228,13 @@ def test_a_url_with_a_secret_is_refused_and_not_shown(given: str) -> None:
     ("given", "reason"),
     [
         ("gopher://bucket/spools", "or the URL of a directory in S3, Google Cloud Storage, Azure or HDFS"),
-        ("s3://bucket", "name a directory in s3://bucket, such as s3://bucket/nsq-spool"),
+        ("s3://bucket", "name a directory in s3://bucket, such as s3://bucket/nsq"),
         ("s3:///spools", "use a URL without user"),
-        ("gs://bucket", "name a directory in gs://bucket, such as gs://bucket/nsq-spool"),
-        ("abfss://container/spools", "use abfss://container@account.dfs.core.windows.net/nsq-spool"),
+        ("gs://bucket", "name a directory in gs://bucket, such as gs://bucket/nsq"),
+        ("abfss://container/spools", "use abfss://container@account.dfs.core.windows.net/nsq"),
         (
             "abfs://container@account.dfs.core.chinacloudapi.cn/spools",
-            "use az://container/nsq-spool with AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ENDPOINT",
+            "use az://container/nsq with AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ENDPOINT",
         ),
         (
             "abfss://container@account.dfs.core.windows.net",
@@ -274,6 +272,6 @@ def test_urls_are_normalized(given: str, expected: str) -> None:
 
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nsq_anyio.spark.storage.objects", None)
-    with pytest.raises(ImportError, match=r"pip install 'nsq-anyio\[spark-object-store\]'"):
+    monkeypatch.setitem(sys.modules, "nsq_anyio.storage.objects", None)
+    with pytest.raises(ImportError, match=r"pip install 'nsq-anyio\[object-store\]'"):
         storage_of(place_of(f"{no_such_bucket()}/spools"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...spark.chunk_file import Chunk, Record
     from ...spark.options import WriteOptions
     from ...spark.spool_admin import SpoolInfo
-    from ...spark.storage.place import Place
+    from ...storage.place import Place
 
 __all__ = ["delete_spools", "list_spools", "put_back", "spool"]
 
@@ -183,7 +183,7 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
     """
     from ...spark.lease import time_of
     from ...spark.spool_admin import find_spools
-    from ...spark.storage.place import place_of
+    from ...storage.place import place_of
 
     if bool(uuids) == all_of_them:
         raise click.UsageError("name the spools, or use --all for all of them")

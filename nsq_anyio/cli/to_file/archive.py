@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 from ...checks import check_integer, check_seconds
-from .directories import make_directories, move_exclusively
+from ...storage.place import Place
 from .encodings import Encoding
+from .finished_files import is_taken, make_parent, move_exclusively
 from .names import TopicNames, with_revision
 from .open_file import OpenFile
 
@@ -62,14 +63,14 @@ class Rotation:
 class ArchiveOptions:
     """The options that the archives of all topics share.
 
-    :param output_dir: the directory of finished files
+    :param output_dir: the directory of finished files, or what a URL names
     :param work_dir: the directory of files that are being written; may be the same
     :param encoding: how files are compressed; None for no compression
     :param rotation: when a file is ended, apart from a change of its name
     :param skip_empty_files: whether a file is opened only when its first message arrives
     """
 
-    output_dir: Path
+    output_dir: Place
     work_dir: Path
     encoding: Encoding | None
     rotation: Rotation
@@ -183,11 +184,11 @@ class Archive:
         self._name = name
         self._opened_at = self._monotonic()
         for directory in dict.fromkeys((options.work_dir, options.output_dir)):
-            make_directories((directory / name).parent)
+            make_parent(directory / name)
         while True:
             relative = with_revision(name, self._revision)
             path = options.work_dir / relative
-            if not (options.moves and (options.output_dir / relative).exists()):
+            if not (options.moves and is_taken(options.output_dir / relative)):
                 try:
                     file = OpenFile(
                         path, options.encoding, exclusive=options.exclusive, shared=not options.moves

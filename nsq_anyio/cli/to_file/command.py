@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,12 +15,14 @@ from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.kinds import Integer, boolean_option, duration, pattern
 from ..flags.names import complete_channel, complete_topic
+from ..flags.places import DirectoryOrURL
 from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
     import anyio
 
     from ...pattern import Pattern
+    from ...storage.place import Place
     from .archive import ArchiveOptions
     from .archives import Topics
     from .encodings import Encoding
@@ -66,15 +67,16 @@ Example:
 @source_flags
 @click.option(
     "--output-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DirectoryOrURL(),
     default="/tmp",  # noqa: S108 - as nsq_to_file
     show_default=True,
-    help="The directory for finished files.",
+    help="The directory for finished files, or its URL in an object store or HDFS.",
 )
 @click.option(
     "--work-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The directory for unfinished files, on the same file system.  [default: --output-dir]",
+    help="The directory for unfinished files, on the same file system.  [default: --output-dir; required for "
+    "a URL]",
 )
 @click.option(
     "--filename-format",
@@ -151,7 +153,7 @@ def to_file(
     topic_refresh: float,
     channel: str,
     source: Source,
-    output_dir: Path,
+    output_dir: Place,
     work_dir: Path | None,
     filename_format: str,
     datetime_format: str,
@@ -177,6 +179,9 @@ def to_file(
     whatever reason, are delivered again. So a message may be in the files more than once, but none is
     missing.
 
+    With a URL as --output-dir, files are put there when they end, and the next start puts what a killed
+    process has left in --work-dir.
+
     SIGHUP closes the current files, so that other programs can rotate them. After SIGINT or SIGTERM the
     command syncs and finishes the messages it has, and exits with 0. If a file cannot be written, all topics
     are closed cleanly, and the exit code is 1.
@@ -190,6 +195,7 @@ def to_file(
     from .archiver import Syncing
     from .archives import Archives, Topics
     from .names import NameFormat
+    from .places import check_directories, chosen_work_dir, leftovers_moved
 
     if log_prefix is not None:
         click.echo("note: --log-prefix has no effect", err=True)
@@ -205,7 +211,7 @@ def to_file(
     )
     options = ArchiveOptions(
         output_dir=output_dir,
-        work_dir=output_dir if work_dir is None or _is_same(work_dir, output_dir) else work_dir,
+        work_dir=chosen_work_dir(work_dir, output_dir),
         encoding=_chosen_encoding(gzip=gzip, gzip_level=gzip_level, zstd=zstd, zstd_level=zstd_level),
         rotation=Rotation(rotate_size, rotate_interval),
         skip_empty_files=skip_empty_files,
@@ -216,7 +222,7 @@ def to_file(
     clock = partial(datetime.now, UTC) if utc else _local_time
     names.of_topic("topic").at(clock())  # raises now if the format is invalid
     _check_topics_have_files_of_their_own(chosen, names, options)
-    _check_directories(options)
+    check_directories(options)
     consuming = partial(
         consume,
         channel=channel,
@@ -237,12 +243,8 @@ def to_file(
         await check_reachable(source, consumer)
         await archives.run(stop)
 
-    run_draining(run, backend)
-
-
-def _is_same(work_dir: Path, output_dir: Path) -> bool:
-    """Return whether both paths name the same directory."""
-    return work_dir.resolve() == output_dir.resolve()
+    with leftovers_moved(options):
+        run_draining(run, backend)
 
 
 def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: ArchiveOptions) -> None:
@@ -269,21 +271,3 @@ def _chosen_encoding(*, gzip: bool, gzip_level: int, zstd: bool, zstd_level: int
     if gzip:
         return Gzip(gzip_level)
     return Zstd(zstd_level) if zstd else None
-
-
-def _check_directories(options: ArchiveOptions) -> None:
-    """Raise at once what would otherwise fail at the first message."""
-    from .directories import make_directories
-
-    for directory in dict.fromkeys((options.output_dir, options.work_dir)):
-        try:
-            make_directories(directory)
-        except OSError as error:
-            raise click.ClickException(f"cannot make directory {directory}: {error.strerror}") from error
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise click.ClickException(f"cannot write to directory {directory}: permission denied")
-    if options.output_dir.stat().st_dev != options.work_dir.stat().st_dev:
-        raise click.ClickException(
-            f"--work-dir={options.work_dir} and --output-dir={options.output_dir} are on different file "
-            "systems: finished files are moved without copying, so both must be on one"
-        )

@@ -1,14 +1,12 @@
-"""Create directories that survive a crash of the machine, and move files without overwriting any."""
+"""Create directories that survive a crash of the machine."""
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 
-from ...durable import link_exclusively, sync_directory
+from ...durable import sync_directory
 
-__all__ = ["make_directories", "move_exclusively"]
+__all__ = ["make_directories"]
 
 _MODE = 0o770
 """The mode of new directories, as in nsq_to_file."""
@@ -25,16 +23,3 @@ def make_directories(path: Path) -> None:
     for directory in reversed(missing):
         directory.mkdir(_MODE, exist_ok=True)
         sync_directory(directory.parent)
-
-
-def move_exclusively(source: Path, target: Path) -> None:
-    """Rename a file on the same file system, unless the new name is taken.
-
-    :raises FileExistsError: if the new name is taken
-    :raises OSError: if renaming fails otherwise
-    """
-    if not link_exclusively(source, target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    sync_directory(target.parent)
-    source.unlink()
-    sync_directory(source.parent)

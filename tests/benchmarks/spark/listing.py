@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nsq_anyio.spark.chunk_file import encode
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import SpoolInfo, find_spools
-from nsq_anyio.spark.storage.place import Place, storage_of
+from nsq_anyio.storage.place import Place, storage_of
 
 from ...spark.rows import rows_of
 

@@ -34,10 +34,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from nsq_anyio.spark import NsqDataSource
-from nsq_anyio.spark.storage.objects import ObjectStorage
-from nsq_anyio.spark.storage.remote import RemoteStorage
-from nsq_anyio.spark.storage.webhdfs import WebHdfs
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.storage.objects import ObjectStorage
+from nsq_anyio.storage.remote import RemoteStorage
+from nsq_anyio.storage.webhdfs import WebHdfs
 
 from ..nsqds import wait_until
 from ..processes import parent

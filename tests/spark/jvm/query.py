@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from nsq_anyio.spark import NsqDataSource
-from nsq_anyio.spark.storage.place import Place, place_of, storage_of
+from nsq_anyio.storage.place import Place, place_of, storage_of
 
 from ..nsqds import Topic, wait_until
 from .faults import OPTION, Fault, Faults, FaultySource

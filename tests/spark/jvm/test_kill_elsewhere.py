@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nsq_anyio.spark.storage.place import Place
+from nsq_anyio.storage.place import Place
 
 from ..cluster import Cluster
 from ..nsqds import Topic, wait_until

@@ -1,4 +1,4 @@
-"""A file or directory of a spool, and the storage that has it."""
+"""A file or directory, and the storage that has it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .posix import PosixStorage
 from .remote import RemotePlace, RemoteStorage
 from .url import HDFS, is_url, local_path, split
 
-__all__ = ["Place", "place_of", "storage_of"]
+__all__ = ["Place", "place_of", "remote_storage_of", "storage_of"]
 
 Place: TypeAlias = Path | RemotePlace
 
@@ -36,7 +36,15 @@ def storage_of(place: Place) -> Storage[Any]:
 
     :raises ImportError: if it needs a package that is not installed
     """
-    return _POSIX if isinstance(place, Path) else _remote(place.root)
+    return _POSIX if isinstance(place, Path) else remote_storage_of(place)
+
+
+def remote_storage_of(place: RemotePlace) -> RemoteStorage:
+    """Return the storage of a place that a URL names.
+
+    :raises ImportError: if it needs a package that is not installed
+    """
+    return _remote(place.root)
 
 
 @functools.cache
@@ -51,7 +59,7 @@ def _remote(root: str) -> RemoteStorage:
         from .objects import ObjectStorage  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"spools in object stores need obstore ({error}): pip install 'nsq-anyio[spark-object-store]'",
+            f"object stores need obstore ({error}): pip install 'nsq-anyio[object-store]'",
             name=error.name,
         ) from error
     return ObjectStorage(root)

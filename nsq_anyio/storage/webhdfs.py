@@ -30,6 +30,10 @@ class WebHdfs(RemoteStorage):
         self.client: WebHdfsClient = WebHdfsClient(root)
         """Its requests."""
 
+    def make_around(self, target: RemotePlace) -> None:
+        """Make the directory, with those around it."""
+        self.make(target.parent)
+
     def create(self, target: RemotePlace, content: bytes) -> bool:
         """Write a temporary file, and rename it."""
         temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")

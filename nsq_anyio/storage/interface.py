@@ -1,4 +1,4 @@
-"""What a spool needs of its storage, whatever that is.
+"""What spools and archives need of their storage, whatever that is.
 
 No file is appended to, and none with rows is replaced. A file is put whole under a name, which fails if the
 name is taken; it is listed, read and deleted. What a spool should hold is shown by directories that exist

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = ["NOT_ALLOWED", "StorageFailure"]
 
-NOT_ALLOWED = "let the credentials that the driver and the executors use read, write, list and delete there"
+NOT_ALLOWED = "let the credentials read, write, list and delete there"
 
 
 class StorageFailure(OSError):

@@ -1,4 +1,4 @@
-"""The URLs that ``spoolDir`` may have."""
+"""The URLs of directories, in object stores and HDFS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from ...errors import InvalidOption
+from ..errors import InvalidOption
 from .remote import RemotePlace
 
 __all__ = ["HDFS", "is_url", "local_path", "split", "spool_location"]
@@ -20,10 +20,9 @@ HDFS = ("hdfs://", "webhdfs://", "swebhdfs://")
 """How URLs of HDFS begin; the last two name the HTTP server."""
 
 _CHOICES = (
-    "use the absolute path, or the file: URI, of a directory that driver and executors share, such as "
-    "/mnt/shared/nsq-spool, or the URL of a directory in S3, Google Cloud Storage, Azure or HDFS, such as "
-    "s3://bucket/nsq-spool, gs://bucket/nsq-spool, "
-    "abfss://container@account.dfs.core.windows.net/nsq-spool or hdfs://namenode/nsq-spool; "
+    "use the absolute path, or the file: URI, of a directory, such as /mnt/shared/nsq, or the URL of one in "
+    "S3, Google Cloud Storage, Azure or HDFS, such as s3://bucket/nsq, gs://bucket/nsq, "
+    "abfss://container@account.dfs.core.windows.net/nsq or hdfs://namenode/nsq; "
     "any other store works only if it is mounted"
 )
 
@@ -60,19 +59,19 @@ def split(given: str) -> RemotePlace:
     if start in _AZURE_BY_ACCOUNT:
         if not _CONTAINER_AND_ACCOUNT.fullmatch(server):
             raise InvalidOption(
-                f"use {start}container@account.dfs.core.windows.net/nsq-spool, without key or token; for an "
-                "account elsewhere, use az://container/nsq-spool with AZURE_STORAGE_ACCOUNT_NAME and "
+                f"use {start}container@account.dfs.core.windows.net/nsq, without key or token; for an "
+                "account elsewhere, use az://container/nsq with AZURE_STORAGE_ACCOUNT_NAME and "
                 "AZURE_STORAGE_ENDPOINT in the environment"
             )
         plain = path
     if not server or not server.isprintable() or any(each in plain for each in "@?#\\%") or " " in server:
         raise InvalidOption(
-            "use a URL without user, password, query or escapes, such as s3://bucket/nsq-spool: "
+            "use a URL without user, password, query or escapes, such as s3://bucket/nsq: "
             "credentials come from the environment"
         )
     names = tuple(name for name in path.split("/") if name)
     if not names:
-        raise InvalidOption(f"name a directory in {start}{server}, such as {start}{server}/nsq-spool")
+        raise InvalidOption(f"name a directory in {start}{server}, such as {start}{server}/nsq")
     if any(name in {".", ".."} or not name.isprintable() for name in names):
         raise InvalidOption("use a URL whose directories are neither . nor .., nor have control characters")
     return RemotePlace(_SAME.get(start, start) + server, names)

@@ -19,7 +19,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemotePlace:
-    """A file or directory of a remote storage, with the part of `pathlib.Path` that spools use.
+    """A file or directory of a remote storage, with the part of `pathlib.Path` that is used here.
 
     :ivar root: the URL of the bucket or file system, without a slash at the end
     :ivar parts: the names below it
@@ -61,6 +61,9 @@ class RemoteStorage(Storage[RemotePlace]):
 
     def __init__(self) -> None:
         self._proved: set[RemotePlace] = set()
+
+    def make_around(self, target: RemotePlace) -> None:
+        """Make the directories around a file, where files are in directories."""
 
     @abstractmethod
     def create(self, target: RemotePlace, content: bytes) -> bool:

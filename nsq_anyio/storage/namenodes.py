@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
-from ...errors import InvalidOption
+from ..errors import InvalidOption
 
 __all__ = ["http_addresses"]
 

@@ -1,10 +1,10 @@
-"""Where spools are: on a file system, in an object store, or in HDFS.
+"""Files that are put whole: on a file system, in an object store, or in HDFS.
 
 ::
 
-    interface   what a spool needs of its storage
+    interface   what spools and archives need of their storage
     place       a file or directory, and the storage that has it
-    url         the URLs that ``spoolDir`` may have
+    url         the URLs of directories
     posix       directories that are mounted
     remote      what the other two have in common
     objects     S3, Google Cloud Storage and Azure, by conditional puts

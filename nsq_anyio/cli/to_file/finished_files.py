@@ -1,0 +1,90 @@
+"""Move finished files to their directory, or to the storage that a URL names, without replacing any."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...durable import link_exclusively, sync_directory
+from ...storage.place import Place, remote_storage_of
+from ...storage.remote import RemotePlace, RemoteStorage
+from .directories import make_directories
+
+__all__ = ["check_store", "is_taken", "make_parent", "move_exclusively"]
+
+
+def check_store(directory: RemotePlace) -> None:
+    """Find out whether files can be put there, and whether none replaces another.
+
+    :raises OSError: if not
+    """
+    with _told(directory):
+        store = _store_of(directory)
+        store.make_around(directory / "file")
+        store.prove(directory)
+
+
+def is_taken(target: Place) -> bool:
+    """Return whether there is a file of this name.
+
+    :raises OSError: if that cannot be found out
+    """
+    if isinstance(target, Path):
+        return target.exists()
+    with _told(target):
+        return _store_of(target).exists(target)
+
+
+def make_parent(target: Place) -> None:
+    """Make the directory of a file, with those around it.
+
+    :raises OSError: if that fails
+    """
+    if isinstance(target, Path):
+        make_directories(target.parent)
+        return
+    with _told(target):
+        _store_of(target).make_around(target)
+
+
+def move_exclusively(source: Path, target: Place) -> None:
+    """Move a file, unless the new name is taken; to a directory only on the same file system.
+
+    A file that cannot be moved stays where it is.
+
+    :raises FileExistsError: if the new name is taken
+    :raises OSError: if moving fails otherwise
+    """
+    if isinstance(target, Path):
+        is_new = link_exclusively(source, target)
+        if is_new:
+            sync_directory(target.parent)
+    else:
+        with _told(target, f"{source} stays, and is moved when the command begins again"):
+            # When an answer gets lost, the file takes a second name: it comes twice rather than not at all.
+            is_new = _store_of(target).create(target, source.read_bytes())
+    if not is_new:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    source.unlink()
+    sync_directory(source.parent)
+
+
+def _store_of(place: RemotePlace) -> RemoteStorage:
+    try:
+        return remote_storage_of(place)
+    except ImportError as error:
+        raise OSError(errno.ENOENT, str(error)) from error
+
+
+@contextmanager
+def _told(target: RemotePlace, kept: str = "") -> Generator[None]:
+    """Let the errors of a storage name the file, the remedy, and what becomes of what was to be moved."""
+    try:
+        yield
+    except OSError as error:
+        parts = [f"{target}: {error.strerror or error}", getattr(error, "remedy", ""), kept]
+        # Without a number, by which it could be taken for a name that is taken.
+        raise OSError("; ".join(filter(None, parts))) from error

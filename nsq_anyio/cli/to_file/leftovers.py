@@ -1,0 +1,83 @@
+"""The directory of files that go to a storage: it is one process's own, and what it has left is sent first.
+
+A file on its way to a storage is on this machine alone, and its messages are finished. So the next process
+must send what a killed one has left, and must know that nobody else writes it or has put something there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from ...errors import NSQError
+from ...storage.remote import RemotePlace
+from .finished_files import make_parent, move_exclusively
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["OWN", "WorkDirUnusable", "own_directory", "send_leftovers"]
+
+OWN = ".nsq-anyio-to-file"
+"""The file by which a directory is known as one of this command's, and which its process locks."""
+
+_log = logging.getLogger("nsq_anyio.to_file")
+
+
+class WorkDirUnusable(NSQError):
+    """The directory is in use by another process, or has files of others."""
+
+
+@contextmanager
+def own_directory(path: Path) -> Generator[None]:
+    """Keep a directory for this process; no lock is taken on Windows.
+
+    :raises WorkDirUnusable: if another process has it, or it holds files and is not known
+    :raises OSError: if it cannot be used otherwise
+    """
+    mark = path / OWN
+    if not mark.exists() and any(path.iterdir()):
+        raise WorkDirUnusable(
+            f"--work-dir={path} has files that are not of this command, and would be moved to the URL with "
+            "its own: name an empty directory"
+        )
+    descriptor = os.open(mark, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o660)
+    try:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise WorkDirUnusable(
+                    f"--work-dir={path} is in use by another process: give each one its own"
+                ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def send_leftovers(work_dir: Path, output: RemotePlace) -> None:
+    """Move the files that a killed process has left; one whose name is taken gets another name.
+
+    :raises OSError: if one cannot be moved; it stays
+    """
+    for path in sorted(work_dir.rglob("*")):
+        if path.is_file() and path != work_dir / OWN:
+            _send(path, output / path.relative_to(work_dir).as_posix())
+
+
+def _send(path: Path, target: RemotePlace) -> None:
+    make_parent(target)
+    for number in count():
+        # In front, because the end of a name tells how the file is compressed.
+        name = f"left-{number}.{target.name}" if number else target.name
+        try:
+            move_exclusively(path, target.with_name(name))
+        except FileExistsError:
+            continue
+        _log.info("moved %s, which an earlier process had left, to %s", path, target.with_name(name))
+        return

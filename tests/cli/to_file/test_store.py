@@ -1,0 +1,165 @@
+"""Files that go to a storage: they are moved whole, nothing is replaced, and what is left is moved later."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nsq_anyio.cli.main import cli
+from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
+from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
+from nsq_anyio.cli.to_file.leftovers import OWN, WorkDirUnusable, own_directory, send_leftovers
+from nsq_anyio.cli.to_file.names import NameFormat
+from nsq_anyio.storage.remote import RemotePlace
+
+from .archive_setup import Setup, setup
+
+__all__ = ["setup"]
+
+OUTPUT = RemotePlace("s3://bucket", ("archive",))
+
+
+class Store:
+    """As much of a storage as an archive needs."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.failure: OSError | None = None
+
+    def make_around(self, target: RemotePlace) -> None:
+        assert target.parent.parts
+
+    def exists(self, target: RemotePlace) -> bool:
+        return str(target) in self.files
+
+    def create(self, target: RemotePlace, content: bytes) -> bool:
+        if self.failure:
+            raise self.failure
+        return self.files.setdefault(str(target), content) is content
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    found = Store()
+
+    def storage_of(place: RemotePlace) -> Store:
+        assert place.root == OUTPUT.root
+        return found
+
+    monkeypatch.setattr("nsq_anyio.cli.to_file.finished_files.remote_storage_of", storage_of)
+    return found
+
+
+def archive(
+    setup: Setup, work: Path, *, rotation: Rotation | None = None, encoding: Encoding | None = None
+) -> Archive:
+    options = ArchiveOptions(
+        output_dir=OUTPUT,
+        work_dir=work,
+        encoding=encoding,
+        rotation=rotation or Rotation(),
+        skip_empty_files=False,
+    )
+    names = NameFormat("<TOPIC>/<DATETIME><REV>", "%H", "", "", options.numbered).of_topic("t")
+    return Archive(names, options, clock=lambda: setup.now, monotonic=setup.seconds)
+
+
+def test_a_file_is_put_when_it_ends(setup: Setup, store: Store, tmp_path: Path) -> None:
+    writing = archive(setup, tmp_path, rotation=Rotation(size=3))
+    writing.write([b"a", b"b"])
+    writing.sync()
+    assert store.files == {}
+    assert setup.files(tmp_path) == {"t/04-000000": b"a\nb\n"}
+    writing.write([b"c"])
+    assert store.files == {f"{OUTPUT}/t/04-000000": b"a\nb\n"}
+    writing.close()
+    assert store.files[f"{OUTPUT}/t/04-000001"] == b"c\n"
+    assert setup.files(tmp_path) == {}
+
+
+def test_a_name_that_is_taken_is_not_replaced(setup: Setup, store: Store, tmp_path: Path) -> None:
+    store.files[f"{OUTPUT}/t/04-000000"] = b"earlier"
+    writing = archive(setup, tmp_path)
+    writing.write([b"a"])
+    store.files[f"{OUTPUT}/t/04-000001"] = b"meanwhile"
+    writing.close()
+    assert list(store.files.values()) == [b"earlier", b"meanwhile", b"a\n"]
+    assert f"{OUTPUT}/t/04-000002" in store.files
+
+
+def test_what_cannot_be_put_stays(setup: Setup, store: Store, tmp_path: Path) -> None:
+    writing = archive(setup, tmp_path)
+    writing.write([b"a"])
+    store.failure = FileExistsError(17, "the server has lost its mind")
+    with pytest.raises(OSError, match="lost its mind") as failure:
+        writing.close()
+    assert not isinstance(failure.value, FileExistsError), "the next number would be tried for ever"
+    for part in (f"{OUTPUT}/t/04-000000", f"{tmp_path}/t/04-000000 stays"):
+        assert part in str(failure.value)
+    assert setup.files(tmp_path) == {"t/04-000000": b"a\n"}
+
+
+def test_what_was_left_is_moved(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    for name in (OWN, "one.gz", "t/two.gz"):
+        (tmp_path / name).write_bytes(name.encode())
+    store.files[f"{OUTPUT}/t/two.gz"] = b"another"
+    send_leftovers(tmp_path, OUTPUT)
+    assert store.files == {
+        f"{OUTPUT}/one.gz": b"one.gz",
+        f"{OUTPUT}/t/two.gz": b"another",
+        f"{OUTPUT}/t/left-1.two.gz": b"t/two.gz",
+    }
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [OWN]
+
+
+def test_a_directory_has_one_owner_after_another(tmp_path: Path) -> None:
+    with own_directory(tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(WorkDirUnusable, match="in use by another process"), own_directory(tmp_path):
+            pass
+    with own_directory(tmp_path):
+        pass
+
+
+def test_files_of_others_are_not_moved(tmp_path: Path) -> None:
+    (tmp_path / "letter").touch()
+    with pytest.raises(WorkDirUnusable, match="name an empty directory"), own_directory(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+
+
+def test_compressed_files_are_put_too(setup: Setup, store: Store, tmp_path: Path) -> None:
+    writing = archive(setup, tmp_path, encoding=Gzip(1))
+    writing.write([b"a"])
+    writing.close()
+    (content,) = store.files.values()
+    assert content.startswith(b"\x1f\x8b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--output-dir=s3://bucket/archive"], "s3://bucket/archive needs --work-dir"),
+        (["--output-dir=ftp://host/archive"], "Invalid value for '--output-dir': use the absolute path"),
+        (["--output-dir=s3://key:secret@bucket/archive"], "credentials come from the environment"),
+        (["--output-dir=s3://bucket"], "name a directory in s3://bucket"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused(arguments: list[str], problem: str) -> None:
+    result = CliRunner().invoke(
+        cli, ["to-file", "--topic=t", "--nsqd-tcp-address=127.0.0.1:1", *arguments], standalone_mode=True
+    )
+    assert result.exit_code == 2
+    assert problem in " ".join(result.output.split())
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "nsq_anyio.storage.objects", None)
+    arguments = ["--topic=t", "--nsqd-tcp-address=127.0.0.1:1", "--output-dir=gs://none/archive"]
+    result = CliRunner().invoke(cli, ["to-file", *arguments, f"--work-dir={tmp_path}"])
+    assert result.exit_code == 1
+    assert "pip install 'nsq-anyio[object-store]'" in result.output

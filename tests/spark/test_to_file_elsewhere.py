@@ -1,0 +1,91 @@
+"""``nsq-anyio to-file`` with a URL: each message is in the storage, whenever the command is killed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nsq_anyio.cli.to_file.leftovers import OWN
+from nsq_anyio.storage.place import Place, storage_of
+
+from .nsqds import ROOT, Topic, wait_until
+from .processes import Program, running
+
+MESSAGES = 3_000
+
+pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
+
+
+def archiving(topic: Topic, store: Place, directory: Path, *flags: str) -> AbstractContextManager[Program]:
+    command = [
+        *(sys.executable, "-m", "nsq_anyio", "to-file", "--sync-interval=100ms", "--rotate-size=4000"),
+        # nsqd waits for the answers of a killed client until its messages time out.
+        "--consumer-opt=msg_timeout,2s",
+        *(f"--topic={topic.name}", f"--channel={topic.channel}"),
+        f"--nsqd-tcp-address={topic.options['nsqd']}",
+        *(f"--output-dir={store}/archive", f"--work-dir={directory / 'work'}", *flags),
+    ]
+    number = len(list(directory.glob("log-*")))
+    return running(command, log_path=directory / f"log-{number}", env=os.environ, cwd=ROOT)
+
+
+def archived(store: Place) -> list[Any]:
+    """The places of all files, but for temporary ones, which a killed process cannot delete."""
+    found: list[Any] = list(storage_of(store).files(store / "archive"))
+    return [place for place in found if not place.name.startswith(".")]
+
+
+@pytest.mark.parametrize("store", ["s3", "gcs", "azure", "hdfs"], indirect=True)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_every_message_gets_there_though_it_is_killed(
+    store: Place, compressed: bool, real_topic: Topic, tmp_path: Path
+) -> None:
+    flags = ["--gzip"] if compressed else []
+    real_topic.publish_numbers(MESSAGES)
+    with archiving(real_topic, store, tmp_path, *flags) as first:
+        wait_until(lambda: archived(store) or first.process.poll() is not None, "a file in the storage")
+        first.kill()
+    real_topic.publish_numbers(MESSAGES, first=MESSAGES)
+    with archiving(real_topic, store, tmp_path, *flags) as second:
+        wait_until(
+            lambda: real_topic.state().left == 0 or second.process.poll() is not None,
+            "the end of the channel",
+        )
+        second.process.send_signal(signal.SIGTERM)
+        assert second.wait() == 0, second.tail
+    contents = [storage_of(store).get(place) for place in archived(store)]
+    lines = b"".join(map(gzip.decompress, contents) if compressed else contents).split(b"\n")
+    assert {int(line) for line in lines if line} >= set(range(2 * MESSAGES))
+    assert [path.name for path in (tmp_path / "work").rglob("*") if path.is_file()] == [OWN]
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_work_directory_has_one_process(store: Place, real_topic: Topic, tmp_path: Path) -> None:
+    real_topic.publish_numbers(10)
+    with archiving(real_topic, store, tmp_path) as first:
+        wait_until(lambda: real_topic.state().left == 0 or first.process.poll() is not None, "it to begin")
+        with archiving(real_topic, store, tmp_path) as second:
+            assert second.wait() == 1
+            assert "in use by another process: give each one its own" in second.log
+        first.process.send_signal(signal.SIGTERM)
+        assert first.wait() == 0
+
+
+def test_a_bucket_that_does_not_exist_is_told(
+    s3: Any, real_topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    store: Any = "s3://no-such-bucket/of-this-name"
+    with archiving(real_topic, store, tmp_path) as program:
+        assert program.wait() == 1
+    assert "s3://no-such-bucket/of-this-name/archive" in program.log
+    assert "no such bucket" in program.log.lower()
+    assert "Traceback" not in program.log
