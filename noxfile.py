@@ -58,7 +58,7 @@ NEED_MORE = tuple(
     )
 )
 # The compiled codec is a distribution of its own, with a session of its own; `all` has what Spark needs.
-NOT_INSTALLED_ALONE = ("codec", "spark", "object-store", "spark-object-store")
+NOT_INSTALLED_ALONE = ("codec", "spark", "spark-object-store")
 DELTA = "tests/spark/jvm/test_recipe_tables.py::test_delta_has_each_message_once"
 PROSE = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),

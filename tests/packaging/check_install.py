@@ -15,6 +15,7 @@ import nsq_anyio as nsq
 NEEDS = {
     "cli": ["click", "rich", "httpcore", "re2"],
     "http2": ["h2"],
+    "object-store": ["obstore"],
     "opentelemetry": ["opentelemetry", "nsq_anyio.instrumentation.opentelemetry"],
     "prometheus": ["prometheus_client", "nsq_anyio.instrumentation.prometheus"],
     "re2": ["re2"],
@@ -29,7 +30,7 @@ NEEDS = {
 }
 """What each extra makes importable."""
 
-BRINGS = {"cli": {"admin", "re2"}, "spark-object-store": {"spark"}}
+BRINGS = {"cli": {"admin", "re2"}, "spark-object-store": {"spark", "object-store"}}
 """Extras that another one has in it."""
 
 COVERED = {"all", "codec"}
