@@ -20,8 +20,8 @@ HDFS = ("hdfs://", "webhdfs://", "swebhdfs://")
 """How URLs of HDFS begin; the last two name the HTTP server."""
 
 _CHOICES = (
-    "use the absolute path, or the file: URI, of a directory, such as /mnt/shared/nsq, or the URL of one in "
-    "S3, Google Cloud Storage, Azure or HDFS, such as s3://bucket/nsq, gs://bucket/nsq, "
+    "use the absolute path, or the file: URI, of a directory, such as /mnt/shared/nsq, or the URL of a "
+    "directory in S3, Google Cloud Storage, Azure or HDFS, such as s3://bucket/nsq, gs://bucket/nsq, "
     "abfss://container@account.dfs.core.windows.net/nsq or hdfs://namenode/nsq; "
     "any other store works only if it is mounted"
 )
@@ -87,5 +87,5 @@ def spool_location(given: str) -> str:
         return str(split(given))
     path = given if path is None else path
     if not PurePosixPath(path).is_absolute():
-        raise InvalidOption(_CHOICES)
+        raise InvalidOption(f"{_CHOICES}; the driver and the executors must share it")
     return str(PurePosixPath(path))

@@ -90,8 +90,8 @@ def test_a_user_without_permission_is_told(store: Place) -> None:
         env={"HADOOP_USER_NAME": "stranger", "PATH": ""},
     )
     assert result.stdout == (
-        f"spool {store / 'query'}: HDFS answered 403, AccessControlException: let the credentials that the "
-        "driver and the executors use read, write, list and delete there\n"
+        f"spool {store / 'query'}: HDFS answered 403, AccessControlException: let the credentials "
+        "read, write, list and delete there\n"
     )
 
 
