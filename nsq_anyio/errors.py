@@ -43,8 +43,7 @@
     ├── RealServerError                 a real server cannot be started [testing]
     ├── HistoryFileUnusable             the file of a cluster's history [monitoring]
     ├── NoSubscription                  no nsqd accepts a subscription in time [dead_letters]
-    ├── CannotWrite                     to-file cannot write an archive [cli]
-    ├── WorkDirUnusable                 to-file cannot have its work directory for itself [cli]
+    ├── CannotWrite, WorkDirUnusable    to-file cannot write an archive; its directory is in use [cli]
     └── DemoStalled                     the demo received no more messages [cli]
 
 A name in brackets is the subpackage that defines the exception, because its extra may not be installed.

@@ -22,6 +22,8 @@ EXTRAS = {
     "admin": "jinja2",
     "cli": "click",
     "spark": "pyspark",
+    "storage.object_stores": "obstore",
+    "storage.objects": "obstore",
     "instrumentation.opentelemetry": "opentelemetry",
     "instrumentation.prometheus": "prometheus_client",
     "contrib.taskiq": "taskiq",
@@ -209,7 +211,7 @@ def test_importing_leaves_heavy_modules_alone() -> None:
         import sys
         import nsq_anyio
         heavy = {"opentelemetry", "trio", "uvloop", "pyspark", "pyarrow", "taskiq"}
-        heavy |= {"nsq_anyio.cli", "nsq_anyio.contrib", "nsq_anyio.spark"}
+        heavy |= {"nsq_anyio.cli", "nsq_anyio.contrib", "nsq_anyio.spark", "nsq_anyio.storage"}
         print(sorted(heavy & set(sys.modules)))
     """)
     assert output == "[]\n"
