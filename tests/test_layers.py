@@ -24,6 +24,7 @@ LAYERS = (
         "pattern",
         "unwrapping",
         "durable",
+        "directory_lock",
         "forked",
         "signals",
         "visible",

@@ -7,24 +7,20 @@ must send what a killed one has left, and must know that nobody else writes it o
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
+from ...directory_lock import locked_directory
 from ...errors import NSQError
 from ...storage.remote import RemotePlace
 from .finished_files import make_parent, move_exclusively
 
-if sys.platform != "win32":
-    import fcntl
-
 __all__ = ["OWN", "WorkDirUnusable", "own_directory", "send_leftovers"]
 
 OWN = ".nsq-anyio-to-file"
-"""The file by which a directory is known as one of this command's, and which its process locks."""
+"""The file by which a directory is known as one of this command's."""
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
@@ -35,29 +31,26 @@ class WorkDirUnusable(NSQError):
 
 @contextmanager
 def own_directory(path: Path) -> Generator[None]:
-    """Keep a directory for this process; no lock is taken on Windows.
+    """Keep a directory for this process; not on Windows, where no lock is taken.
 
     :raises WorkDirUnusable: if another process has it, or it holds files and is not known
     :raises OSError: if it cannot be used otherwise
     """
-    mark = path / OWN
-    if not mark.exists() and any(path.iterdir()):
-        raise WorkDirUnusable(
-            f"--work-dir={path} has files that are not of this command, and would be moved to the URL with "
-            "its own: name an empty directory"
-        )
-    descriptor = os.open(mark, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o660)
-    try:
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise WorkDirUnusable(
-                    f"--work-dir={path} is in use by another process: give each one its own"
-                ) from error
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked_directory(path))
+        except BlockingIOError as error:
+            raise WorkDirUnusable(
+                f"--work-dir={path} is in use by another process: give each one its own"
+            ) from error
+        mark = path / OWN
+        if not mark.exists() and any(path.iterdir()):
+            raise WorkDirUnusable(
+                f"--work-dir={path} has files that are not of this command, and would be moved to the URL, "
+                "too: name an empty directory"
+            )
+        mark.touch()
         yield
-    finally:
-        os.close(descriptor)
 
 
 def send_leftovers(work_dir: Path, output: RemotePlace) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from ...directory_lock import locked_directory
 from ...errors import NSQError
-
-if sys.platform != "win32":
-    import fcntl
 
 __all__ = ["DataPathUnusable", "locked"]
 
@@ -31,28 +28,15 @@ class DataPathUnusable(NSQError):
 
 @contextmanager
 def locked(path: Path) -> Generator[None]:
-    """Lock a directory as nsqd does, so that no other nsqd uses it.
+    """Lock a directory, so that no other nsqd uses it.
 
     :raises DataPathUnusable: if it does not exist, or another nsqd has locked it
     """
-    if sys.platform == "win32":  # nor does nsqd lock anything there
-        if not path.is_dir():
-            raise DataPathUnusable(path, "it is not a directory")
-        yield
-        return
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise DataPathUnusable(path, _reason(error)) from error
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            stack.enter_context(locked_directory(path))
+        except BlockingIOError as error:
             raise DataPathUnusable(path, "it is locked, perhaps by another nsqd that uses it") from error
+        except OSError as error:
+            raise DataPathUnusable(path, error.strerror or str(error)) from error
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
