@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..errors import NSQError
+from ..storage.failure import explained
 
 __all__ = ["BEGIN_ANEW", "AttemptSuperseded", "NumberTaken", "SpoolDamaged", "SpoolError", "as_spool_error"]
 
@@ -76,6 +77,4 @@ def as_spool_error(path: object) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        remedy = getattr(error, "remedy", "") or _REMEDIES.get(error.errno or 0)
-        text = error.strerror or str(error)
-        raise SpoolError(path, f"{text}: {remedy}" if remedy else text) from error
+        raise SpoolError(path, explained(error, _REMEDIES)) from error

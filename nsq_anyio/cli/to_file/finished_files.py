@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...durable import link_exclusively, sync_directory
+from ...storage.failure import explained
 from ...storage.place import Place, remote_storage_of
 from ...storage.remote import RemotePlace, RemoteStorage
 from .directories import make_directories
@@ -76,7 +77,7 @@ def _store_of(place: RemotePlace) -> RemoteStorage:
     try:
         return remote_storage_of(place)
     except ImportError as error:
-        raise OSError(errno.ENOENT, str(error)) from error
+        raise OSError(str(error)) from error
 
 
 @contextmanager
@@ -85,6 +86,6 @@ def _told(target: RemotePlace, kept: str = "") -> Generator[None]:
     try:
         yield
     except OSError as error:
-        parts = [f"{target}: {error.strerror or error}", getattr(error, "remedy", ""), kept]
+        text = f"{target}: {explained(error)}"
         # Without a number, by which it could be taken for a name that is taken.
-        raise OSError("; ".join(filter(None, parts))) from error
+        raise OSError(f"{text}; {kept}" if kept else text) from error
