@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import socket
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,8 +18,11 @@ from nsq_anyio.storage.place import Place, storage_of
 
 from .nsqds import ROOT, Topic, wait_until
 from .processes import Program, running
+from .storages import environment_of_s3
 
 MESSAGES = 3_000
+LIMIT = 20.0
+"""Seconds, in which no storage is given up."""
 
 pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
 
@@ -43,11 +47,11 @@ def archived(store: Place) -> list[Any]:
 
 
 @pytest.mark.parametrize("store", ["s3", "gcs", "azure", "hdfs"], indirect=True)
-@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(("compressed", "backend"), [(False, "uvloop"), (True, "asyncio"), (True, "trio")])
 def test_every_message_gets_there_though_it_is_killed(
-    store: Place, compressed: bool, real_topic: Topic, tmp_path: Path
+    store: Place, compressed: bool, backend: str, real_topic: Topic, tmp_path: Path
 ) -> None:
-    flags = ["--gzip"] if compressed else []
+    flags = [f"--backend={backend}", *(["--gzip"] if compressed else [])]
     real_topic.publish_numbers(MESSAGES)
     with archiving(real_topic, store, tmp_path, *flags) as first:
         wait_until(lambda: archived(store) or first.process.poll() is not None, "a file in the storage")
@@ -76,6 +80,25 @@ def test_a_work_directory_has_one_process(store: Place, real_topic: Topic, tmp_p
             assert "in use by another process: give each one its own" in second.log
         first.process.send_signal(signal.SIGTERM)
         assert first.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("url", ["s3://bucket/of", "webhdfs://{}/of"])
+def test_a_signal_ends_it_while_a_storage_says_nothing(
+    number: signal.Signals, url: str, real_topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(LIMIT)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        for name, value in environment_of_s3(f"http://{address}").items():
+            monkeypatch.setenv(name, value)
+        store: Any = url.format(address)
+        with archiving(real_topic, store, tmp_path) as program:
+            connection, _ = silent.accept()
+            with connection:
+                program.process.send_signal(number)
+                assert program.wait(LIMIT) == 128 + number
+        assert "Traceback" not in program.log
 
 
 def test_a_bucket_that_does_not_exist_is_told(
