@@ -183,10 +183,10 @@ class Archive:
         self._revision = self._revision + 1 if name == self._name else 0
         self._name = name
         self._opened_at = self._monotonic()
-        for directory in dict.fromkeys((options.work_dir, options.output_dir)):
-            make_parent(directory / name)
         while True:
             relative = with_revision(name, self._revision)
+            for directory in dict.fromkeys((options.work_dir, options.output_dir)):
+                make_parent(directory / relative)
             path = options.work_dir / relative
             if not (options.moves and is_taken(options.output_dir / relative)):
                 try:
@@ -213,6 +213,7 @@ class Archive:
                 move_exclusively(file.path, target)
             except FileExistsError:
                 self._revision += 1
+                make_parent(self._options.output_dir / with_revision(self._name, self._revision))
             else:
                 _log.info("moved %s to %s", file.path, target)
                 return

@@ -26,6 +26,16 @@ def test_a_line_for_each_message_as_soon_as_written(setup: Setup) -> None:
     assert setup.files() == {"t.04": b"a\n\0\xff\nb\n"}
 
 
+def test_directories_may_be_numbered(setup: Setup, tmp_path: Path) -> None:
+    for body in (b"a", b"b"):
+        archive = setup.archive(work=tmp_path / "work", filename_format="<TOPIC>/<REV>/x")
+        archive.write([body])
+        if body == b"b":
+            (setup.output / "t/-000001/x").write_bytes(b"meanwhile")
+        archive.close()
+    assert setup.files() == {"t/-000000/x": b"a\n", "t/-000001/x": b"meanwhile", "t/-000002/x": b"b\n"}
+
+
 def test_a_file_that_exists_is_appended_to(setup: Setup) -> None:
     for body in (b"a", b"b"):
         archive = setup.archive()
