@@ -87,7 +87,7 @@ class ObjectStore:
         return f"{self.name} answered {status[1].strip()}{f', {code[1]}' if code else ''}"
 
 
-_EVERYWHERE = "on the driver and on the executors"
+_EVERYWHERE = "in the environment of every process that uses the store"
 _S3 = ObjectStore(
     "S3", S3Store, f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY {_EVERYWHERE}, or give them a role"
 )

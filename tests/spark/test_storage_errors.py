@@ -124,7 +124,7 @@ def test_wrong_credentials_are_told_without_them(
         (
             "gs",
             {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere/hush.json"},
-            f"{NOT_VALID % 'Cloud Storage'}: set GOOGLE_APPLICATION_CREDENTIALS on the driver and on the",
+            f"{NOT_VALID % 'Cloud Storage'}: set GOOGLE_APPLICATION_CREDENTIALS in the environment of every",
         ),
         (
             "gs",
