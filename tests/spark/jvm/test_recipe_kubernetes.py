@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.timeout(300)
 def test_kubernetes_knows_every_field(manifest: dict[str, Any], spark: SparkSession) -> None:
     """By the model of Kubernetes' API that Spark itself brings."""
     jvm: Any = spark.sparkContext._jvm
-    model = jvm.io.fabric8.kubernetes.client.utils.Serialization.unmarshal(yaml.safe_dump(manifest))
+    model = jvm.io.fabric8.kubernetes.client.utils.Serialization.unmarshal(json.dumps(manifest))
     assert model.getClass().getSimpleName() == manifest["kind"]
     assert list(_unknown(manifest, model)) == []
 
@@ -39,7 +40,7 @@ def test_kubernetes_knows_every_field(manifest: dict[str, Any], spark: SparkSess
 def test_the_check_finds_a_field_that_does_not_exist(spark: SparkSession) -> None:
     jvm: Any = spark.sparkContext._jvm
     manifest = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"prot": 1, "port": 2}]}}
-    model = jvm.io.fabric8.kubernetes.client.utils.Serialization.unmarshal(yaml.safe_dump(manifest))
+    model = jvm.io.fabric8.kubernetes.client.utils.Serialization.unmarshal(json.dumps(manifest))
     assert list(_unknown(manifest, model)) == ["spec.ports.prot"]
 
 
