@@ -11,5 +11,6 @@
                 with object_stores, what differs between them
     webhdfs     HDFS, by renames that replace nothing
                 with webhdfs_client, its requests, and namenodes, the addresses that a URL means
+    patience    how often a request is sent again
     failure     errors of a server, without its secrets
 """

@@ -18,13 +18,14 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from .failure import NOT_ALLOWED, StorageFailure
 
-__all__ = ["Client", "ObjectStore", "object_store"]
+__all__ = ["Client", "ObjectStore", "is_answer_lost", "object_store"]
 
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 _STATUS = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _KIND = re.compile(r"\b(?:kind: (\w+),|source: (\w+Response) {)")
+_LOST = {"Interrupted", "Timeout"}
 _TOKEN = re.compile(r"token request|//169\.254\.169\.254/")
 """The request by which a client gets the right to make others; the address is that of a machine's role."""
 
@@ -105,6 +106,12 @@ _AZURE = ObjectStore(
     keeps_directories=True,
 )
 _STORES = {"s3": _S3, "gs": _GCS, "az": _AZURE, "abfss": _AZURE}
+
+
+def is_answer_lost(error: BaseError) -> bool:
+    """Return whether the store may have done what it was asked for, though no answer came."""
+    kind = _KIND.search(str(error))
+    return kind is not None and kind[1] in _LOST
 
 
 def object_store(root: str) -> ObjectStore:

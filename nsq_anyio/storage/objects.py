@@ -15,22 +15,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, BaseError
 
 from .interface import MARKER, Entry, Status
-from .object_stores import object_store
+from .object_stores import is_answer_lost, object_store
+from .patience import GIVE_UP, Patience
 from .remote import RemotePlace, RemoteStorage
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["GIVE_UP", "ObjectStorage"]
+__all__ = ["ObjectStorage"]
 
 _AT_ONCE = 16
 """Requests for many markers under way at once."""
-
-GIVE_UP = 60.0
-"""Seconds for which failed requests are tried again."""
 
 R = TypeVar("R")
 
@@ -50,10 +48,22 @@ class ObjectStorage(RemoteStorage):
         """Put an object on the condition that its name is free."""
         with self._store.as_os_error():
             try:
-                obstore.put(self._client, target.key, content, mode="create")
+                self._until_answered(lambda: obstore.put(self._client, target.key, content, mode="create"))
             except AlreadyExistsError:
                 return False
         return True
+
+    def _until_answered(self, send: Callable[[], object]) -> None:
+        """Send a request again if its answer was lost: obstore does so only if nothing can change by it."""
+        patience = Patience(GIVE_UP)
+        while True:
+            try:
+                send()
+            except BaseError as error:
+                if not is_answer_lost(error) or not patience.pause():
+                    raise
+            else:
+                return
 
     def put(
         self, target: RemotePlace, *content: bytes | memoryview, record: RemotePlace | None = None
@@ -145,7 +155,8 @@ class ObjectStorage(RemoteStorage):
 
     def _remove(self, files: Iterable[RemotePlace]) -> None:
         with self._store.as_os_error():
-            obstore.delete(self._client, [file.key for file in files])
+            keys = [file.key for file in files]
+            self._until_answered(lambda: obstore.delete(self._client, keys))
 
     def remove_directory(self, directory: RemotePlace) -> None:
         """Delete the marker of a directory."""

@@ -38,7 +38,7 @@ class WebHdfs(RemoteStorage):
         """Write a temporary file, and rename it."""
         temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         try:
-            self.client.write(_path(temporary), content, overwrite=False)
+            self.client.write(_path(temporary), content)
             is_new = self._rename(temporary, target)
         except BaseException:
             with suppress(OSError):  # which says nothing new
@@ -66,7 +66,7 @@ class WebHdfs(RemoteStorage):
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
         """Write a file, without the step of a rename."""
-        self.client.write(_path(target), content, overwrite=True)
+        self.client.write(_path(target), content)
 
     def get(self, target: RemotePlace) -> bytes:
         """Return the content of a file."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import getpass
 import os
-import time
 import weakref
 from functools import partial
 from operator import ne
@@ -16,14 +15,9 @@ import httpx
 
 from .failure import NOT_ALLOWED, StorageFailure
 from .namenodes import http_addresses
+from .patience import GIVE_UP, Patience
 
-__all__ = ["GIVE_UP", "WebHdfsClient"]
-
-GIVE_UP = 60.0
-"""Seconds for which a request is sent again. A standby namenode takes over within less."""
-
-_PAUSES = (0.1, 0.3, 1.0, 3.0)
-"""Seconds before the next round of requests; the last one is repeated."""
+__all__ = ["WebHdfsClient"]
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
@@ -64,8 +58,7 @@ class WebHdfsClient:
         :raises OSError: as `Storage` says
         """
         query = {"op": operation, "user.name": self._user, **parameters}
-        give_up_at = time.monotonic() + GIVE_UP
-        pauses = list(_PAUSES)
+        patience = Patience(GIVE_UP)  # a standby namenode takes over within less
         failure = ""
         while True:
             for address in list(self._addresses):
@@ -77,9 +70,8 @@ class WebHdfsClient:
                     # The next request begins with the namenode that has answered.
                     self._addresses.sort(key=partial(ne, address))
                     return answer.json() if answer.content else None
-            if time.monotonic() > give_up_at:
+            if not patience.pause():
                 raise StorageFailure(errno.EIO, f"HDFS cannot be reached: {failure}")
-            time.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
 
     def read(self, path: str) -> bytes:
         """Return the content of a file.
@@ -88,23 +80,26 @@ class WebHdfsClient:
         """
         return self._at_datanode("GET", path, "OPEN").content
 
-    def write(self, path: str, content: bytes, *, overwrite: bool) -> None:
-        """Write a file in a directory that exists; it is whole when this returns.
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, which may exist, in a directory that exists; it is whole when this returns.
 
         :raises OSError: as `Storage` says
         """
-        flags = {"overwrite": str(overwrite).lower(), "createparent": "false"}
-        self._at_datanode("PUT", path, "CREATE", content, **flags)
+        self._at_datanode("PUT", path, "CREATE", content, overwrite="true", createparent="false")
 
     def _at_datanode(
         self, method: str, path: str, operation: str, content: bytes | None = None, **parameters: str
     ) -> httpx.Response:
-        location = self.ask(method, path, operation, noredirect="true", **parameters)["Location"]
-        try:
-            return self._send(method, location, content=content)
-        except _Again as again:
-            # The task is tried again, and asks the namenode for another datanode.
-            raise StorageFailure(errno.EIO, f"a datanode of HDFS cannot be reached: {again}") from None
+        patience = Patience(GIVE_UP)
+        while True:
+            location = self.ask(method, path, operation, noredirect="true", **parameters)["Location"]
+            try:
+                return self._send(method, location, content=content)
+            except _Again as again:
+                # The namenode names another datanode once it has missed this one.
+                if not patience.pause():
+                    text = f"a datanode of HDFS cannot be reached: {again}"
+                    raise StorageFailure(errno.EIO, text) from None
 
     def _send(self, method: str, url: str, **more: Any) -> httpx.Response:
         try:

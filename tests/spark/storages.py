@@ -12,14 +12,11 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import httpx
 
@@ -40,7 +37,6 @@ __all__ = [
     "environment_of_s3",
     "for_executors",
     "running_azure",
-    "running_careless_store",
     "running_gcs",
     "running_hdfs",
     "running_s3",
@@ -236,49 +232,3 @@ def _free_port() -> int:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]
         return port
-
-
-class _Careless(BaseHTTPRequestHandler):
-    """Speaks as much of each object store as a put, a get and a delete need, and ignores all conditions."""
-
-    protocol_version = "HTTP/1.1"
-    objects: ClassVar[dict[str, bytes]] = {}
-
-    def do_PUT(self) -> None:
-        self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(201)
-
-    def do_GET(self) -> None:
-        found = self.objects.get(self.path)
-        self._answer(404 if found is None else 200, found or b"")
-
-    def do_DELETE(self) -> None:
-        self._answer(202)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(200, b"<DeleteResult><Deleted><Key>any</Key></Deleted></DeleteResult>")
-
-    def _answer(self, status: int, content: bytes = b"") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("ETag", '"0"')
-        self.send_header("Last-Modified", formatdate(usegmt=True))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
-
-
-@contextmanager
-def running_careless_store() -> Generator[str]:
-    """Run a server of objects that replaces what it should not, for the length of the block."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Careless) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,36 +14,10 @@ from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.storage.namenodes import http_addresses
 from nsq_anyio.storage.place import Place, place_of, storage_of
 
+from .bad_storages import refusing_namenode
 from .storages import Server
 
 pytestmark = pytest.mark.timeout(180)  # HDFS takes its time to start
-
-
-@contextmanager
-def refusing_namenode(status: int, exception: str) -> Generator[str]:
-    """Run an HTTP server that answers everything with one error, for the length of the block."""
-
-    class Refusal(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content = json.dumps({"RemoteException": {"exception": exception}}).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_PUT = do_DELETE = do_GET  # noqa: N815 - names of the standard library
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusal) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize("store", ["hdfs"], indirect=True)

@@ -19,6 +19,7 @@ from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 from nsq_anyio.storage.place import Place, place_of, storage_of
 
+from .bad_storages import running_careless_store
 from .storages import (
     ACCOUNT,
     ACCOUNT_KEY,
@@ -29,7 +30,6 @@ from .storages import (
     environment_of_azure,
     environment_of_gcs,
     environment_of_s3,
-    running_careless_store,
 )
 
 SECRETS = (SECRET, KEY, ACCOUNT_KEY, "Signature=", "AWS4", "SharedKey", "hush")
