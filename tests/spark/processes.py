@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -55,6 +56,12 @@ class Program:
     @property
     def tail(self) -> str:
         return self.log[-_LOG_TAIL:]
+
+    def signal_another_thread(self, number: signal.Signals) -> None:
+        """Send a signal to a thread that is not the main one: Linux may choose any that does not block it."""
+        threads = [int(task.name) for task in Path(f"/proc/{self.process.pid}/task").iterdir()]
+        other = max(thread for thread in threads if thread != self.process.pid)
+        assert ctypes.CDLL(None).tgkill(self.process.pid, other, number) == 0
 
     def kill(self) -> None:
         """Kill it and all of its descendants (SIGKILL)."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from anyio.from_thread import start_blocking_portal
-from click.testing import CliRunner, Result
 
-import nsq_anyio as nsq
-from nsq_anyio.cli.main import cli
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.lease import Lease, holder, time_of
 from nsq_anyio.spark.spool import Spool
@@ -293,31 +288,3 @@ def test_spools_are_listed_and_deleted(store: Place) -> None:
 
 def test_the_place_of_a_partition_is_the_same_in_each_storage() -> None:
     assert Partition(RemotePlace("s3://bucket", ("spools", "query", "1", "0"))).record.name == "0.record"
-
-
-@remote
-def test_the_command_takes_urls(store: Place) -> None:
-    spool = Spool.create(str(store), QUERY, "clicks", "spark")
-    spool.begin(1, [(NSQD, 5)])
-    partition = spool.partition(1, 0)
-    partition.store_chunk(0, rows_of([b"a", b"b"]))
-    partition.end(1)
-    other = Spool.create(str(store), OTHER, "views", "spark")
-
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(cli, ["spool", *arguments])
-
-    listed = json.loads(run("list", str(store), "--check", "--json").stdout)
-    assert [(info["uuid"], info["rows"], info["state"]) for info in listed] == [
-        (QUERY, 2, "sound"),
-        (OTHER, 0, "sound"),
-    ]
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(nsq.embedded.nsqd()) as nsqd:
-        result = run("put-back", str(store), "1f0c", "--nsqd", nsqd.tcp_address, "--yes")
-        assert result.exit_code == 0, result.output
-        assert result.stdout == f"put back 2 rows of clicks/spark, spool {QUERY}\n"
-    assert not storage_of(store).exists(spool.path)
-    result = run("delete", str(store), OTHER, "--yes")
-    assert result.exit_code == 0, result.output
-    assert not storage_of(store).exists(other.path)
-    assert "name a directory in s3://bucket" in run("list", "s3://bucket").stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import signal
-import socket
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,9 +15,9 @@ import pytest
 from nsq_anyio.cli.to_file.leftovers import OWN
 from nsq_anyio.storage.place import Place, storage_of
 
+from .bad_storages import silent_storage
 from .nsqds import ROOT, Topic, wait_until
 from .processes import Program, running
-from .storages import environment_of_s3
 
 MESSAGES = 3_000
 LIMIT = 20.0
@@ -84,20 +83,23 @@ def test_a_work_directory_has_one_process(store: Place, real_topic: Topic, tmp_p
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("url", ["s3://bucket/of", "webhdfs://{}/of"])
+@pytest.mark.parametrize("to_main", [True, False])
 def test_a_signal_ends_it_while_a_storage_says_nothing(
-    number: signal.Signals, url: str, real_topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals,
+    url: str,
+    to_main: bool,
+    real_topic: Topic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(LIMIT)
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        for name, value in environment_of_s3(f"http://{address}").items():
-            monkeypatch.setenv(name, value)
-        store: Any = url.format(address)
-        with archiving(real_topic, store, tmp_path) as program:
-            connection, _ = silent.accept()
-            with connection:
+    with silent_storage(monkeypatch) as silent:
+        store: Any = url.format(silent.address)
+        with archiving(real_topic, store, tmp_path) as program, silent.accepted():
+            if to_main:
                 program.process.send_signal(number)
-                assert program.wait(LIMIT) == 128 + number
+            else:
+                program.signal_another_thread(number)
+            assert program.wait(LIMIT) == 128 + number
         assert "Traceback" not in program.log
 
 

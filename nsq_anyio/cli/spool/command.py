@@ -12,6 +12,7 @@ import click
 
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.addresses import nsqd_tcp_option
+from ..in_thread import in_thread
 from ..lazy_group import SentenceGroup
 from ..pipeline.command import spark_option
 from .show import fields, report, table, tell_damage
@@ -70,7 +71,7 @@ def list_spools(
     with errors_explained():
         from ...spark.spool_admin import find_spools
 
-        found = find_spools(directory, check=check)
+        found = in_thread(partial(find_spools, directory, check=check))
     if as_json:
         click.echo(json.dumps([fields(info) for info in found]))
     elif found:
@@ -171,7 +172,7 @@ def delete_spools(
         chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)
         _confirm(chosen, "Delete these rows for good?", yes=yes)
         for info in chosen:
-            delete(info)
+            in_thread(partial(delete, info))
     report("deleted", [(info, info.rows) for info in chosen], as_json=as_json)
 
 
@@ -188,7 +189,7 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
     if bool(uuids) == all_of_them:
         raise click.UsageError("name the spools, or use --all for all of them")
     place = place_of(directory)
-    found = find_spools(place, time_of(place))
+    found = in_thread(lambda: find_spools(place, time_of(place)))
     chosen: dict[str, SpoolInfo] = {}
     for beginning in uuids:
         named = [info for info in found if info.uuid.startswith(beginning)]

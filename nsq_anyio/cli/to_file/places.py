@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import click
 
 from ...storage.place import Place
+from ..in_thread import in_thread
 from .archive import ArchiveOptions
 from .directories import make_directories
 from .finished_files import check_store
@@ -43,7 +43,7 @@ def check_directories(options: ArchiveOptions) -> None:
     _check_directory(options.work_dir)
     if not isinstance(options.output_dir, Path):
         try:
-            _in_thread(partial(check_store, options.output_dir))
+            in_thread(partial(check_store, options.output_dir))
         except OSError as error:
             raise click.ClickException(f"cannot write to {error}") from error
         return
@@ -64,12 +64,6 @@ def _check_directory(directory: Path) -> None:
         raise click.ClickException(f"cannot write to directory {directory}: permission denied")
 
 
-def _in_thread(work: Callable[[], None]) -> None:
-    """Wait for a thread: a signal is handled between two steps of Python, and not while a library waits."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(work).result()
-
-
 @contextmanager
 def leftovers_moved(options: ArchiveOptions) -> Generator[None]:
     """If files are moved to a URL, keep the work directory for the block, and move what is left there first.
@@ -80,7 +74,7 @@ def leftovers_moved(options: ArchiveOptions) -> Generator[None]:
         if not isinstance(options.output_dir, Path):
             try:
                 stack.enter_context(own_directory(options.work_dir))
-                _in_thread(partial(send_leftovers, options.work_dir, options.output_dir))
+                in_thread(partial(send_leftovers, options.work_dir, options.output_dir))
             except WorkDirUnusable as error:
                 raise click.ClickException(str(error)) from error
             except OSError as error:
