@@ -16,6 +16,7 @@ import uuid
 import weakref
 
 from ..storage.place import Place, storage_of
+from .spool_errors import as_spool_error
 from .spool_files import LEASE
 
 __all__ = ["VALID", "Lease", "holder", "time_of"]
@@ -88,8 +89,12 @@ def holder(spool: Place, now: float) -> str | None:
 
 
 def time_of(directory: Place) -> float:
-    """Return the storage's time; this machine's time if nothing can be written there."""
-    return storage_of(directory).time(directory)
+    """Return the storage's time; this machine's time if nothing can be written there.
+
+    :raises SpoolError: if the storage cannot be used
+    """
+    with as_spool_error(directory):
+        return storage_of(directory).time(directory)
 
 
 def _user(path: Place) -> str:

@@ -6,26 +6,61 @@ obstore finds credentials in the environment of the process, in the ways that ar
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from .failure import NOT_ALLOWED, StorageFailure
 
+if TYPE_CHECKING:
+    from obstore.store import BackoffConfig, ClientConfig
+
 __all__ = ["Client", "ObjectStore", "is_answer_lost", "object_store"]
 
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
+_TRIES = 1000
+"""More than there is time for; obstore's own ten take two or three seconds if nothing listens."""
+
+_BACKOFF: BackoffConfig = {
+    "init_backoff": timedelta(seconds=0.1),
+    "max_backoff": timedelta(seconds=3),
+    "base": 3,
+}
+
+_CLIENT_OPTIONS = {
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "http1_only",
+    "http2_only",
+    "http2_keep_alive_interval",
+    "http2_keep_alive_timeout",
+    "http2_keep_alive_while_idle",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_url",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "randomize_addresses",
+    "timeout",
+    "user_agent",
+}
+
 _STATUS = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _KIND = re.compile(r"\b(?:kind: (\w+),|source: (\w+Response) {)")
-_LOST = {"Interrupted", "Timeout"}
+_LOST = re.compile(r"\bkind: (?:Interrupted|Timeout),")
+_DENIED = "(code: AccessDenied)"
+"""S3 answers 200 to the deletion of several objects, and says of each one what became of it."""
+
 _TOKEN = re.compile(r"token request|//169\.254\.169\.254/")
 """The request by which a client gets the right to make others; the address is that of a machine's role."""
 
@@ -36,26 +71,46 @@ class ObjectStore:
 
     :ivar name: what errors call it
     :ivar client: what reaches a bucket of it
+    :ivar prefix: how the names of its settings begin, in lower case
     :ivar credentials: what to do if there are none
     :ivar keeps_directories: whether it may list a directory in which no object is left
     """
 
     name: str
     client: type[Client]
+    prefix: str
     credentials: str
     keeps_directories: bool = False
 
-    def connect(self, root: str, give_up: float) -> Client:
+    def connect(self, root: str, give_up: float, timeout: float | None = None) -> Client:
         """Return a client of the bucket that a URL names.
 
         :param give_up: seconds for which failed requests are tried again
+        :param timeout: seconds for one request, unless the environment sets them; None for obstore's own 30
         :raises StorageFailure: if what the environment says of it is not enough, or not valid
         """
         try:
-            return self.client.from_url(root, retry_config={"retry_timeout": timedelta(seconds=give_up)})
+            return self.client.from_url(
+                root,
+                client_options=None if timeout is None else self._client_options(timeout),
+                retry_config={
+                    "retry_timeout": timedelta(seconds=give_up),
+                    "max_retries": _TRIES,
+                    "backoff": _BACKOFF,
+                },
+            )
         except BaseError:
             text = f"the settings of {self.name} in the environment are incomplete or not valid"
             raise StorageFailure(errno.EINVAL, text, self.credentials) from None
+
+    def _client_options(self, timeout: float) -> ClientConfig:
+        """Return a timeout with all that the environment says of the client, which obstore does not add."""
+        found: dict[str, object] = {"timeout": timedelta(seconds=timeout)}
+        for name, value in os.environ.items():
+            key = name.lower().removeprefix(self.prefix)
+            if name.startswith(self.prefix.upper()) and key in _CLIENT_OPTIONS:
+                found[key] = value
+        return cast("ClientConfig", found)
 
     @contextmanager
     def as_os_error(self) -> Generator[None]:
@@ -71,6 +126,9 @@ class ObjectStore:
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise StorageFailure(errno.EACCES, self._told(error), NOT_ALLOWED) from None
         except BaseError as error:
+            if _DENIED in str(error):
+                text = f"{self.name} answered AccessDenied"
+                raise StorageFailure(errno.EACCES, text, NOT_ALLOWED) from None
             if _TOKEN.search(str(error)):
                 text = f"no credentials of {self.name} were found, or no token was given for them"
                 raise StorageFailure(errno.EACCES, text, self.credentials) from None
@@ -90,17 +148,22 @@ class ObjectStore:
 
 _EVERYWHERE = "in the environment of every process that uses the store"
 _S3 = ObjectStore(
-    "S3", S3Store, f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY {_EVERYWHERE}, or give them a role"
+    "S3",
+    S3Store,
+    "aws_",
+    f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY {_EVERYWHERE}, or give them a role",
 )
 _GCS = ObjectStore(
     "Cloud Storage",
     GCSStore,
+    "google_",
     f"set GOOGLE_APPLICATION_CREDENTIALS {_EVERYWHERE} to a key file of a service account, or give the "
     "machines a service account",
 )
 _AZURE = ObjectStore(
     "Azure Storage",
     AzureStore,
+    "azure_",
     f"set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, "
     f"{_EVERYWHERE}, or give the machines a managed identity; with az:// set AZURE_STORAGE_ACCOUNT_NAME, too",
     keeps_directories=True,
@@ -110,8 +173,7 @@ _STORES = {"s3": _S3, "gs": _GCS, "az": _AZURE, "abfss": _AZURE}
 
 def is_answer_lost(error: BaseError) -> bool:
     """Return whether the store may have done what it was asked for, though no answer came."""
-    kind = _KIND.search(str(error))
-    return kind is not None and kind[1] in _LOST
+    return _LOST.search(str(error)) is not None
 
 
 def object_store(root: str) -> ObjectStore:

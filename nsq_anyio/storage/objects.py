@@ -18,17 +18,26 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from .interface import MARKER, Entry, Status
-from .object_stores import is_answer_lost, object_store
+from .object_stores import Client, is_answer_lost, object_store
 from .patience import GIVE_UP, Patience
 from .remote import RemotePlace, RemoteStorage
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["ObjectStorage"]
+__all__ = ["LARGE", "SLOWEST", "TIMEOUT", "ObjectStorage"]
 
 _AT_ONCE = 16
 """Requests for many markers under way at once."""
+
+LARGE = 16 * 1024 * 1024
+"""Bytes of an object that have `TIMEOUT` seconds; larger ones have more."""
+
+TIMEOUT = 30.0
+"""Seconds for a request, as they are obstore's own."""
+
+SLOWEST = 1_000_000.0
+"""Bytes per second at which a large object is sent at least."""
 
 R = TypeVar("R")
 
@@ -48,22 +57,17 @@ class ObjectStorage(RemoteStorage):
         """Put an object on the condition that its name is free."""
         with self._store.as_os_error():
             try:
-                self._until_answered(lambda: obstore.put(self._client, target.key, content, mode="create"))
+                client = self._client_for(content)
+                _until_answered(lambda: obstore.put(client, target.key, content, mode="create"))
             except AlreadyExistsError:
                 return False
         return True
 
-    def _until_answered(self, send: Callable[[], object]) -> None:
-        """Send a request again if its answer was lost: obstore does so only if nothing can change by it."""
-        patience = Patience(GIVE_UP)
-        while True:
-            try:
-                send()
-            except BaseError as error:
-                if not is_answer_lost(error) or not patience.pause():
-                    raise
-            else:
-                return
+    def _client_for(self, content: bytes) -> Client:
+        """Return one that has time for a large object: the condition of a put needs a single request."""
+        if len(content) <= LARGE:
+            return self._client
+        return self._store.connect(self._root, GIVE_UP, TIMEOUT + len(content) / SLOWEST)
 
     def put(
         self, target: RemotePlace, *content: bytes | memoryview, record: RemotePlace | None = None
@@ -156,7 +160,7 @@ class ObjectStorage(RemoteStorage):
     def _remove(self, files: Iterable[RemotePlace]) -> None:
         with self._store.as_os_error():
             keys = [file.key for file in files]
-            self._until_answered(lambda: obstore.delete(self._client, keys))
+            _until_answered(lambda: obstore.delete(self._client, keys))
 
     def remove_directory(self, directory: RemotePlace) -> None:
         """Delete the marker of a directory."""
@@ -204,14 +208,13 @@ class ObjectStorage(RemoteStorage):
 
     def _below(self, directory: RemotePlace) -> Iterator[RemotePlace]:
         with self._store.as_os_error():
-            for page in obstore.list(self._client, directory.key):  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
-                for found in page:
-                    yield RemotePlace(self._root, tuple(found["path"].split("/")))
+            found = _until_answered(lambda: obstore.list(self._client, directory.key).collect())  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+        return (RemotePlace(self._root, tuple(each["path"].split("/"))) for each in found)
 
     def _listed(self, directory: RemotePlace) -> tuple[Sequence[ObjectMeta], list[RemotePlace]]:
         """Return the objects under a prefix, and the directories that have objects."""
         with self._store.as_os_error():
-            found = obstore.list_with_delimiter(self._client, directory.key)  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+            found = _until_answered(lambda: obstore.list_with_delimiter(self._client, directory.key))  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
         objects = found["objects"]
         directories = [directory / _name(prefix) for prefix in found["common_prefixes"]]
         if self._store.keeps_directories:
@@ -224,7 +227,9 @@ class ObjectStorage(RemoteStorage):
         return objects, directories
 
     def _has_objects(self, directory: RemotePlace) -> bool:
-        return next(self._below(directory), None) is not None
+        with self._store.as_os_error():
+            first = _until_answered(lambda: next(obstore.list(self._client, directory.key), None))  # pyright: ignore[reportUnknownMemberType] - its Arrow variant
+        return bool(first)
 
     def _is_object(self, place: RemotePlace) -> bool:
         try:
@@ -232,6 +237,17 @@ class ObjectStorage(RemoteStorage):
         except FileNotFoundError:
             return False
         return True
+
+
+def _until_answered(send: Callable[[], R]) -> R:
+    """Send a request again if its answer was lost: obstore does so only if nothing can change by it."""
+    patience = Patience(GIVE_UP)
+    while True:
+        try:
+            return send()
+        except BaseError as error:
+            if not is_answer_lost(error) or not patience.pause():
+                raise
 
 
 def _status(found: ObjectMeta) -> Status:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import errno
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from .interface import DELETED, Entry, Status
+from .patience import GIVE_UP, Patience
 from .remote import RemotePlace, RemoteStorage
-from .webhdfs_client import WebHdfsClient
+from .webhdfs_client import DatanodeFailed, WebHdfsClient
 
 __all__ = ["WebHdfs"]
 
 _ONLY_IF_FREE = "NONE"
 """The option of a rename that replaces nothing; without any option, HDFS only returns false."""
+
+
+T = TypeVar("T")
 
 
 class WebHdfs(RemoteStorage):
@@ -36,9 +40,13 @@ class WebHdfs(RemoteStorage):
 
     def create(self, target: RemotePlace, content: bytes) -> bool:
         """Write a temporary file, and rename it."""
+        return _tried(lambda: self._create(target, content))
+
+    def _create(self, target: RemotePlace, content: bytes) -> bool:
+        # Another name for each try: a datanode that was given up may still begin the file of an earlier one.
         temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         try:
-            self.client.write(_path(temporary), content)
+            self.client.write(_path(temporary), content, overwrite=False)
             is_new = self._rename(temporary, target)
         except BaseException:
             with suppress(OSError):  # which says nothing new
@@ -66,11 +74,11 @@ class WebHdfs(RemoteStorage):
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
         """Write a file, without the step of a rename."""
-        self.client.write(_path(target), content)
+        _tried(lambda: self.client.write(_path(target), content, overwrite=True))
 
     def get(self, target: RemotePlace) -> bytes:
         """Return the content of a file."""
-        return self.client.read(_path(target))
+        return _tried(lambda: self.client.read(_path(target)))
 
     def entries(self, directory: RemotePlace) -> list[Entry]:
         """Return the names in a directory."""
@@ -157,6 +165,17 @@ class WebHdfs(RemoteStorage):
 
     def _ask(self, method: str, place: RemotePlace, operation: str, **parameters: str) -> Any:
         return self.client.ask(method, _path(place), operation, **parameters)
+
+
+def _tried(action: Callable[[], T]) -> T:
+    """Do something that a datanode has a part in; do it again if that one fails."""
+    patience = Patience(GIVE_UP)
+    while True:
+        try:
+            return action()
+        except DatanodeFailed:
+            if not patience.pause():
+                raise
 
 
 def _status_of(found: dict[str, Any]) -> Status:

@@ -17,7 +17,7 @@ from .failure import NOT_ALLOWED, StorageFailure
 from .namenodes import http_addresses
 from .patience import GIVE_UP, Patience
 
-__all__ = ["WebHdfsClient"]
+__all__ = ["DatanodeFailed", "WebHdfsClient"]
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
@@ -33,6 +33,10 @@ _FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationExcep
 
 class _Again(Exception):
     """Another namenode, or this one later, may answer."""
+
+
+class DatanodeFailed(StorageFailure):
+    """The namenode may name another datanode, unless this one is on the same machine as the client."""
 
 
 class WebHdfsClient:
@@ -76,30 +80,29 @@ class WebHdfsClient:
     def read(self, path: str) -> bytes:
         """Return the content of a file.
 
+        :raises DatanodeFailed: if another try may get it
         :raises OSError: as `Storage` says
         """
         return self._at_datanode("GET", path, "OPEN").content
 
-    def write(self, path: str, content: bytes) -> None:
-        """Write a file, which may exist, in a directory that exists; it is whole when this returns.
+    def write(self, path: str, content: bytes, *, overwrite: bool) -> None:
+        """Write a file in a directory that exists; it is whole when this returns.
 
+        :raises DatanodeFailed: if another try may succeed; a part of the file may come to be even later
         :raises OSError: as `Storage` says
         """
-        self._at_datanode("PUT", path, "CREATE", content, overwrite="true", createparent="false")
+        flags = {"overwrite": str(overwrite).lower(), "createparent": "false"}
+        self._at_datanode("PUT", path, "CREATE", content, **flags)
 
     def _at_datanode(
         self, method: str, path: str, operation: str, content: bytes | None = None, **parameters: str
     ) -> httpx.Response:
-        patience = Patience(GIVE_UP)
-        while True:
-            location = self.ask(method, path, operation, noredirect="true", **parameters)["Location"]
-            try:
-                return self._send(method, location, content=content)
-            except _Again as again:
-                # The namenode names another datanode once it has missed this one.
-                if not patience.pause():
-                    text = f"a datanode of HDFS cannot be reached: {again}"
-                    raise StorageFailure(errno.EIO, text) from None
+        location = self.ask(method, path, operation, noredirect="true", **parameters)["Location"]
+        try:
+            return self._send(method, location, content=content)
+        except _Again as again:
+            text = f"a datanode of HDFS cannot be reached: {again}"
+            raise DatanodeFailed(errno.EIO, text) from None
 
     def _send(self, method: str, url: str, **more: Any) -> httpx.Response:
         try:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -47,9 +49,12 @@ class _Careless(_Quiet):
     """Speaks as much of each object store as a put, a get and a delete need, and ignores all conditions."""
 
     objects: ClassVar[dict[str, bytes]] = {}
+    delay: ClassVar[float] = 0.0
+    deleted: ClassVar[str] = "<Deleted><Key>{}</Key></Deleted>"
 
     def do_PUT(self) -> None:
         self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        time.sleep(self.delay)
         self.answer(201)
 
     def do_GET(self) -> None:
@@ -60,14 +65,17 @@ class _Careless(_Quiet):
         self.answer(202)
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.answer(200, b"<DeleteResult><Deleted><Key>any</Key></Deleted></DeleteResult>")
+        keys = re.findall("<Key>(.*?)</Key>", self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.answer(200, f"<DeleteResult>{''.join(map(self.deleted.format, keys))}</DeleteResult>".encode())
 
 
 @contextmanager
-def running_careless_store() -> Generator[str]:
-    """Run a server of objects that replaces what it should not, for the length of the block."""
-    with _serving(_Careless) as address:
+def running_careless_store(**attributes: Any) -> Generator[str]:
+    """Run a server of objects that replaces what it should not, for the length of the block.
+
+    :param attributes: ``delay``, seconds before it answers a put; ``deleted``, what S3 says of deletions
+    """
+    with _serving(type("Careless", (_Careless,), attributes)) as address:
         yield f"http://{address}"
 
 

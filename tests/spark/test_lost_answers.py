@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 
 from nsq_anyio.storage.failure import StorageFailure
+from nsq_anyio.storage.interface import Entry
 from nsq_anyio.storage.objects import ObjectStorage
-from nsq_anyio.storage.place import Place, storage_of
+from nsq_anyio.storage.place import Place, place_of, storage_of
 from nsq_anyio.storage.remote import RemotePlace, RemoteStorage
 from nsq_anyio.storage.webhdfs import WebHdfs
 from nsq_anyio.testing import PlainFaultProxy, fault_proxy_in_thread
 
-from .bad_storages import forgetful_hdfs
+from .bad_storages import forgetful_hdfs, running_careless_store
+from .conftest import new_name
 from .nsqds import wait_until
-from .storages import SETTINGS
+from .storages import SETTINGS, Server, environment_of_s3
 
 LIMIT = 30.0
 _ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):\d+")
@@ -127,7 +129,62 @@ def test_another_datanode_is_asked_for_when_one_says_nothing(method: str) -> Non
 
 
 def test_a_datanode_that_stays_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nsq_anyio.storage.webhdfs_client.GIVE_UP", 0.2)
+    monkeypatch.setattr("nsq_anyio.storage.webhdfs.GIVE_UP", 0.2)
     with forgetful_hdfs(silent=1000) as (address, _), pytest.raises(StorageFailure) as caught:
         WebHdfs(f"webhdfs://{address}").get(RemotePlace(f"webhdfs://{address}", ("spools", "name")))
     assert f"a datanode of HDFS cannot be reached: RemoteProtocolError at {address}" in str(caught.value)
+
+
+READS: dict[str, Callable[[Any, RemotePlace], object]] = {
+    "get": lambda storage, place: storage.get(place / "old") == b"content" * 1000,
+    "entries": lambda storage, place: storage.entries(place) == [Entry("old", is_directory=False)],
+    "files": lambda storage, place: list(storage.files(place)) == [place / "old"],
+    "exists": lambda storage, place: storage.exists(place) and storage.exists(place / "old"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("store", ["s3", "gcs", "azure"], indirect=True)
+def test_an_answer_that_ends_in_its_middle_is_asked_for_again(
+    store: Place, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(store, RemotePlace)
+    storage_of(store).replace(store / "old", b"content" * 1000)
+    with behind_proxy(store, monkeypatch) as (client, proxy), ThreadPoolExecutor(1) as thread:
+        proxy.to_client.cut_after = 500
+        read = thread.submit(READS[name], client, store)
+        wait_until(lambda: proxy.accepted > 1 or read.done(), "a second try", LIMIT)
+        proxy.to_client.cut_after = None
+        assert read.result(LIMIT)
+
+
+def test_a_store_that_is_away_for_some_seconds_is_waited_for(
+    s3: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_of(f"{s3.root}/{new_name()}")
+    assert isinstance(place, RemotePlace)
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    with behind_proxy(place, monkeypatch) as (client, proxy), ThreadPoolExecutor(1) as thread:
+        proxy.refuse()
+        made = thread.submit(client.make, place)
+        with pytest.raises(TimeoutError):
+            made.result(8)
+        proxy.listen()
+        made.result(LIMIT)
+        assert client.is_directory(place)
+
+
+def test_a_large_object_has_more_time_than_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsq_anyio.storage.objects.GIVE_UP", 0.2)
+    monkeypatch.setattr("nsq_anyio.storage.objects.TIMEOUT", 0.1)
+    monkeypatch.setattr("nsq_anyio.storage.objects.LARGE", 1000)
+    monkeypatch.setattr("nsq_anyio.storage.objects.SLOWEST", 100.0)
+    with running_careless_store(delay=2.0) as address:
+        for name, value in {**environment_of_s3(address), "AWS_TIMEOUT": "1 second"}.items():
+            monkeypatch.setenv(name, value)
+        place = RemotePlace("s3://bucket", ("name",))
+        with pytest.raises(StorageFailure, match="S3 cannot be used: Timeout"):
+            ObjectStorage("s3://bucket").create(place, b"x" * 2000)
+        monkeypatch.delenv("AWS_TIMEOUT")
+        assert ObjectStorage("s3://bucket").create(place, b"x" * 2000)

@@ -11,12 +11,15 @@ import traceback
 from itertools import count
 
 import pytest
+from click.testing import CliRunner
 
+from nsq_anyio.cli.main import cli
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.storage.failure import NOT_ALLOWED, StorageFailure
 from nsq_anyio.storage.place import Place, place_of, storage_of
 
 from .bad_storages import running_careless_store
@@ -116,6 +119,32 @@ def test_wrong_credentials_are_told_without_them(
     told = "".join(traceback.format_exception(error)) + caplog.text
     for secret in (*SECRETS, key):
         assert secret not in told
+
+
+def test_a_deletion_that_is_not_allowed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = "<Error><Key>{}</Key><Code>AccessDenied</Code><Message>hush</Message></Error>"
+    with running_careless_store(deleted=denied) as endpoint:
+        use(monkeypatch, environment_of_s3(endpoint))
+        place = place_of(f"{no_such_bucket()}/spools")
+        with pytest.raises(StorageFailure) as caught:
+            storage_of(place).remove(place / "1")
+    assert "S3 answered AccessDenied" in str(caught.value)
+    assert caught.value.remedy == NOT_ALLOWED
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "command", [("list",), ("delete", "--all"), ("put-back", "--all", "--nsqd=localhost:1")]
+)
+def test_the_command_explains_settings_that_are_not_valid(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere/hush.json"})
+    name, *flags = command
+    result = CliRunner().invoke(cli, ["spool", name, f"{no_such_bucket('gs')}/spools", *flags])
+    assert result.exit_code == 1
+    assert NOT_VALID % "Cloud Storage" in result.stderr
+    assert "hush" not in result.stderr
 
 
 @pytest.mark.parametrize(
