@@ -1,4 +1,4 @@
-"""A directory that one process at a time uses."""
+"""Directories and files that one process at a time uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["locked_directory"]
+__all__ = ["locked_directory", "locked_file"]
 
 
 @contextmanager
@@ -27,9 +27,34 @@ def locked_directory(path: Path) -> Generator[None]:
             raise NotADirectoryError(errno.ENOTDIR, "it is not a directory", str(path))
         yield
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with _locked(path, os.O_RDONLY | os.O_DIRECTORY):
         yield
-    finally:
-        os.close(descriptor)
+
+
+@contextmanager
+def locked_file(path: Path) -> Generator[None]:
+    """Make a file if there is none, and lock it for the length of the block; on Windows, only make it.
+
+    Unlike a directory, NFS locks it for all machines.
+
+    :raises BlockingIOError: if another process has locked it
+    :raises OSError: if it cannot be made or locked
+    """
+    if sys.platform == "win32":
+        path.touch()
+        yield
+        return
+    with _locked(path, os.O_RDWR | os.O_CREAT):  # NFS locks only what may be written
+        yield
+
+
+if sys.platform != "win32":
+
+    @contextmanager
+    def _locked(path: Path, flags: int) -> Generator[None]:
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        finally:
+            os.close(descriptor)

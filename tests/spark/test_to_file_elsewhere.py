@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import sys
@@ -13,11 +14,14 @@ from typing import Any
 import pytest
 
 from nsq_anyio.cli.to_file.leftovers import OWN
-from nsq_anyio.storage.place import Place, storage_of
+from nsq_anyio.storage.place import Place, place_of, storage_of
+from nsq_anyio.testing import fault_proxy_in_thread
 
 from .bad_storages import silent_storage
+from .conftest import new_name
 from .nsqds import ROOT, Topic, wait_until
 from .processes import Program, running
+from .storages import Server
 
 MESSAGES = 3_000
 LIMIT = 20.0
@@ -43,6 +47,13 @@ def archived(store: Place) -> list[Any]:
     """The places of all files, but for temporary ones, which a killed process cannot delete."""
     found: list[Any] = list(storage_of(store).files(store / "archive"))
     return [place for place in found if not place.name.startswith(".")]
+
+
+def is_closing(topic: Topic) -> bool:
+    """Whether the client of a channel has been told to stop, and has answered with CLS."""
+    reply = topic.nsqd.request("GET", f"/stats?format=json&topic={topic.name}&include_clients=true")
+    (channel,) = json.loads(reply)["topics"][0]["channels"]
+    return all(client["state"] == 4 for client in channel["clients"])
 
 
 @pytest.mark.parametrize("store", ["s3", "gcs", "azure", "hdfs"], indirect=True)
@@ -79,6 +90,27 @@ def test_a_work_directory_has_one_process(store: Place, real_topic: Topic, tmp_p
             assert "in use by another process: give each one its own" in second.log
         first.process.send_signal(signal.SIGTERM)
         assert first.wait() == 0
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "uvloop", "trio"])
+def test_a_hangup_while_the_last_file_is_sent_is_harmless(
+    backend: str, s3: Server, real_topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_topic.publish_numbers(10)
+    with fault_proxy_in_thread(s3.environment["AWS_ENDPOINT_URL"].removeprefix("http://")) as proxy:
+        environment = {**s3.environment, "AWS_ENDPOINT_URL": f"http://{proxy.address}"}
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        store = place_of(f"{s3.root}/{new_name()}")
+        with archiving(real_topic, store, tmp_path, f"--backend={backend}") as program:
+            wait_until(lambda: real_topic.state().left == 0 or program.process.poll() is not None, "a sync")
+            proxy.stalled = True
+            program.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: is_closing(real_topic), "it to stop reading")
+            program.process.send_signal(signal.SIGHUP)
+            proxy.stalled = False
+            assert program.wait() == 0, program.tail
+        assert "moved" in program.log
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...checks import check_integer, check_seconds
 from ...storage.place import Place
 from .encodings import Encoding
-from .finished_files import is_taken, make_parent, move_exclusively
+from .finished_files import EndedFile, is_taken, make_parent
 from .names import TopicNames, with_revision
 from .open_file import OpenFile
 
@@ -83,8 +83,16 @@ class ArchiveOptions:
 
     @property
     def exclusive(self) -> bool:
-        """Whether each file must be new; otherwise messages are appended to an existing file."""
-        return self.encoding is not None or self.rotation.interval > 0
+        """Whether each file must be new; otherwise messages are appended to an existing file.
+
+        With a URL, one that exists may be on its way there.
+        """
+        return self.is_elsewhere or self.encoding is not None or self.rotation.interval > 0
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether finished files go to another machine, which takes time."""
+        return not isinstance(self.output_dir, Path)
 
     @property
     def numbered(self) -> bool:
@@ -95,7 +103,8 @@ class ArchiveOptions:
 class Archive:
     """Writes the lines of one topic; its methods block, and must be called one at a time.
 
-    Every method raises `OSError` if the file system fails; after that, only `abandon` may be called.
+    Every method raises `OSError` if the file system fails; after that, only `abandon` may be called. Files
+    that go elsewhere are not moved: `take_ended` returns them.
 
     :param clock: returns the local time, for the names of files
     :param monotonic: returns seconds on a monotonic clock, for the age of files
@@ -114,6 +123,7 @@ class Archive:
         self._clock = clock
         self._monotonic = monotonic
         self._file: OpenFile | None = None
+        self._ended: list[EndedFile] = []
         self._name = ""
         self._revision = 0
         self._opened_at = 0.0
@@ -150,6 +160,11 @@ class Archive:
         if self._file is not None:
             self._file.close()
             self._finish(self._file)
+
+    def take_ended(self) -> list[EndedFile]:
+        """Return the files that have ended and must still be moved, each once."""
+        ended, self._ended = self._ended, []
+        return ended
 
     def abandon(self) -> None:
         """End the file after an error; keep only what was synced."""
@@ -203,17 +218,11 @@ class Archive:
             self._revision += 1
 
     def _finish(self, file: OpenFile) -> None:
-        """Move the ended file to the output directory, under the next free number."""
         self._file = None
         if not self._options.moves:
             return
-        while True:
-            target = self._options.output_dir / with_revision(self._name, self._revision)
-            try:
-                move_exclusively(file.path, target)
-            except FileExistsError:
-                self._revision += 1
-                make_parent(self._options.output_dir / with_revision(self._name, self._revision))
-            else:
-                _log.info("moved %s to %s", file.path, target)
-                return
+        ended = EndedFile(file.path, self._options.output_dir, self._name, self._revision)
+        if self._options.is_elsewhere:
+            self._ended.append(ended)
+        else:
+            self._revision = ended.move()

@@ -9,13 +9,16 @@ from functools import partial
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ...checks import check_integer, check_seconds
 from ...consumer import Consumer, Message
 from ...consumer.batches import Batches
 from ...consumer.message import finish_all
 from ...errors import NSQError
+from ...unwrapping import ungrouped
 from .archive import Archive
+from .finished_files import EndedFile
 
 __all__ = ["Archiver", "CannotWrite", "Syncing"]
 
@@ -23,6 +26,9 @@ _log = logging.getLogger("nsq_anyio.to_file")
 
 _GATHERING = 0.1
 """Seconds to gather messages that are written together: short enough for ``tail -f``."""
+
+_MOST_ENDED = 3
+"""The most files of a topic that wait to be sent; then messages wait at nsqd rather than on this disk."""
 
 
 class CannotWrite(NSQError):
@@ -52,17 +58,29 @@ class Archiver:
     ::
 
         batch -> write -> [starved, full, the interval is over, or the end: sync -> FIN of all] -> batch ...
+                                                                                      └ ended files are sent
 
-    All blocking work runs in a thread, so heartbeats are answered while a disk is slow.
+    All blocking work runs in a thread, so heartbeats are answered while a disk is slow. Files that go to
+    another machine are sent while the next one is written.
+
+    :param threads: for work on the disk
+    :param sending: for files that are sent
     """
 
     def __init__(
-        self, consumer: Consumer, archive: Archive, syncing: Syncing, threads: anyio.CapacityLimiter
+        self,
+        consumer: Consumer,
+        archive: Archive,
+        syncing: Syncing,
+        threads: anyio.CapacityLimiter,
+        sending: anyio.CapacityLimiter,
     ) -> None:
         self._consumer = consumer
         self._archive = archive
         self._syncing = syncing
         self._threads = threads
+        self._sending = sending
+        self._room = anyio.Semaphore(_MOST_ENDED)
         self._unsynced: list[Message] = []
         self._waiting = anyio.CancelScope()
         self._reopening = False
@@ -80,10 +98,13 @@ class Archiver:
         :raises CannotWrite: if the file system fails
         """
         try:
-            await self._run()
+            with ungrouped():
+                async with anyio.create_task_group() as sends:
+                    await self._run(sends)
         except OSError as error:
-            path = f"{self._archive.path}: " if self._archive.path else ""
-            reason = f"{path}{error if error.filename else error.strerror or error}"
+            reason = str(error)
+            if not error.filename and error.errno is not None and self._archive.path:
+                reason = f"{self._archive.path}: {error.strerror}"
             await self._abandon()
             waiting = self._consumer.in_flight
             raise CannotWrite(f"cannot write {reason}; {waiting} messages go back to nsqd") from error
@@ -91,7 +112,7 @@ class Archiver:
             await self._abandon()
             raise
 
-    async def _run(self) -> None:
+    async def _run(self, sends: TaskGroup) -> None:
         # A tick interrupts the gathering of messages, which then restarts; it must end before the next tick.
         gathering = min(_GATHERING, self._syncing.interval / 2)
         batches = self._consumer.batches(self._syncing.max_in_flight, gathering)
@@ -114,6 +135,9 @@ class Archiver:
             )
             if syncing:
                 self._finish()
+            for file in self._archive.take_ended():
+                await self._room.acquire()
+                sends.start_soon(self._send, file)
             if is_due:
                 tick_at = anyio.current_time() + self._interval()
             elif not syncing:  # an nsqd with a shorter timeout may have connected
@@ -151,12 +175,20 @@ class Archiver:
         _log.debug("synced %d messages", len(self._unsynced))
         self._unsynced.clear()
 
+    async def _send(self, file: EndedFile) -> None:
+        try:
+            await anyio.to_thread.run_sync(file.move, limiter=self._sending)
+        finally:
+            self._room.release()
+
     async def _abandon(self) -> None:
         with anyio.CancelScope(shield=True):
             try:
                 await self._in_thread(self._archive.abandon)
             except OSError as error:
                 _log.error("cannot clean up after the previous error: %s", error)
+            for file in self._archive.take_ended():
+                _log.warning("%s stays, and is moved when the command begins again", file.path)
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
         await anyio.to_thread.run_sync(work, limiter=self._threads)

@@ -19,6 +19,7 @@ from ...consumer import Consumer
 from ...errors import HTTPError, InvalidOption, NSQError, PermanentRefusal
 from ...http import Cluster, ClusterReply
 from ...names import check_topic, is_valid_name
+from ...signals import HandlersRestored
 from .archive import Archive
 from .archiver import Archiver, Syncing
 
@@ -31,6 +32,9 @@ _log = logging.getLogger("nsq_anyio.to_file")
 
 _THREADS = 8
 """The most topics written at once; more would not make a disk faster."""
+
+_SENDS = 4
+"""The most files sent to another machine at once; each is in memory meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +129,7 @@ class Archives:
         self._open_archive = open_archive
         self._syncing = syncing
         self._threads = anyio.CapacityLimiter(_THREADS)
+        self._sending = anyio.CapacityLimiter(_SENDS)
         self._begun: set[str] = set()
         self._running: dict[str, _Running] = {}
         self._ending = anyio.Event()
@@ -138,15 +143,16 @@ class Archives:
         :raises CannotWrite: if the file system fails, after the other topics have ended cleanly
         :raises NSQError: if an nsqd refuses permanently, after the other topics have ended cleanly
         """
-        async with anyio.create_task_group() as archiving:
-            async with background_tasks() as helpers:
-                if hasattr(signal, "SIGHUP"):
-                    await helpers.start(self._reopen_on_hangup)
-                helpers.start_soon(self._end_after, stopping)
-                helpers.start_soon(self._begin_topics, archiving)
-                await self._ending.wait()
-            for running in self._running.values():
-                running.consumer.stop()
+        async with background_tasks() as listening:
+            if hasattr(signal, "SIGHUP"):  # until all has ended: it would kill the process
+                await listening.start(self._reopen_on_hangup)
+            async with anyio.create_task_group() as archiving:
+                async with background_tasks() as helpers:
+                    helpers.start_soon(self._end_after, stopping)
+                    helpers.start_soon(self._begin_topics, archiving)
+                    await self._ending.wait()
+                for running in self._running.values():
+                    running.consumer.stop()
         if self._failure is not None:
             raise self._failure
 
@@ -199,7 +205,8 @@ class Archives:
     async def _archive(self, topic: str) -> None:
         try:
             async with self._consume(topic) as consumer:
-                archiver = Archiver(consumer, self._open_archive(topic), self._syncing, self._threads)
+                archive = self._open_archive(topic)
+                archiver = Archiver(consumer, archive, self._syncing, self._threads, self._sending)
                 self._running[topic] = _Running(consumer, archiver)
                 if self._ending.is_set():
                     consumer.stop()
@@ -226,7 +233,7 @@ class Archives:
         self._ending.set()
 
     async def _reopen_on_hangup(self, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGHUP) as hangups:
+        with HandlersRestored(signal.SIGHUP), anyio.open_signal_receiver(signal.SIGHUP) as hangups:
             task_status.started()
             async for _ in hangups:
                 for running in self._running.values():

@@ -8,21 +8,45 @@ checksum.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
 
 from ...checks import check_integer
 from ...errors import InvalidOption
 
-__all__ = ["Encoding", "Gzip", "Zstd"]
+__all__ = ["Encoding", "Gzip", "Zstd", "whole_length"]
 
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 """Makes zlib write gzip's header and trailer."""
 
 _ZSTD_MODULE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+_CHUNK = 64 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MIN_LEVEL, _ZSTD_MAX_LEVEL = 1, 22
+
+
+class Decompressor(Protocol):
+    """Decompresses one member."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the member was reached."""
+        ...
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the member, of the data that were given."""
+        ...
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """Return what the data mean."""
+        ...
 
 
 class Encoding(Protocol):
@@ -84,15 +108,71 @@ class Zstd:
 
     def encode(self, data: bytes) -> bytes:
         """See `Encoding`."""
-        if sys.version_info >= (3, 14):
-            from compression import zstd  # an extra, for this class alone
-        else:
-            from backports import zstd
+        zstd = _zstd()
         options: dict[int, int] = {
             zstd.CompressionParameter.compression_level: self.level,
             zstd.CompressionParameter.checksum_flag: 1,
         }
-        return zstd.compress(data, options=options)
+        compressed: bytes = zstd.compress(data, options=options)
+        return compressed
+
+
+def whole_length(path: Path) -> int:
+    """Return the bytes of a file up to the end of its last whole line or member.
+
+    A file with a damaged member is whole: what follows the damage may still be read.
+
+    :raises OSError: if the file cannot be read
+    """
+    with path.open("rb") as file:
+        begin = file.read(len(_ZSTD_MAGIC))
+        if begin.startswith(_GZIP_MAGIC):
+            return _whole_members(file, _gzip_decompressor, zlib.error)
+        if begin == _ZSTD_MAGIC and _zstd_is_installed():
+            zstd = _zstd()
+            return _whole_members(file, zstd.ZstdDecompressor, zstd.ZstdError)
+        return _whole_lines(file)
+
+
+def _whole_members(file: BinaryIO, decompressor: Callable[[], Decompressor], damaged: type[Exception]) -> int:
+    whole = 0
+    while True:
+        file.seek(whole)
+        member = decompressor()
+        try:
+            while not member.eof:
+                data = file.read(_CHUNK)
+                if not data:
+                    return whole
+                member.decompress(data)
+        except damaged:
+            return file.seek(0, os.SEEK_END)
+        whole = file.tell() - len(member.unused_data)
+
+
+def _whole_lines(file: BinaryIO) -> int:
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        begin = max(0, end - _CHUNK)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def _gzip_decompressor() -> Decompressor:
+    return zlib.decompressobj(_GZIP_WINDOW)
+
+
+def _zstd() -> Any:
+    """Return the module, which is an extra before 3.14."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
 
 
 def _zstd_is_installed() -> bool:

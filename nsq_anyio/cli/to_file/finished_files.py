@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...durable import link_exclusively, sync_directory
@@ -13,8 +15,11 @@ from ...storage.failure import explained
 from ...storage.place import Place, remote_storage_of
 from ...storage.remote import RemotePlace, RemoteStorage
 from .directories import make_directories
+from .names import with_revision
 
-__all__ = ["check_store", "is_taken", "make_parent", "move_exclusively"]
+__all__ = ["EndedFile", "check_store", "is_taken", "make_parent", "move_exclusively"]
+
+_log = logging.getLogger("nsq_anyio.to_file")
 
 
 def check_store(directory: RemotePlace) -> None:
@@ -71,6 +76,39 @@ def move_exclusively(source: Path, target: Place) -> None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     source.unlink()
     sync_directory(source.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedFile:
+    """A file that has ended.
+
+    :ivar path: where it is
+    :ivar output_dir: where it belongs
+    :ivar name: its name there, without a number
+    :ivar revision: the number of its name
+    """
+
+    path: Path
+    output_dir: Place
+    name: str
+    revision: int
+
+    def move(self) -> int:
+        """Move the file under the first number that is free, from its own on; return that number.
+
+        :raises OSError: if that fails
+        """
+        revision = self.revision
+        while True:
+            target = self.output_dir / with_revision(self.name, revision)
+            make_parent(target)
+            try:
+                move_exclusively(self.path, target)
+            except FileExistsError:
+                revision += 1
+            else:
+                _log.info("moved %s to %s", self.path, target)
+                return revision
 
 
 def _store_of(place: RemotePlace) -> RemoteStorage:

@@ -7,20 +7,22 @@ must send what a killed one has left, and must know that nobody else writes it o
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
-from ...directory_lock import locked_directory
+from ...directory_lock import locked_file
 from ...errors import NSQError
 from ...storage.remote import RemotePlace
+from .encodings import whole_length
 from .finished_files import make_parent, move_exclusively
 
 __all__ = ["OWN", "WorkDirUnusable", "own_directory", "send_leftovers"]
 
 OWN = ".nsq-anyio-to-file"
-"""The file by which a directory is known as one of this command's."""
+"""The file by which a directory is known as one of this command's; it is locked."""
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
@@ -36,20 +38,19 @@ def own_directory(path: Path) -> Generator[None]:
     :raises WorkDirUnusable: if another process has it, or it holds files and is not known
     :raises OSError: if it cannot be used otherwise
     """
+    mark = path / OWN
+    if not mark.exists() and any(path.iterdir()):
+        raise WorkDirUnusable(
+            f"--work-dir={path} has files that are not of this command, and would be moved to the URL, too: "
+            "name an empty directory"
+        )
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked_directory(path))
+            stack.enter_context(locked_file(mark))
         except BlockingIOError as error:
             raise WorkDirUnusable(
                 f"--work-dir={path} is in use by another process: give each one its own"
             ) from error
-        mark = path / OWN
-        if not mark.exists() and any(path.iterdir()):
-            raise WorkDirUnusable(
-                f"--work-dir={path} has files that are not of this command, and would be moved to the URL, "
-                "too: name an empty directory"
-            )
-        mark.touch()
         yield
 
 
@@ -64,6 +65,11 @@ def send_leftovers(work_dir: Path, output: RemotePlace) -> None:
 
 
 def _send(path: Path, target: RemotePlace) -> None:
+    # What comes after may be half a line or member: it was not synced, so its messages were not finished.
+    os.truncate(path, whole_length(path))
+    if not path.stat().st_size:
+        path.unlink()
+        return
     make_parent(target)
     for number in count():
         # In front, because the end of a name tells how the file is compressed.

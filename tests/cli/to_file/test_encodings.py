@@ -3,10 +3,11 @@
 import gzip
 import random
 import sys
+from pathlib import Path
 
 import pytest
 
-from nsq_anyio.cli.to_file.encodings import Encoding, Gzip, Zstd
+from nsq_anyio.cli.to_file.encodings import Encoding, Gzip, Zstd, whole_length
 from nsq_anyio.errors import InvalidOption
 
 if sys.version_info >= (3, 14):
@@ -30,6 +31,47 @@ def test_members_are_checked() -> None:
     member[-5] ^= 1
     with pytest.raises(zstd.ZstdError):
         zstd.decompress(bytes(member))
+
+
+@pytest.mark.parametrize("encoding", [Gzip(), Zstd()])
+def test_a_member_that_is_not_whole_is_found(encoding: Encoding, tmp_path: Path) -> None:
+    whole = [encoding.encode(b"one\n"), encoding.encode(random.Random(1).randbytes(100_000))]
+    last = encoding.encode(b"last\n")
+    path = tmp_path / "file"
+    for count in range(len(whole) + 1):
+        before = b"".join(whole[:count])
+        for length in range(len(last)):
+            path.write_bytes(before + last[:length])
+            # Before the first four bytes, it is no file of members, but a line that is not whole.
+            assert whole_length(path) == len(before)
+        path.write_bytes(before + last)
+        assert whole_length(path) == len(before + last)
+
+
+@pytest.mark.parametrize("encoding", [Gzip(), Zstd()])
+def test_what_follows_a_damaged_member_is_kept(encoding: Encoding, tmp_path: Path) -> None:
+    damaged = bytearray(encoding.encode(b"some text, not compressible"))
+    damaged[-5] ^= 1
+    path = tmp_path / "file"
+    path.write_bytes(encoding.encode(b"one\n") + damaged + encoding.encode(b"two\n"))
+    assert whole_length(path) == path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("content", "whole"),
+    [
+        (b"", 0),
+        (b"half", 0),
+        (b"one\n", 4),
+        (b"one\nhalf", 4),
+        (b"\n" + b"half" * 100_000, 1),
+        (gzip.compress(b"a message") + b"\nother\n", len(gzip.compress(b"a message")) + 7),
+    ],
+)
+def test_a_line_that_is_not_whole_is_found(content: bytes, whole: int, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    assert whole_length(path) == whole
 
 
 def test_levels_matter() -> None:

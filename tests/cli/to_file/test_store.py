@@ -13,44 +13,11 @@ from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
 from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
 from nsq_anyio.cli.to_file.leftovers import OWN, WorkDirUnusable, own_directory, send_leftovers
 from nsq_anyio.cli.to_file.names import NameFormat
-from nsq_anyio.storage.remote import RemotePlace
 
 from .archive_setup import Setup, setup
+from .fake_store import OUTPUT, Store, store
 
-__all__ = ["setup"]
-
-OUTPUT = RemotePlace("s3://bucket", ("archive",))
-
-
-class Store:
-    """As much of a storage as an archive needs."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.failure: OSError | None = None
-
-    def make_around(self, target: RemotePlace) -> None:
-        assert target.parent.parts
-
-    def exists(self, target: RemotePlace) -> bool:
-        return str(target) in self.files
-
-    def create(self, target: RemotePlace, content: bytes) -> bool:
-        if self.failure:
-            raise self.failure
-        return self.files.setdefault(str(target), content) is content
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    found = Store()
-
-    def storage_of(place: RemotePlace) -> Store:
-        assert place.root == OUTPUT.root
-        return found
-
-    monkeypatch.setattr("nsq_anyio.cli.to_file.finished_files.remote_storage_of", storage_of)
-    return found
+__all__ = ["setup", "store"]
 
 
 def archive(
@@ -67,6 +34,11 @@ def archive(
     return Archive(names, options, clock=lambda: setup.now, monotonic=setup.seconds)
 
 
+def send(writing: Archive) -> None:
+    for file in writing.take_ended():
+        file.move()
+
+
 def test_a_file_is_put_when_it_ends(setup: Setup, store: Store, tmp_path: Path) -> None:
     writing = archive(setup, tmp_path, rotation=Rotation(size=3))
     writing.write([b"a", b"b"])
@@ -74,8 +46,10 @@ def test_a_file_is_put_when_it_ends(setup: Setup, store: Store, tmp_path: Path) 
     assert store.files == {}
     assert setup.files(tmp_path) == {"t/04-000000": b"a\nb\n"}
     writing.write([b"c"])
+    send(writing)
     assert store.files == {f"{OUTPUT}/t/04-000000": b"a\nb\n"}
     writing.close()
+    send(writing)
     assert store.files[f"{OUTPUT}/t/04-000001"] == b"c\n"
     assert setup.files(tmp_path) == {}
 
@@ -86,6 +60,7 @@ def test_a_name_that_is_taken_is_not_replaced(setup: Setup, store: Store, tmp_pa
     writing.write([b"a"])
     store.files[f"{OUTPUT}/t/04-000001"] = b"meanwhile"
     writing.close()
+    send(writing)
     assert list(store.files.values()) == [b"earlier", b"meanwhile", b"a\n"]
     assert f"{OUTPUT}/t/04-000002" in store.files
 
@@ -94,8 +69,9 @@ def test_what_cannot_be_put_stays(setup: Setup, store: Store, tmp_path: Path) ->
     writing = archive(setup, tmp_path)
     writing.write([b"a"])
     store.failure = FileExistsError(17, "the server has lost its mind")
+    writing.close()
     with pytest.raises(OSError, match="lost its mind") as failure:
-        writing.close()
+        send(writing)
     assert not isinstance(failure.value, FileExistsError), "the next number would be tried for ever"
     for part in (f"{OUTPUT}/t/04-000000", f"{tmp_path}/t/04-000000 stays"):
         assert part in str(failure.value)
@@ -105,15 +81,41 @@ def test_what_cannot_be_put_stays(setup: Setup, store: Store, tmp_path: Path) ->
 def test_what_was_left_is_moved(store: Store, tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for name in (OWN, "one.gz", "t/two.gz"):
-        (tmp_path / name).write_bytes(name.encode())
+        (tmp_path / name).write_bytes(f"{name}\n".encode())
     store.files[f"{OUTPUT}/t/two.gz"] = b"another"
     send_leftovers(tmp_path, OUTPUT)
     assert store.files == {
-        f"{OUTPUT}/one.gz": b"one.gz",
+        f"{OUTPUT}/one.gz": b"one.gz\n",
         f"{OUTPUT}/t/two.gz": b"another",
-        f"{OUTPUT}/t/left-1.two.gz": b"t/two.gz",
+        f"{OUTPUT}/t/left-1.two.gz": b"t/two.gz\n",
     }
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [OWN]
+
+
+def test_what_was_not_synced_is_not_moved(store: Store, tmp_path: Path) -> None:
+    member = Gzip().encode(b"one\n")
+    (tmp_path / "half.gz").write_bytes(member + member[:-1])
+    (tmp_path / "half").write_bytes(b"one\ntw")
+    (tmp_path / "nothing.gz").write_bytes(member[:3])
+    send_leftovers(tmp_path, OUTPUT)
+    assert store.files == {f"{OUTPUT}/half": b"one\n", f"{OUTPUT}/half.gz": member}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_waits_to_be_moved_is_not_used_again(setup: Setup, store: Store, tmp_path: Path) -> None:
+    writing = archive(setup, tmp_path)
+    writing.write([b"a"])
+    setup.passes(3600)
+    writing.write([b"b"])
+    setup.passes(-3600)
+    writing.write([b"c"])
+    writing.close()
+    send(writing)
+    assert store.files == {
+        f"{OUTPUT}/t/04-000000": b"a\n",
+        f"{OUTPUT}/t/05-000000": b"b\n",
+        f"{OUTPUT}/t/04-000001": b"c\n",
+    }
 
 
 def test_a_directory_has_one_owner_after_another(tmp_path: Path) -> None:
@@ -136,6 +138,7 @@ def test_compressed_files_are_put_too(setup: Setup, store: Store, tmp_path: Path
     writing = archive(setup, tmp_path, encoding=Gzip(1))
     writing.write([b"a"])
     writing.close()
+    send(writing)
     (content,) = store.files.values()
     assert content.startswith(b"\x1f\x8b")
 
