@@ -187,12 +187,16 @@ class ObjectStorage(RemoteStorage):
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
         """Delete the markers of a directory and of those in it."""
-        found = list(self._below(directory))
-        if not found:
+        if not self._without_markers(directory):
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(directory))
+        return directory
+
+    def _without_markers(self, directory: RemotePlace) -> list[RemotePlace]:
+        """Delete the markers under a prefix; return all objects that were there."""
+        found = list(self._below(directory))
         self.remove(*(place for place in found if place.name == MARKER))
         self._forget({place.parent for place in found})
-        return directory
+        return found
 
     def taken_out(self, parent: RemotePlace) -> list[RemotePlace]:  # noqa: ARG002 - the interface
         """Return nothing: what is left of a directory is still found under its name."""
@@ -200,7 +204,7 @@ class ObjectStorage(RemoteStorage):
 
     def delete(self, directory: RemotePlace) -> None:
         """Delete all objects under a prefix; those directly in it last, so that it is found until then."""
-        self.take_out(directory)
+        self._without_markers(directory)
         found = list(self._below(directory))
         for is_last in (False, True):
             self.remove(*(place for place in found if (place.parent == directory) is is_last))

@@ -87,13 +87,36 @@ def _started(
         name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))
     }
     with subprocess.Popen(command, env={**kept, **(env or {})}, **streams) as process:  # type: ignore[call-overload]
-        timer = threading.Timer(LIMIT if ends else RUNNING, process.terminate)
-        timer.start()
+        over = threading.Event()
+        telling = threading.Thread(target=_terminate_in_time, args=(process, ends, over))
+        telling.start()
         try:
             yield process
         finally:
-            timer.cancel()
+            over.set()
+            telling.join()
             process.kill()
+
+
+def _terminate_in_time(process: subprocess.Popen[bytes], ends: bool, over: threading.Event) -> None:
+    give_up_at = time.monotonic() + LIMIT
+    if not ends:
+        # Before, the interpreter starts, and SIGTERM kills it.
+        while not _catches_sigterm(process.pid) and time.monotonic() < give_up_at - RUNNING:
+            if over.wait(0.02):
+                return
+        give_up_at = time.monotonic() + RUNNING
+    if not over.wait(give_up_at - time.monotonic()):
+        process.terminate()
+
+
+def _catches_sigterm(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:  # it has ended, or this is not Linux
+        return True
+    caught = re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)
+    return caught is None or bool(int(caught[1], 16) & 1 << (signal.SIGTERM - 1))
 
 
 def _ended(

@@ -80,7 +80,7 @@ async def test_a_bad_connection_under_load(
         await ledger.more_starts(500)
         proxy.to_client.delay = proxy.to_server.delay = 0
         proxy.to_client.piece = proxy.to_server.piece = 1
-        await ledger.more_starts(200)
+        await ledger.more_starts(40)
         proxy.to_client.piece = proxy.to_server.piece = CHUNK
         assert not events.of(nsq.events.Disconnected)  # slow is not lost
 

@@ -271,7 +271,7 @@ def test_peek_that_lasts_longer_than_the_timeout_sees_each_message_once(topic: T
 @pytest.mark.usefixtures("slow_connections")
 @pytest.mark.parametrize("kind", ["real", "embedded"])
 def test_peek_that_lasts_longer_than_nsqd_allows_fails(kind: Kind) -> None:
-    flags = ["--msg-timeout=500ms", "--max-msg-timeout=1s"]
+    flags = ["--msg-timeout=1s", "--max-msg-timeout=1s"]
     with running_nsqd(kind, flags) as nsqd:
         topic = nsqd.topic("peeked")
         topic.publish_numbers(700)

@@ -245,6 +245,8 @@ def test_a_task_that_writes_uses_its_spool_until_it_is_silent(directory: Path, n
     (on_disk(partition.path) / "000001.arrow").unlink()
     (record,) = on_disk(partition.record).glob("000001-*")
     record.unlink()
+    for path in directory.rglob("*.arrow"):
+        os.utime(path)
     refused = spool("put-back", str(directory), FIRST, "--nsqd", nsqd, "--yes")
     assert refused.exit_code == 1
     assert "is in use by a task, which wrote 0 s ago" in refused.stderr

@@ -109,6 +109,16 @@ def test_what_is_taken_out_takes_nothing_more(store: Place) -> None:
 
 
 @on_each
+def test_a_directory_with_directories_alone_is_deleted(store: Place) -> None:
+    storage = storage_of(store)
+    storage.make(store / "1")
+    storage.make(store / "1" / "0", store / "1" / "1")
+    storage.delete(storage.take_out(store / "1"))
+    assert names(store) == []
+    assert not storage.exists(store / "1")
+
+
+@on_each
 def test_a_killed_deletion_is_found_again(store: Place) -> None:
     storage = storage_of(store)
     storage.make(store / "1")

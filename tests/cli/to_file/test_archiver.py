@@ -66,7 +66,7 @@ async def test_synced_when_starved(setup: Setup) -> None:
 
 
 async def test_nothing_times_out_while_it_waits_for_its_sync(setup: Setup) -> None:
-    async with setup.archiving(msg_timeout=1) as (consumer, _):
+    async with setup.archiving(msg_timeout=3) as (consumer, _):
         await setup.publish(b"a")
         await until(lambda: consumer.statistics().finished == 1)
     assert consumer.statistics().timed_out == 0

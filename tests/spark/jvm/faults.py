@@ -50,7 +50,7 @@ OPTION = "faults"
 Point = Literal["read", "link", "linked", "filled", "sink", "sunk", "commit", "deleting", "committed"]
 Victim = Literal["worker", "executor", "driver", "zombie", "disk"]
 _CHUNK = ".arrow"
-_RELEASE_LIMIT = 50.0
+_RELEASE_LIMIT = 250.0
 _DISK_BYTES = 2_000
 
 

@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ..cluster import short_lived
 from ..nsqds import ROOT
+
+pytestmark = pytest.mark.timeout(300)
 
 _NO_PYSPARK = """
 import sys
@@ -66,7 +70,7 @@ def _run(program: str, expected: int = 1, **env: str) -> str:
         env={**os.environ, **short_lived(), **env},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=200,
         check=False,
     )
     assert done.returncode == expected, done.stderr
