@@ -301,7 +301,8 @@ def spark_lowest(session: nox.Session) -> None:
     names = ["batch", "stream", "write"]
     files = [f"tests/spark/jvm/test_{name}.py" for name in names]
     # And the object stores with the oldest client of them, and Delta.
-    files += ["tests/spark/test_storage.py", "tests/spark/test_lost_answers.py", DELTA]
+    names = ["storage", "storage_errors", "lost_answers"]
+    files += [*(f"tests/spark/test_{name}.py" for name in names), DELTA]
     chosen = [*files, "-k", "not embedded and not hdfs", *BY_FILE, *NEXT_TEST_GOES_ON]
     session.run("pytest", *(session.posargs or chosen), env=QUICK_JAVA)
 

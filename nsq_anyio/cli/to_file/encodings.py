@@ -31,7 +31,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MIN_LEVEL, _ZSTD_MAX_LEVEL = 1, 22
 
 
-class Decompressor(Protocol):
+class _Decompressor(Protocol):
     """Decompresses one member."""
 
     @property
@@ -134,7 +134,9 @@ def whole_length(path: Path) -> int:
         return _whole_lines(file)
 
 
-def _whole_members(file: BinaryIO, decompressor: Callable[[], Decompressor], damaged: type[Exception]) -> int:
+def _whole_members(
+    file: BinaryIO, decompressor: Callable[[], _Decompressor], damaged: type[Exception]
+) -> int:
     whole = 0
     while True:
         file.seek(whole)
@@ -162,7 +164,7 @@ def _whole_lines(file: BinaryIO) -> int:
     return 0
 
 
-def _gzip_decompressor() -> Decompressor:
+def _gzip_decompressor() -> _Decompressor:
     return zlib.decompressobj(_GZIP_WINDOW)
 
 
