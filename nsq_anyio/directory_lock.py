@@ -35,7 +35,7 @@ def locked_directory(path: Path) -> Generator[None]:
 def locked_file(path: Path) -> Generator[None]:
     """Make a file if there is none, and lock it for the length of the block; on Windows, only make it.
 
-    Unlike a directory, NFS locks it for all machines.
+    Unlike a directory's lock, this one holds for all machines on NFS.
 
     :raises BlockingIOError: if another process has locked it
     :raises OSError: if it cannot be made or locked

@@ -244,7 +244,11 @@ class ObjectStorage(RemoteStorage):
 
 
 def _until_answered(send: Callable[[], R]) -> R:
-    """Send a request again if its answer was lost: obstore does so only if nothing can change by it."""
+    """Send a request again if its answer was lost.
+
+    obstore itself does so only for what it takes to be harmless: no conditional put, no deletion, and no
+    answer that has begun.
+    """
     patience = Patience(GIVE_UP)
     while True:
         try:

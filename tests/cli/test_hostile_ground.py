@@ -101,7 +101,7 @@ def _started(
 def _terminate_in_time(process: subprocess.Popen[bytes], ends: bool, over: threading.Event) -> None:
     give_up_at = time.monotonic() + LIMIT
     if not ends:
-        # Before, the interpreter starts, and SIGTERM kills it.
+        # Until then the interpreter is starting, and SIGTERM would kill it.
         while not _catches_sigterm(process.pid) and time.monotonic() < give_up_at - RUNNING:
             if over.wait(0.02):
                 return
@@ -113,7 +113,7 @@ def _terminate_in_time(process: subprocess.Popen[bytes], ends: bool, over: threa
 def _catches_sigterm(pid: int) -> bool:
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:  # it has ended, or this is not Linux
+    except (FileNotFoundError, ProcessLookupError):  # it has ended, or this is not Linux
         return True
     caught = re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)
     return caught is None or bool(int(caught[1], 16) & 1 << (signal.SIGTERM - 1))

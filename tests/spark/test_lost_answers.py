@@ -156,6 +156,8 @@ def test_an_answer_that_ends_in_its_middle_is_asked_for_again(
         wait_until(lambda: proxy.accepted > 1 or read.done(), "a second try", LIMIT)
         proxy.to_client.cut_after = None
         assert read.result(LIMIT)
+        assert proxy.accepted > 1
+        assert proxy.accepted > 1
 
 
 def test_a_store_that_is_away_for_some_seconds_is_waited_for(

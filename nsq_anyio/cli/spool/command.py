@@ -241,7 +241,7 @@ async def _put_back(
             chunks = read_chunks(info)
             published: list[tuple[Place, Record]] = []
             damage = {str(error): error for error in info.damage}
-            while found := await anyio.to_thread.run_sync(next, chunks, None, abandon_on_cancel=True):
+            while found := await anyio.to_thread.run_sync(next, chunks, None):
                 if isinstance(found, SpoolError):
                     damage[str(found)] = found
                     continue

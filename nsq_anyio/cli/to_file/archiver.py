@@ -20,7 +20,7 @@ from ...unwrapping import ungrouped
 from .archive import Archive
 from .finished_files import EndedFile
 
-__all__ = ["Archiver", "CannotWrite", "Syncing"]
+__all__ = ["Archiver", "CannotWrite", "Sending", "Syncing"]
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
@@ -28,7 +28,7 @@ _GATHERING = 0.1
 """Seconds to gather messages that are written together: short enough for ``tail -f``."""
 
 _MOST_ENDED = 3
-"""The most files of a topic that wait to be sent; then messages wait at nsqd rather than on this disk."""
+"""The most files of a topic that wait or are being sent; then messages wait at nsqd, not on this disk."""
 
 
 class CannotWrite(NSQError):
@@ -52,6 +52,18 @@ class Syncing:
         check_integer("max_in_flight", self.max_in_flight, 1)
 
 
+class Sending:
+    """What the topics share that send their files to another machine.
+
+    :param most: the most files that are sent at once
+    :ivar has_failed: whether one could not be sent; then no other one is
+    """
+
+    def __init__(self, most: int) -> None:
+        self.limiter = anyio.CapacityLimiter(most)
+        self.has_failed: bool = False
+
+
 class Archiver:
     """Archives one topic until it is stopped.
 
@@ -64,7 +76,7 @@ class Archiver:
     another machine are sent while the next one is written.
 
     :param threads: for work on the disk
-    :param sending: for files that are sent
+    :param sending: shared by all topics
     """
 
     def __init__(
@@ -73,14 +85,16 @@ class Archiver:
         archive: Archive,
         syncing: Syncing,
         threads: anyio.CapacityLimiter,
-        sending: anyio.CapacityLimiter,
+        sending: Sending,
     ) -> None:
         self._consumer = consumer
         self._archive = archive
         self._syncing = syncing
         self._threads = threads
         self._sending = sending
+        self._leaving: list[EndedFile] = []
         self._room = anyio.Semaphore(_MOST_ENDED)
+        self._failure: OSError | None = None
         self._unsynced: list[Message] = []
         self._waiting = anyio.CancelScope()
         self._reopening = False
@@ -101,6 +115,9 @@ class Archiver:
             with ungrouped():
                 async with anyio.create_task_group() as sends:
                     await self._run(sends)
+            if self._failure is not None:
+                raise self._failure
+            self._tell_of_leaving()
         except OSError as error:
             reason = str(error)
             if not error.filename and error.errno is not None and self._archive.path:
@@ -133,11 +150,15 @@ class Archiver:
             await self._in_thread(
                 partial(self._store, bodies, syncing=syncing, ticking=is_due, closing=closing)
             )
-            if syncing:
+            ended = self._archive.take_ended()
+            if ended and not syncing:  # there may be no room for long
+                await self._in_thread(self._archive.sync)
+            if ended or syncing:
                 self._finish()
-            for file in self._archive.take_ended():
+            self._leaving += ended
+            for file in ended:
                 await self._room.acquire()
-                sends.start_soon(self._send, file)
+                sends.start_soon(self._send, file, sends.cancel_scope)
             if is_due:
                 tick_at = anyio.current_time() + self._interval()
             elif not syncing:  # an nsqd with a shorter timeout may have connected
@@ -175,11 +196,27 @@ class Archiver:
         _log.debug("synced %d messages", len(self._unsynced))
         self._unsynced.clear()
 
-    async def _send(self, file: EndedFile) -> None:
+    async def _send(self, file: EndedFile, tasks: anyio.CancelScope) -> None:
         try:
-            await anyio.to_thread.run_sync(file.move, limiter=self._sending)
+            await anyio.to_thread.run_sync(self._move, file, limiter=self._sending.limiter)
+        except OSError as error:
+            if self._failure is None:
+                self._failure = error
+                tasks.cancel()
+            else:
+                _log.error("%s", error)
         finally:
             self._room.release()
+
+    def _move(self, file: EndedFile) -> None:
+        if self._sending.has_failed:
+            return  # each try would take as long as the one that has failed
+        try:
+            file.move()
+        except OSError:
+            self._sending.has_failed = True
+            raise
+        self._leaving.remove(file)
 
     async def _abandon(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -187,8 +224,12 @@ class Archiver:
                 await self._in_thread(self._archive.abandon)
             except OSError as error:
                 _log.error("cannot clean up after the previous error: %s", error)
-            for file in self._archive.take_ended():
-                _log.warning("%s stays, and is moved when the command begins again", file.path)
+            self._leaving += self._archive.take_ended()
+            self._tell_of_leaving()
+
+    def _tell_of_leaving(self) -> None:
+        for file in self._leaving:
+            _log.warning("%s stays, and is moved when the command begins again", file.path)
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
         await anyio.to_thread.run_sync(work, limiter=self._threads)

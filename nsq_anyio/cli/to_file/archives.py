@@ -21,7 +21,7 @@ from ...http import Cluster, ClusterReply
 from ...names import check_topic, is_valid_name
 from ...signals import HandlersRestored
 from .archive import Archive
-from .archiver import Archiver, Syncing
+from .archiver import Archiver, Sending, Syncing
 
 if TYPE_CHECKING:
     from ...pattern import Pattern
@@ -129,7 +129,7 @@ class Archives:
         self._open_archive = open_archive
         self._syncing = syncing
         self._threads = anyio.CapacityLimiter(_THREADS)
-        self._sending = anyio.CapacityLimiter(_SENDS)
+        self._sending = Sending(_SENDS)
         self._begun: set[str] = set()
         self._running: dict[str, _Running] = {}
         self._ending = anyio.Event()
@@ -144,7 +144,7 @@ class Archives:
         :raises NSQError: if an nsqd refuses permanently, after the other topics have ended cleanly
         """
         async with background_tasks() as listening:
-            if hasattr(signal, "SIGHUP"):  # until all has ended: it would kill the process
+            if hasattr(signal, "SIGHUP"):  # until all has ended, because SIGHUP would kill the process
                 await listening.start(self._reopen_on_hangup)
             async with anyio.create_task_group() as archiving:
                 async with background_tasks() as helpers:

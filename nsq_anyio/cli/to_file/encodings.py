@@ -26,8 +26,6 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 _ZSTD_MODULE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _CHUNK = 64 * 1024
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MIN_LEVEL, _ZSTD_MAX_LEVEL = 1, 22
 
 
@@ -118,20 +116,22 @@ class Zstd:
 
 
 def whole_length(path: Path) -> int:
-    """Return the bytes of a file up to the end of its last whole line or member.
+    """Return the bytes of a file up to the end of its last whole line, or of its last member by its suffix.
 
-    A file with a damaged member is whole: what follows the damage may still be read.
+    A file with a damaged member is whole, because what follows the damage may still be read; so is one that
+    cannot be decompressed here, and one whose content is not what its suffix says.
 
     :raises OSError: if the file cannot be read
     """
     with path.open("rb") as file:
-        begin = file.read(len(_ZSTD_MAGIC))
-        if begin.startswith(_GZIP_MAGIC):
+        if path.suffix == ".gz":
             return _whole_members(file, _gzip_decompressor, zlib.error)
-        if begin == _ZSTD_MAGIC and _zstd_is_installed():
-            zstd = _zstd()
-            return _whole_members(file, zstd.ZstdDecompressor, zstd.ZstdError)
-        return _whole_lines(file)
+        if path.suffix != ".zst":
+            return _whole_lines(file)
+        if not _zstd_is_installed():
+            return file.seek(0, os.SEEK_END)
+        zstd = _zstd()
+        return _whole_members(file, zstd.ZstdDecompressor, zstd.ZstdError)
 
 
 def _whole_members(

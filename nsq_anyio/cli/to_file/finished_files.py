@@ -44,15 +44,16 @@ def is_taken(target: Place) -> bool:
         return _store_of(target).exists(target)
 
 
-def make_parent(target: Place) -> None:
+def make_parent(target: Place, kept: str = "") -> None:
     """Make the directory of a file, with those around it.
 
+    :param kept: what becomes of the file if that fails
     :raises OSError: if that fails
     """
     if isinstance(target, Path):
         make_directories(target.parent)
         return
-    with _told(target):
+    with _told(target, kept):
         _store_of(target).make_around(target)
 
 
@@ -69,7 +70,7 @@ def move_exclusively(source: Path, target: Place) -> None:
         if is_new:
             sync_directory(target.parent)
     else:
-        with _told(target, f"{source} stays, and is moved when the command begins again"):
+        with _told(target, _stays(source)):
             # When an answer gets lost, the file takes a second name: it comes twice rather than not at all.
             is_new = _store_of(target).create(target, source.read_bytes())
     if not is_new:
@@ -101,7 +102,7 @@ class EndedFile:
         revision = self.revision
         while True:
             target = self.output_dir / with_revision(self.name, revision)
-            make_parent(target)
+            make_parent(target, _stays(self.path))
             try:
                 move_exclusively(self.path, target)
             except FileExistsError:
@@ -109,6 +110,10 @@ class EndedFile:
             else:
                 _log.info("moved %s to %s", self.path, target)
                 return revision
+
+
+def _stays(path: Path) -> str:
+    return f"{path} stays, and is moved when the command begins again"
 
 
 def _store_of(place: RemotePlace) -> RemoteStorage:

@@ -13,7 +13,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
-from nsq_anyio.cli.to_file.archiver import Archiver, Syncing
+from nsq_anyio.cli.to_file.archiver import Archiver, Sending, Syncing
 from nsq_anyio.cli.to_file.encodings import Encoding
 from nsq_anyio.cli.to_file.names import NameFormat
 from nsq_anyio.embedded import EmbeddedNsqd
@@ -35,6 +35,7 @@ class Setup:
     def __init__(self, nsqd: EmbeddedNsqd, directory: Path) -> None:
         self.nsqd = nsqd
         self.directory = directory
+        self.sending = Sending(2)
 
     async def publish(self, *bodies: bytes) -> None:
         async with nsq.http.Nsqd(self.nsqd.http_url) as http:
@@ -84,9 +85,7 @@ class Setup:
                 connection=nsq.ConnectionOptions(msg_timeout=msg_timeout),
             ) as consumer:
                 syncing = Syncing(sync_interval, max_in_flight)
-                archiver = Archiver(
-                    consumer, archive, syncing, anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
-                )
+                archiver = Archiver(consumer, archive, syncing, anyio.CapacityLimiter(1), self.sending)
                 ended = anyio.Event()
 
                 async def run() -> None:

@@ -19,6 +19,7 @@ class Store:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.failure: OSError | None = None
+        self.asked = 0
         self.may_answer = threading.Event()
         self.may_answer.set()
 
@@ -29,6 +30,7 @@ class Store:
         return str(target) in self.files
 
     def create(self, target: RemotePlace, content: bytes) -> bool:
+        self.asked += 1
         assert self.may_answer.wait(10)
         if self.failure:
             raise self.failure

@@ -37,12 +37,11 @@ def test_members_are_checked() -> None:
 def test_a_member_that_is_not_whole_is_found(encoding: Encoding, tmp_path: Path) -> None:
     whole = [encoding.encode(b"one\n"), encoding.encode(random.Random(1).randbytes(100_000))]
     last = encoding.encode(b"last\n")
-    path = tmp_path / "file"
+    path = tmp_path / f"file{encoding.suffix}"
     for count in range(len(whole) + 1):
         before = b"".join(whole[:count])
         for length in range(len(last)):
             path.write_bytes(before + last[:length])
-            # Before the first four bytes, it is no file of members, but a line that is not whole.
             assert whole_length(path) == len(before)
         path.write_bytes(before + last)
         assert whole_length(path) == len(before + last)
@@ -52,26 +51,37 @@ def test_a_member_that_is_not_whole_is_found(encoding: Encoding, tmp_path: Path)
 def test_what_follows_a_damaged_member_is_kept(encoding: Encoding, tmp_path: Path) -> None:
     damaged = bytearray(encoding.encode(b"some text, not compressible"))
     damaged[-5] ^= 1
-    path = tmp_path / "file"
+    path = tmp_path / f"file{encoding.suffix}"
     path.write_bytes(encoding.encode(b"one\n") + damaged + encoding.encode(b"two\n"))
     assert whole_length(path) == path.stat().st_size
 
 
+def test_what_cannot_be_decompressed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file.zst"
+    path.write_bytes(Zstd().encode(b"one\n")[:-1])
+    for name in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert whole_length(path) == path.stat().st_size
+
+
 @pytest.mark.parametrize(
-    ("content", "whole"),
+    ("whole", "rest"),
     [
-        (b"", 0),
-        (b"half", 0),
-        (b"one\n", 4),
-        (b"one\nhalf", 4),
-        (b"\n" + b"half" * 100_000, 1),
-        (gzip.compress(b"a message") + b"\nother\n", len(gzip.compress(b"a message")) + 7),
+        (b"", b""),
+        (b"", b"half"),
+        (b"one\n", b""),
+        (b"one\n", b"half"),
+        (b"\n", b"half" * 100_000),
+        # What the messages are does not matter.
+        (Gzip().encode(b"a message") + b"\n", b""),
+        (b"\x1f\x8b\x08\x00, as a member begins\n", b""),
     ],
+    ids=["empty", "half", "one", "one and a half", "long", "gzip", "like gzip"],
 )
-def test_a_line_that_is_not_whole_is_found(content: bytes, whole: int, tmp_path: Path) -> None:
+def test_a_line_that_is_not_whole_is_found(whole: bytes, rest: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(content)
-    assert whole_length(path) == whole
+    path.write_bytes(whole + rest)
+    assert whole_length(path) == len(whole)
 
 
 def test_levels_matter() -> None:
