@@ -60,7 +60,7 @@ class Sending:
     """
 
     def __init__(self, most: int) -> None:
-        self.limiter = anyio.CapacityLimiter(most)
+        self.limiter: anyio.CapacityLimiter = anyio.CapacityLimiter(most)
         self.has_failed: bool = False
 
 
