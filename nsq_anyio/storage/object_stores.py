@@ -171,9 +171,9 @@ _AZURE = ObjectStore(
 _STORES = {"s3": _S3, "gs": _GCS, "az": _AZURE, "abfss": _AZURE}
 
 
-def is_answer_lost(error: BaseError) -> bool:
+def is_answer_lost(error: Exception) -> bool:
     """Return whether the store may have done what it was asked for, though no answer came."""
-    return _LOST.search(str(error)) is not None
+    return isinstance(error, BaseError) and _LOST.search(str(error)) is not None
 
 
 def object_store(root: str) -> ObjectStore:

@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError
 
 from .interface import MARKER, Entry, Status
 from .object_stores import Client, is_answer_lost, object_store
-from .patience import GIVE_UP, Patience
+from .patience import GIVE_UP, tried
 from .remote import RemotePlace, RemoteStorage
 
 if TYPE_CHECKING:
@@ -249,13 +249,7 @@ def _until_answered(send: Callable[[], R]) -> R:
     obstore itself does so only for what it takes to be harmless: no conditional put, no deletion, and no
     answer that has begun.
     """
-    patience = Patience(GIVE_UP)
-    while True:
-        try:
-            return send()
-        except BaseError as error:
-            if not is_answer_lost(error) or not patience.pause():
-                raise
+    return tried(send, is_answer_lost, GIVE_UP)
 
 
 def _status(found: ObjectMeta) -> Status:

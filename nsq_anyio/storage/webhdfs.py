@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from .interface import DELETED, Entry, Status
-from .patience import GIVE_UP, Patience
+from .patience import GIVE_UP, tried
 from .remote import RemotePlace, RemoteStorage
 from .webhdfs_client import DatanodeFailed, WebHdfsClient
 
@@ -21,7 +21,6 @@ __all__ = ["WebHdfs"]
 
 _ONLY_IF_FREE = "NONE"
 """The option of a rename that replaces nothing; without any option, HDFS only returns false."""
-
 
 T = TypeVar("T")
 
@@ -169,13 +168,7 @@ class WebHdfs(RemoteStorage):
 
 def _tried(action: Callable[[], T]) -> T:
     """Do something that a datanode has a part in; do it again if that one fails."""
-    patience = Patience(GIVE_UP)
-    while True:
-        try:
-            return action()
-        except DatanodeFailed:
-            if not patience.pause():
-                raise
+    return tried(action, lambda error: isinstance(error, DatanodeFailed), GIVE_UP)
 
 
 def _status_of(found: dict[str, Any]) -> Status:

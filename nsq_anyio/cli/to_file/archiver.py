@@ -18,7 +18,7 @@ from ...consumer.message import finish_all
 from ...errors import NSQError
 from ...unwrapping import ungrouped
 from .archive import Archive
-from .finished_files import EndedFile
+from .finished_files import EndedFile, stays
 
 __all__ = ["Archiver", "CannotWrite", "Sending", "Syncing"]
 
@@ -229,7 +229,7 @@ class Archiver:
 
     def _tell_of_leaving(self) -> None:
         for file in self._leaving:
-            _log.warning("%s stays, and is moved when the command begins again", file.path)
+            _log.warning("%s", stays(file.path))
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
         await anyio.to_thread.run_sync(work, limiter=self._threads)

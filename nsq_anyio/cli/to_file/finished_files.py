@@ -17,7 +17,7 @@ from ...storage.remote import RemotePlace, RemoteStorage
 from .directories import make_directories
 from .names import with_revision
 
-__all__ = ["EndedFile", "check_store", "is_taken", "make_parent", "move_exclusively"]
+__all__ = ["EndedFile", "check_store", "is_taken", "make_parent", "move_exclusively", "stays"]
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
@@ -70,7 +70,7 @@ def move_exclusively(source: Path, target: Place) -> None:
         if is_new:
             sync_directory(target.parent)
     else:
-        with _told(target, _stays(source)):
+        with _told(target, stays(source)):
             # When an answer gets lost, the file takes a second name: it comes twice rather than not at all.
             is_new = _store_of(target).create(target, source.read_bytes())
     if not is_new:
@@ -102,17 +102,18 @@ class EndedFile:
         revision = self.revision
         while True:
             target = self.output_dir / with_revision(self.name, revision)
-            make_parent(target, _stays(self.path))
             try:
                 move_exclusively(self.path, target)
             except FileExistsError:
                 revision += 1
+                make_parent(self.output_dir / with_revision(self.name, revision), stays(self.path))
             else:
                 _log.info("moved %s to %s", self.path, target)
                 return revision
 
 
-def _stays(path: Path) -> str:
+def stays(path: Path) -> str:
+    """Return what becomes of a file that cannot be moved."""
     return f"{path} stays, and is moved when the command begins again"
 
 

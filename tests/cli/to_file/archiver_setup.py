@@ -20,7 +20,7 @@ from nsq_anyio.embedded import EmbeddedNsqd
 from nsq_anyio.http.stats import ChannelStats
 from nsq_anyio.storage.place import Place
 
-__all__ = ["LONG", "Setup", "setup", "until"]
+__all__ = ["LONG", "Setup", "has_finished", "setup", "until"]
 
 LONG = 60.0
 
@@ -29,6 +29,10 @@ async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
         while not condition():  # noqa: ASYNC110 - files tell nobody
             await anyio.sleep(0.005)
+
+
+def has_finished(consumer: nsq.Consumer, count: int) -> bool:
+    return consumer.statistics().finished == count
 
 
 class Setup:

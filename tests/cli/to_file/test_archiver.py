@@ -12,20 +12,15 @@ from functools import partial
 import anyio
 import pytest
 
-import nsq_anyio as nsq
 from nsq_anyio.cli.to_file.archive import Archive, Rotation
 from nsq_anyio.cli.to_file.archiver import CannotWrite
 from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
 
-from .archiver_setup import LONG, Setup, setup, until
+from .archiver_setup import LONG, Setup, has_finished, setup, until
 
 __all__ = ["setup"]
 
 pytestmark = pytest.mark.anyio
-
-
-def has_finished(consumer: nsq.Consumer, count: int) -> bool:
-    return consumer.statistics().finished == count
 
 
 async def test_written_soon_and_finished_when_synced(setup: Setup) -> None:

@@ -8,11 +8,10 @@ from functools import partial
 import anyio
 import pytest
 
-import nsq_anyio as nsq
 from nsq_anyio.cli.to_file.archive import Rotation
 from nsq_anyio.cli.to_file.archiver import CannotWrite
 
-from .archiver_setup import LONG, Setup, setup, until
+from .archiver_setup import LONG, Setup, has_finished, setup, until
 from .fake_store import OUTPUT, Store, store
 
 __all__ = ["setup", "store"]
@@ -21,10 +20,6 @@ pytestmark = pytest.mark.anyio
 
 ONE_LINE = Rotation(size=1)
 """Every message has a file of its own."""
-
-
-def has_finished(consumer: nsq.Consumer, count: int) -> bool:
-    return consumer.statistics().finished == count
 
 
 async def test_messages_are_finished_while_a_file_is_sent(setup: Setup, store: Store) -> None:
