@@ -99,7 +99,7 @@ class ObjectStore:
                     "backoff": _BACKOFF,
                 },
             )
-        except BaseError:
+        except (BaseError, UnicodeError):  # obstore passes over what is not UTF-8, but cannot be given it
             text = f"the settings of {self.name} in the environment are incomplete or not valid"
             raise StorageFailure(errno.EINVAL, text, self.credentials) from None
 

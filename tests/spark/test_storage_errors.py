@@ -20,6 +20,7 @@ from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 from nsq_anyio.storage.failure import NOT_ALLOWED, StorageFailure
+from nsq_anyio.storage.object_stores import object_store
 from nsq_anyio.storage.place import Place, place_of, storage_of
 
 from .bad_storages import running_careless_store
@@ -131,6 +132,13 @@ def test_a_deletion_that_is_not_allowed_is_told(monkeypatch: pytest.MonkeyPatch)
     assert "S3 answered AccessDenied" in str(caught.value)
     assert caught.value.remedy == NOT_ALLOWED
     assert "hush" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("given", ["nan", "100000000000000000000 seconds", "-1 second", os.fsdecode(b"\xff")])
+def test_a_timeout_that_is_not_valid_is_told(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, {**environment_of_s3("http://127.0.0.1:1"), "AWS_TIMEOUT": given})
+    with pytest.raises(StorageFailure, match=NOT_VALID % "S3"):
+        object_store("s3://bucket").connect("s3://bucket", give_up=0.2, timeout=40.0)
 
 
 @pytest.mark.parametrize(
