@@ -69,6 +69,7 @@ RANGES: dict[OptionsType, dict[str, Seconds | Ratio | Integer]] = {
         "reconnect_delay": Seconds(0.001, 60),  # at most the default of max_reconnect_delay
         "max_reconnect_delay": Seconds(0.5),  # at least the default of reconnect_delay
         "max_attempts": Integer(0, 65535),
+        "max_deliveries": Integer(0, 65535, special=(None,)),
         "requeue_delay": Seconds(0),
         "max_requeue_delay": Seconds(0, 3600),
         "lend_after": Seconds(0.001),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +19,7 @@ from threading import Lock
 import anyio
 from anyio import to_thread
 
-from ..errors import AlreadyResponded, Closed, InvalidOption
+from ..errors import AlreadyResponded, Closed, InvalidOption, Requeue
 from ..events import AbandonedThreadEnded, Emitter, ThreadAbandoned
 from ..forked import end_child
 from .about import About, about
@@ -234,7 +235,9 @@ class _ThreadMessage(Message):
         self._answer(self._call.message.finish)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
-        self._answer(partial(self._call.message.requeue, delay, backoff=backoff))
+        request = Requeue(delay, backoff=backoff)
+        request.__cause__ = sys.exception()  # which the event loop does not see
+        self._answer(partial(self._call.message.requeue_as, request))
 
     def touch(self) -> None:
         self._check_unanswered()

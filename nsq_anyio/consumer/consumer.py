@@ -61,8 +61,8 @@ class Consumer:
         self._emit = emit = Emitter("nsq_anyio.consumer", on_event, topic, channel)
         self._wrapping = Wrapping(middleware, options.cancelled_drain_timeout) if middleware else None
         dead_letters = DeadLetters(topic, channel, dead_letter, emit) if dead_letter else None
-        giving_up = GivingUp(on_give_up, emit, self._wrapping, dead_letters)
-        self._inbox = Inbox(options.max_attempts, giving_up.give_up)
+        giving_up = GivingUp(options.max_attempts, on_give_up, emit, self._wrapping, dead_letters)
+        self._inbox = Inbox(options.most_deliveries, giving_up.give_up)
         self._closed = False
         self.meter: ConsumerMeter | None = None  # internal
         discovery = None
@@ -84,7 +84,7 @@ class Consumer:
             emit=self._emit,
             fail=self._fail,
             make_message=self._wrapping.make_message if self._wrapping else Message,
-            may_answer=dead_letters.may_answer if dead_letters else None,
+            giving_up=giving_up,
         )
         self._distribution = self._supervisor.distribution
         self._background = Background(self._supervisor.run, self._shut_down)
@@ -288,7 +288,10 @@ class Consumer:
             self._supervisor.decided.set()  # wakes the tasks that wait in `ready`
 
     async def _shut_down(self, cancelled: bool) -> None:
-        del cancelled  # close_timeout bounds it in either case, and handlers have ended with `run`
+        del cancelled  # it is bounded in either case, and handlers have ended with `run`
+        self.stop()
+        with anyio.move_on_after(self._options.cancelled_drain_timeout):
+            await self._inbox.give_up_failed()
         await self._supervisor.drain()
 
     def _fail(self, error: Exception) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..connection.stray import is_stray
-from ..errors import Discard, InvalidOption, Requeue
+from ..errors import InvalidOption, Requeue
 from ..events import DeadLetterFailed, Emitter
 from ..names import EPHEMERAL_SUFFIX, check_topic
 from .about import about
@@ -23,8 +22,10 @@ __all__ = ["DISCARDED", "GAVE_UP", "DeadLetter", "DeadLetters", "Publisher"]
 GAVE_UP = "gave-up"
 DISCARDED = "discarded"
 
-_MAX_FAILURES = 1_000
-"""For how many messages the last error is remembered; the oldest is forgotten first."""
+_DELIVERED_TOO_OFTEN = (
+    "nsqd has delivered it {} times, which is more than max_deliveries, and this time no handler was called: "
+    "perhaps it ends each process that handles it, or always times out"
+)
 
 
 class Publisher(Protocol):
@@ -75,9 +76,6 @@ class DeadLetter:
 class DeadLetters:
     """Publishes the dead letters of one consumer.
 
-    No handler sees the delivery at which a message is given up, so the errors of earlier deliveries are
-    remembered. A consumer knows only the errors of its own handlers.
-
     :raises InvalidName: if nsqd would refuse the topic of the dead letters
     :raises InvalidOption: if it is the consumer's own topic
     """
@@ -87,35 +85,20 @@ class DeadLetters:
         self._producer = dead_letter.producer
         self._emit = emit
         self._size = LetterSize()
-        self._failures: OrderedDict[tuple[str, bytes], Failure] = OrderedDict()
 
-    async def may_answer(self, message: Message, error: BaseException) -> bool:
-        """Record why a message was not handled; return whether it may be answered according to the error.
-
-        The dead letter of a discarded message is published first. If that fails, the message is requeued.
-        """
-        if isinstance(error, Discard):
-            return await self.bury(message, DISCARDED, error)
-        if isinstance(error, Exception) or is_stray(error):
-            cause = error.__cause__ if isinstance(error, Requeue) else None
-            key = (message.nsqd, message.wire_id)
-            self._failures[key] = Failure.of(cause or error)
-            self._failures.move_to_end(key)
-            if len(self._failures) > _MAX_FAILURES:
-                self._failures.popitem(last=False)
-        return True
-
-    async def bury(self, message: Message, reason: str, error: BaseException | None = None) -> bool:
+    async def bury(self, message: Message, reason: str, error: BaseException | None) -> bool:
         """Publish the dead letter of a message; return whether to finish the message now.
 
         If not, the message was requeued here, or nsqd has requeued it.
 
-        :param error: default: the last known error of this message
+        :param error: None if no handler has had it
         """
         if not message.delivery.delegate.holds(message):
             return False  # nsqd delivers it again, and it would get a second dead letter
-        key = (message.nsqd, message.wire_id)
-        failure = Failure.of(error) if error is not None else self._failures.get(key, Failure())
+        if error is None:
+            failure = Failure(text=_DELIVERED_TOO_OFTEN.format(message.attempts))
+        else:
+            failure = Failure.of((isinstance(error, Requeue) and error.__cause__) or error)
         payload, headers = sealed_parts(message, reason, failure, time.time_ns())
         try:
             async with message.keep_alive():
@@ -129,9 +112,9 @@ class DeadLetters:
                 event = DeadLetterFailed(dead_letter_topic=self._topic, error=failed, **about(message))
                 self._emit(event)
                 if not message.responded:
-                    message.requeue()
+                    message.response = "requeued"  # directly, because `Message.requeue` may give it up
+                    message.delivery.delegate.requeue(message, None, backoff=True)
                 return False
             message.answer_for(failed)
             raise
-        self._failures.pop(key, None)
         return True

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
-__all__ = ["MayAnswer", "MessageDelegate"]
+from ..policy.backoff import Result
+
+__all__ = ["GivesUp", "MessageDelegate"]
 
 MessageT = TypeVar("MessageT")
+MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
-MayAnswer: TypeAlias = Callable[[MessageT, BaseException], Awaitable[bool]]
-"""Called with a message that was not handled and the error; returns whether to answer it for that error."""
+
+class GivesUp(Protocol[MessageT_contra]):
+    """Decides which messages are given up, and which become dead letters: a `GivingUp`."""
+
+    def is_last(self, message: MessageT_contra) -> bool:
+        """Return whether ``message`` is given up if its handling fails now."""
+        ...
+
+    async def may_answer(self, message: MessageT_contra, error: BaseException) -> bool:
+        """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
+
+        :returns: whether it is still to be answered for the error
+        """
+        ...
 
 
 class MessageDelegate(Protocol[MessageT]):
     """Takes the answers to the messages of one connection, as go-nsq's ``MessageDelegate`` does.
 
     :ivar nsqd: the address, as ``host:port`` or a path
-    :ivar may_answer: asked before a failed message is answered; None if there are no dead letters
+    :ivar giving_up: asked before a failed message is answered; None if messages are never given up
     """
 
     nsqd: str
     topic: str
     channel: str
-    may_answer: MayAnswer[MessageT] | None
+    giving_up: GivesUp[MessageT] | None
 
     def holds(self, message: MessageT) -> bool:
         """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
@@ -33,8 +48,8 @@ class MessageDelegate(Protocol[MessageT]):
         """Return all messages for whose answers nsqd still waits."""
         ...
 
-    def finish(self, message: MessageT, *, handled: bool = True) -> None:
-        """Send FIN; count a success in backoff if the message was ``handled``."""
+    def finish(self, message: MessageT, *, result: Result = Result.SUCCESS) -> None:
+        """Send FIN; count the result in backoff unless it is neutral."""
         ...
 
     def finish_all(self, messages: Sequence[MessageT]) -> None:
@@ -57,8 +72,12 @@ class MessageDelegate(Protocol[MessageT]):
         """Count that the handler of ``message`` has failed."""
         ...
 
-    def gave_up(self, message: MessageT) -> None:
-        """Report that ``message`` is finished because it exceeded ``max_attempts``."""
+    def give_up_soon(self, message: MessageT, error: BaseException) -> None:
+        """Have ``message`` given up by the next task that takes messages, because its last attempt failed."""
+        ...
+
+    def gave_up(self, message: MessageT, error: BaseException | None) -> None:
+        """Report that ``message`` is given up, because of ``error`` or because it was delivered too often."""
         ...
 
     def expire(self, now: float) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 
 from ..connection.stray import is_stray
+from ..errors import Discard
 from ..events import Emitter, HandlerFailed
 from .about import about
-from .dead_letter import GAVE_UP, DeadLetters
+from .dead_letter import DISCARDED, GAVE_UP, DeadLetters
 from .message import Message
 from .wrapping import Wrapping
 
@@ -20,8 +22,9 @@ requeued."""
 
 
 class GivingUp:
-    """Calls the user's ``on_give_up``, publishes the dead letter, and finishes the message.
+    """Gives up messages: calls the user's ``on_give_up``, publishes the dead letter, and finishes them.
 
+    :param max_attempts: from this attempt on, a message whose handling fails is given up; 0 for never
     :param on_give_up: the user's function or None; if it answers the message itself, there is no dead letter
     :param wrapping: the middleware around ``on_give_up``; None if there is none
     :param dead_letters: publishes dead letters; None if there are none
@@ -29,18 +32,50 @@ class GivingUp:
 
     def __init__(
         self,
+        max_attempts: int,
         on_give_up: GiveUp | None,
         emit: Emitter,
         wrapping: Wrapping | None,
         dead_letters: DeadLetters | None,
     ) -> None:
+        self._max_attempts: float = max_attempts or math.inf
         self._on_give_up = on_give_up
         self._emit = emit
         self._dead_letters = dead_letters
+        self._begun: set[Message] = set()
         self._call = self._tell if wrapping is None else wrapping.handler(self._tell, gives_up=True)
 
-    async def give_up(self, message: Message) -> None:
-        """Finish the message; requeue it if ``on_give_up``, a middleware or the dead letter fails."""
+    def is_last(self, message: Message) -> bool:
+        """Return whether ``message`` is given up if its handling fails now."""
+        return message.attempts >= self._max_attempts and message not in self._begun
+
+    async def may_answer(self, message: Message, error: BaseException) -> bool:
+        """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
+
+        :returns: whether it is still to be answered for the error
+        """
+        if isinstance(error, Discard):
+            return self._dead_letters is None or await self._dead_letters.bury(message, DISCARDED, error)
+        if not self.is_last(message) or not (isinstance(error, Exception) or is_stray(error)):
+            return True
+        await self.give_up(message, error)
+        return False
+
+    async def give_up(self, message: Message, error: BaseException | None) -> None:
+        """Finish the message; requeue it if ``on_give_up``, a middleware or the dead letter fails.
+
+        :param error: the failure of its last attempt; None if it was delivered too often without one
+        """
+        if not message.delivery.delegate.holds(message):
+            return  # it has timed out meanwhile, and nsqd delivers it again
+        message.response = None  # if it waited in the inbox, it has one: for its taker, it is answered
+        self._begun.add(message)
+        try:
+            await self._give_up(message, error)
+        finally:
+            self._begun.remove(message)
+
+    async def _give_up(self, message: Message, failure: BaseException | None) -> None:
         try:
             await self._call(message)
         except BaseException as error:
@@ -53,8 +88,8 @@ class GivingUp:
                 raise
             return
         letters = self._dead_letters
-        if letters is None or message.responded or await letters.bury(message, GAVE_UP):
-            message.give_up()
+        if letters is None or message.responded or await letters.bury(message, GAVE_UP, failure):
+            message.give_up(failure)
 
     async def _tell(self, message: Message) -> None:
         if self._on_give_up is not None:

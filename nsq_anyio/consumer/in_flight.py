@@ -24,7 +24,7 @@ from ..policy.requeue import requeue_delay
 from ..protocol import commands, session
 from .about import about
 from .backoff_controller import BackoffController
-from .delegate import MayAnswer
+from .delegate import GivesUp
 from .in_flight_limit import InFlightLimit
 from .inbox import Inbox
 from .loop_watch import LoopWatch
@@ -45,7 +45,7 @@ class InFlight:
 
     :param nsqd: the address, as ``host:port`` or a path
     :param expired: called when messages have timed out
-    :param may_answer: asked before a failed message is answered; None if there are no dead letters
+    :param giving_up: asked before a failed message is answered
     :ivar counters: counts the outcomes of the messages
     :ivar last_arrival: when any bytes last arrived on the connection
     :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
@@ -63,12 +63,12 @@ class InFlight:
         emit: Emitter,
         loop_watch: LoopWatch,
         expired: Callable[[], None],
-        may_answer: MayAnswer[Message] | None,
+        giving_up: GivesUp[Message],
     ) -> None:
         self.nsqd: str = nsqd
         self.topic: str = topic
         self.channel: str = channel
-        self.may_answer: MayAnswer[Message] | None = may_answer
+        self.giving_up: GivesUp[Message] | None = giving_up
         self.counters: Counters = Counters()
         self.last_arrival: float = 0.0
         self.last_message_at: float = 0.0
@@ -186,8 +186,8 @@ class InFlight:
 
     # Answers
 
-    def finish(self, message: Message, *, handled: bool = True) -> None:
-        """Send FIN; count a success in backoff if the message was ``handled``."""
+    def finish(self, message: Message, *, result: Result = Result.SUCCESS) -> None:
+        """Send FIN; count the result in backoff unless it is neutral."""
         found = self._messages.pop(message.wire_id, None)
         if found is not message:
             self._late(message, found)
@@ -197,8 +197,8 @@ class InFlight:
         send(commands.fin(message.wire_id))
         if self._has_hook:
             self._emit.to_hook(MessageFinished(**about(message)))
-        if handled and self._backoff.engaged:
-            self._backoff.result(Result.SUCCESS)
+        if result is not Result.NEUTRAL and (self._backoff.engaged or result is Result.FAILURE):
+            self._backoff.result(result)
 
     def finish_all(self, messages: Sequence[Message]) -> None:
         """Send FIN for each message, in one step unless there is an event hook or backoff."""
@@ -256,10 +256,14 @@ class InFlight:
         """Count that the handler of ``message`` has failed."""
         self.counters.failed += 1
 
-    def gave_up(self, message: Message) -> None:
-        """Report that ``message`` is finished because it exceeded ``max_attempts``."""
+    def give_up_soon(self, message: Message, error: BaseException) -> None:
+        """Have ``message`` given up by the next task that takes messages, because its last attempt failed."""
+        self._inbox.put_failed(message, error)
+
+    def gave_up(self, message: Message, error: BaseException | None) -> None:
+        """Report that ``message`` is given up, because of ``error`` or because it was delivered too often."""
         self.counters.gave_up += 1
-        self._emit(GaveUp(**about(message)))
+        self._emit(GaveUp(error=error, **about(message)))
 
     def expire(self, now: float) -> None:
         """Forget the messages past their deadline: nsqd has requeued them."""

@@ -57,16 +57,19 @@ class MessageSource(Protocol):
 class Inbox:
     """Messages that wait to be taken.
 
-    :param max_attempts: messages with more attempts go to ``give_up`` and are not returned; 0 for no limit
-    :param give_up: answers such a message
+    :param max_deliveries: messages with more attempts go to ``give_up`` and are not returned
+    :param give_up: answers such a message, or one whose last attempt failed with an error
     """
 
-    def __init__(self, max_attempts: int, give_up: Callable[[Message], Awaitable[None]]) -> None:
+    def __init__(
+        self, max_deliveries: int, give_up: Callable[[Message, BaseException | None], Awaitable[None]]
+    ) -> None:
         self._messages: deque[Message] = deque()
+        self._failed: deque[tuple[Message, BaseException]] = deque()
         self._takers: deque[LoopEvent] = deque()
         self._new_event: Callable[[], LoopEvent] | None = None  # these two are found in the event loop
         self._clock: Callable[[], float] = anyio.current_time
-        self._max_attempts = max_attempts or 65535
+        self._max_deliveries = max_deliveries
         self._give_up = give_up
         self._stop = Stop()
         self._stopped = anyio.Event()
@@ -75,7 +78,7 @@ class Inbox:
         self._checkpoint_at = time.monotonic()
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._messages) + len(self._failed)
 
     @property
     def stopped(self) -> bool:
@@ -99,6 +102,16 @@ class Inbox:
             return
         self._messages.extendleft(reversed(held))
         self._wake(len(held))
+
+    def put_failed(self, message: Message, error: BaseException) -> None:
+        """Add a message whose last attempt failed with ``error``, so that the next taker gives it up."""
+        self._failed.append((message, error))
+        self._wake(1)
+
+    async def give_up_failed(self) -> None:
+        """Give up the messages of `put_failed` that no taker has given up yet."""
+        while self._failed:
+            await self._give_up(*self._failed.popleft())
 
     def update_time(self, now: float) -> None:
         """Update the cached time, which is used to skip expired messages."""
@@ -128,7 +141,7 @@ class Inbox:
         self._wake(len(self._takers))
 
     async def take(self, stop: Stop | None = None) -> Message:
-        """Wait for a message that is neither past its deadline nor past ``max_attempts``.
+        """Wait for a message that is neither past its deadline nor past ``max_deliveries``.
 
         :param stop: ends this taker; None to end with `stop` of the inbox
         :raises StopAsyncIteration: once that is reached
@@ -145,6 +158,9 @@ class Inbox:
                 await anyio.lowlevel.checkpoint()
                 self._note_checkpoint()
                 continue  # `stop` may have been reached meanwhile, and would not wake this taker
+            if self._failed:
+                await self.give_up_failed()
+                continue
             if not self._messages:
                 await self._wait_for_put()
                 continue
@@ -152,8 +168,8 @@ class Inbox:
             self._since_checkpoint += 1
             if message.delivery.deadline <= self._now:
                 continue  # nsqd has requeued it; `InFlight.expire` counts it
-            if message.attempts > self._max_attempts:
-                await self._give_up(message)
+            if message.attempts > self._max_deliveries:
+                await self._give_up(message, None)
                 continue
             return message
 
@@ -174,9 +190,9 @@ class Inbox:
         messages = self._messages
         count = min(most, len(messages))
         taken = [messages.popleft() for _ in range(count)]
-        now, max_attempts = self._now, self._max_attempts
+        now, max_deliveries = self._now, self._max_deliveries
         for place, message in enumerate(taken):
-            if message.attempts > max_attempts:
+            if message.attempts > max_deliveries:
                 messages.extendleft(reversed(taken[place:]))  # `take` gives it up
                 taken = taken[:place]
                 break

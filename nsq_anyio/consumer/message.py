@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -14,7 +14,8 @@ import anyio
 from ..connection.background import Background
 from ..connection.stray import is_stray
 from ..envelope import Envelope, decode
-from ..errors import AlreadyResponded, Discard, InvalidOption, Requeue
+from ..errors import AlreadyResponded, Discard, Requeue
+from ..policy.backoff import Result
 from ..unwrapping import only_error
 from .delegate import MessageDelegate
 
@@ -165,16 +166,35 @@ class Message:
 
         :param delay: seconds until then, 0 or more; nsqd bounds it by its ``--max-req-timeout``; None takes
             ``requeue_delay`` times the attempts, at most ``max_requeue_delay``
-        :param backoff: whether this counts as a failure that slows the consumer down
+        :param backoff: whether this counts as a failure, which slows the consumer down. From attempt
+            ``max_attempts`` on, the message is then given up instead. False hands it back
         :raises AlreadyResponded: if it was finished or requeued before
         :raises InvalidOption: if the delay is negative or not finite
         """
-        if delay is not None and not 0 <= delay < math.inf:
-            raise InvalidOption(f"delay={delay!r} is not valid: use 0 or more (seconds)")
+        request = Requeue(delay, backoff=backoff)
+        request.__cause__ = sys.exception()  # of which a dead letter may tell
+        self.requeue_as(request)
+
+    def requeue_as(self, request: Requeue) -> None:
+        """Requeue the message, as `requeue` does; internal."""
         if self.response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
+        if request.backoff:
+            self._requeue_failed(request, request.delay)
+        else:
+            self.response = "requeued"
+            self.delivery.delegate.requeue(self, request.delay, backoff=False)
+
+    def _requeue_failed(
+        self, error: BaseException, delay: float | None = None, *, backoff: bool = True
+    ) -> None:
+        """Requeue the message, or have it given up if this was its last attempt."""
         self.response = "requeued"
-        self.delivery.delegate.requeue(self, delay, backoff=backoff)
+        delegate = self.delivery.delegate
+        if delegate.giving_up is not None and delegate.giving_up.is_last(self):
+            delegate.give_up_soon(self, error)
+        else:
+            delegate.requeue(self, delay, backoff=backoff)
 
     def touch(self) -> None:
         """Ask nsqd for another ``msg_timeout`` (TOUCH). nsqd allows at most ``max_msg_timeout`` in all.
@@ -214,12 +234,16 @@ class Message:
                 return
             self.touch()
 
-    def give_up(self) -> None:
-        """Report a message that exceeded ``max_attempts``, and finish it without affecting backoff."""
-        self.delivery.delegate.gave_up(self)
+    def give_up(self, error: BaseException | None) -> None:
+        """Report a message that is given up, and finish it.
+
+        :param error: the failure of its last attempt, which counts in backoff; None if there was no attempt
+        """
+        self.delivery.delegate.gave_up(self, error)
         if self.response is None:
             self.response = "gave_up"
-            self.delivery.delegate.finish(self, handled=False)
+            is_neutral = error is None or (isinstance(error, Requeue) and not error.backoff)
+            self.delivery.delegate.finish(self, result=Result.NEUTRAL if is_neutral else Result.FAILURE)
 
     def answer_for(self, error: BaseException | None) -> None:
         """Answer according to how processing ended, unless it is answered: FIN for None, otherwise REQ."""
@@ -229,13 +253,13 @@ class Message:
             case None:
                 self.finish()
             case Requeue(delay=delay, backoff=backoff):
-                self.requeue(delay, backoff=backoff)
+                self._requeue_failed(error, delay, backoff=backoff)
             case Discard(reason=reason):
                 self.response = "discarded"
                 self.delivery.delegate.discarded(self, reason)
                 self.delivery.delegate.finish(self)
             case _ if isinstance(error, Exception) or is_stray(error):
-                self.requeue()
+                self._requeue_failed(error)
             case SystemExit() | KeyboardInterrupt():
                 # The program ends, and the consumer's block hands the message back after CLS. Requeued before
                 # CLS, the message would be pushed to this connection again.
@@ -259,9 +283,9 @@ class Message:
         return is_signal
 
     async def settle(self, error: BaseException) -> None:
-        """Answer as `answer_for` does. If a discarded message gets a dead letter, publish that first."""
-        may_answer = self.delivery.delegate.may_answer
-        if may_answer is None or self.responded or await may_answer(self, error):
+        """Answer as `answer_for` does. If the message is given up or gets a dead letter, wait for that."""
+        giving_up = self.delivery.delegate.giving_up
+        if giving_up is None or self.responded or await giving_up.may_answer(self, error):
             self.answer_for(error)
 
     async def __aenter__(self) -> Self:

@@ -15,7 +15,7 @@ from ..options import ConsumerOptions
 from ..protocol import commands, session
 from ..protocol.identify import IdentifyReply
 from .backoff_controller import BackoffController
-from .delegate import MayAnswer
+from .delegate import GivesUp
 from .in_flight import InFlight
 from .inbox import Inbox
 from .loop_watch import LoopWatch
@@ -52,7 +52,7 @@ class Subscription:
         redistribute: Callable[[], None],
         loop_watch: LoopWatch,
         make_message: MakeMessage,
-        may_answer: MayAnswer[Message] | None,
+        giving_up: GivesUp[Message],
     ) -> None:
         self.address: NsqdAddress = address
         self.nsqd: str = str(address)
@@ -66,7 +66,7 @@ class Subscription:
             emit=emit,
             loop_watch=loop_watch,
             expired=self.may_proceed,
-            may_answer=may_answer,
+            giving_up=giving_up,
         )
         self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, emit)
         self.arrival: Callable[[float, int], Delivery] = self.in_flight.arrival
@@ -221,4 +221,7 @@ class Subscription:
 def _hand_back(messages: Iterable[Message]) -> None:
     """Send REQ with delay 0 for messages that will not be processed here."""
     for message in messages:
+        message.response = (
+            None  # a message that waits to be given up is in flight, although it has a response
+        )
         message.requeue(0, backoff=False)

@@ -30,7 +30,7 @@ from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFaile
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.reconnect import ReconnectDelay
-from .delegate import MayAnswer
+from .delegate import GivesUp
 from .distribution import Distribution
 from .inbox import Inbox
 from .loop_watch import LoopWatch
@@ -70,7 +70,7 @@ class Supervisor:
         emit: Emitter,
         fail: Callable[[Exception], None],
         make_message: MakeMessage,
-        may_answer: MayAnswer[Message] | None,
+        giving_up: GivesUp[Message],
     ) -> None:
         self.topic = topic
         self.channel = channel
@@ -85,7 +85,7 @@ class Supervisor:
         self._connection_options = connection_options
         self._emit = emit
         self._fail = fail
-        self._may_answer = may_answer
+        self._giving_up = giving_up
         self._make_message = make_message
         self._rng = random.Random()
         self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
@@ -182,7 +182,7 @@ class Supervisor:
             emit=self._emit,
             redistribute=self.distribution.redistribute,
             loop_watch=self._loop_watch,
-            may_answer=self._may_answer,
+            giving_up=self._giving_up,
             make_message=self._make_message,
         )
         subscribed_at: float | None = None

@@ -194,13 +194,19 @@ class MessageDiscarded(MessageEvent):
 
 @dataclass(frozen=True, slots=True)
 class GaveUp(MessageEvent):
-    """A message exceeded ``max_attempts``; it is finished without being handled."""
+    """A message is given up: it is finished, although it was not handled.
+
+    :ivar error: how its last attempt failed, the ``max_attempts``-th or a later one; None if no handler had
+        it this time, because it was delivered more than ``max_deliveries`` times
+    """
 
     level: ClassVar[int] = logging.ERROR
+    error: BaseException | None
 
     def __str__(self) -> str:
         subject = f"message {self.message_id} of {self.topic}/{self.channel}"
-        return f"{self.nsqd}: gave up {subject} at attempt {self.attempts}"
+        why = "delivered more than max_deliveries times" if self.error is None else repr(self.error)
+        return f"{self.nsqd}: gave up {subject} at attempt {self.attempts}: {why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from ..checks import check_seconds
+from ..checks import check_integer, check_seconds
 from .declaration import check, documented
 from .kinds import SAME, Choice, Flag, Integer, Seconds
 from .lookup import (
@@ -16,6 +16,9 @@ from .lookup import (
 )
 
 __all__ = ["ConsumerOptions"]
+
+_MOST_ATTEMPTS = 65_535
+"""The most that nsqd counts: it sends attempts as 16 bits."""
 
 _RdyPolicy: TypeAlias = Literal["lend", "even"]
 _BackoffStrategy: TypeAlias = Literal["exponential", "full_jitter"]
@@ -48,13 +51,25 @@ class ConsumerOptions:
     max_attempts: Annotated[
         int,
         Integer(
-            "how often a message is attempted before it is given up; 0 for no limit",
+            "a message whose handling fails is given up if nsqd has delivered it this often; 0 for never",
             low=0,
-            high=65535,
+            high=_MOST_ATTEMPTS,
             unit="deliveries",
             go=SAME,
         ),
     ] = 5
+    max_deliveries: Annotated[
+        int | None,
+        Integer(
+            "a message that nsqd has delivered more often is given up without being handled, since it may "
+            "end each process that handles it; not less than ``max_attempts``; 0 for no limit",
+            low=0,
+            high=_MOST_ATTEMPTS,
+            special=(None,),
+            unit="deliveries",
+            default="20 times ``max_attempts``",
+        ),
+    ] = None
     requeue_delay: Annotated[
         float,
         Seconds(
@@ -157,3 +172,11 @@ class ConsumerOptions:
     def __post_init__(self) -> None:
         check(self)
         check_seconds("max_reconnect_delay", self.max_reconnect_delay, self.reconnect_delay)
+        if self.max_deliveries:
+            check_integer("max_deliveries", self.max_deliveries, self.max_attempts)
+
+    @property
+    def most_deliveries(self) -> int:
+        """How often a message is delivered at most before it is given up unhandled; internal."""
+        wanted = 20 * self.max_attempts if self.max_deliveries is None else self.max_deliveries
+        return min(wanted, _MOST_ATTEMPTS) or _MOST_ATTEMPTS

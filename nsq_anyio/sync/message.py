@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from threading import Lock
@@ -94,9 +95,10 @@ class Message:
         :raises InvalidOption: if the delay is negative or not finite
         :raises Closed: in a forked child
         """
-        answer = Requeue(delay, backoff=backoff)
+        request = Requeue(delay, backoff=backoff)
+        request.__cause__ = sys.exception()  # which the event loop does not see
         self._take_answer()
-        self._pass_on(answer)
+        self._exchange.answers.call(lambda: self._requeue(request))
 
     def touch(self) -> None:
         """Ask nsqd for another ``msg_timeout`` (TOUCH). nsqd allows at most ``max_msg_timeout`` in all.
@@ -209,6 +211,10 @@ class Message:
     def _pass_on(self, error: BaseException) -> None:
         message = self._message
         self._exchange.answers.call(lambda: message.answer_for(error))
+
+    def _requeue(self, request: Requeue) -> None:
+        if not self._message.responded:
+            self._message.requeue_as(request)
 
     def _touch(self) -> None:
         if not self._message.responded:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import anyio
 
 from ..checks import check_integer, check_seconds
-from ..consumer.delegate import MayAnswer
+from ..consumer.delegate import GivesUp
 from ..consumer.message import Delivery, Message
 from ..errors import InvalidBody, InvalidOption
 from ..names import check_channel, check_topic
+from ..policy.backoff import Result
 from .answers import Answer, Discarded, Finished, Requeued, TimedOut
 from .event_loop import is_in_event_loop
 
@@ -68,7 +69,7 @@ class _Recorder:
         self.topic: str = topic
         self.channel: str = channel
         self.nsqd: str = nsqd
-        self.may_answer: MayAnswer[Message] | None = None
+        self.giving_up: GivesUp[Message] | None = None
         self.answer: Answer | None = None
         self.touches: int = 0
         self.error: BaseException | None = None
@@ -99,7 +100,7 @@ class _Recorder:
     def unanswered(self) -> list[Message]:
         return []  # only a connection asks, and this message has none
 
-    def finish(self, message: Message, *, handled: bool = True) -> None:
+    def finish(self, message: Message, *, result: Result = Result.SUCCESS) -> None:
         self._note(Finished() if self._reason is None else Discarded(self._reason))
 
     def finish_all(self, messages: Sequence[Message]) -> None:
@@ -119,8 +120,11 @@ class _Recorder:
     def failed(self, message: Message) -> None:
         pass  # `requeue` records that
 
-    def gave_up(self, message: Message) -> None:
+    def give_up_soon(self, message: Message, error: BaseException) -> None:
         pass  # only a consumer gives up
+
+    def gave_up(self, message: Message, error: BaseException | None) -> None:
+        pass  # likewise
 
     def expire(self, now: float) -> None:
         self._note(TimedOut())

@@ -118,12 +118,12 @@ async def test_a_message_that_is_given_up_is_neither_success_nor_failure() -> No
     async with consuming(max_in_flight=2, options=backing_off(0.01), on_event=events) as (consumer, peer):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(consumer.run, always_failing)
-            await peer.message(attempts=6)
+            await peer.message(attempts=101)
             await until(lambda: events.of(GaveUp))
             assert levels(events) == []
             await peer.message()
             await until(lambda: peer.rdy == 1)
-            await peer.message(attempts=6)
+            await peer.message(attempts=101)
             await until(lambda: len(events.of(GaveUp)) == 2)
             assert levels(events) == [1]
             assert peer.rdy == 1
@@ -145,7 +145,7 @@ async def test_messages_that_are_given_up_cost_no_waits() -> None:
             await peer.message(b"fails")
             await until(lambda: peer.rdy == 1)
             for count in range(20):
-                await peer.message(attempts=6)
+                await peer.message(attempts=101)
                 await until(lambda count=count: len(events.of(GaveUp)) > count)  # type: ignore[misc]
             await peer.message(b"good")
             await until(lambda: peer.rdy == 2)

@@ -251,7 +251,7 @@ async def later(seconds: float, call: Any, *arguments: Any) -> None:
 
 async def test_messages_that_came_too_often_are_given_up_and_not_in_a_batch() -> None:
     async with consuming(max_in_flight=10) as (consumer, peer):
-        id = await peer.message(b"too often", attempts=6)
+        id = await peer.message(b"too often", attempts=101)
         await peer.message(b"fine")
         assert bodies(await anext(consumer.batches(10, max_wait=0.03))) == [b"fine"]
         await peer.saw(b"FIN " + id)
@@ -293,7 +293,7 @@ async def test_max_wait_does_not_cut_a_give_up_short() -> None:
     async with consuming(on_give_up=on_give_up, max_in_flight=5) as (consumer, peer):
         batches = consumer.batches(5, max_wait=1)
         await peer.messages(b"a", b"b")
-        (hopeless,) = await peer.messages(b"hopeless", attempts=6)
+        (hopeless,) = await peer.messages(b"hopeless", attempts=101)
         await peer.messages(b"c")
         began = anyio.current_time()
         batch = await anext(batches)
@@ -321,7 +321,7 @@ async def test_a_message_to_give_up_that_comes_while_a_batch_is_collected() -> N
             await peer.messages(b"a")
             tasks.start_soon(take_one, batches)
             await anyio.sleep(0.5)
-            await peer.messages(b"hopeless", attempts=6)
+            await peer.messages(b"hopeless", attempts=101)
         await peer.messages(b"b")
         assert bodies(await anext(batches)) == [b"b"]
     assert given_up == [b"hopeless"]

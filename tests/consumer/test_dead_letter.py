@@ -69,9 +69,9 @@ async def test_a_message_that_is_given_up() -> None:
     ):
         peer = letters.peer
         tasks.start_soon(consumer.run, fail)
-        id = await peer.message(b"body", attempts=5)
+        id = await peer.message(b"body", attempts=4)
         await until(lambda: not peer.in_flight)
-        await peer.message(b"body", attempts=6, id=id)
+        await peer.message(b"body", attempts=5, id=id)
         await until(lambda: not peer.in_flight)
         tasks.cancel_scope.cancel()
     ((topic, payload, headers),) = letters.sent
@@ -86,27 +86,31 @@ async def test_a_message_that_is_given_up() -> None:
         "nsq-dead-reason": "gave-up",
         "nsq-dead-error-type": "KeyError",
         "nsq-dead-error": "\"handling b'body'\"",
-        "nsq-dead-attempts": "6",
+        "nsq-dead-attempts": "5",
         "nsq-dead-timestamp": "1700000000000000000",
         "nsq-dead-topic": "t",
         "nsq-dead-channel": "c",
         "nsq-dead-id": id.decode(),
         "nsq-dead-body": "raw",
     }
-    assert answers(peer, id) == [b"REQ id 450000", b"FIN id"]
+    assert answers(peer, id) == [b"REQ id 360000", b"FIN id"]
     assert b"FIN " + id not in letters.lines_at[0]  # it was finished after that
-    assert [event.attempts for event in events.of(GaveUp)] == [6]
+    assert [event.attempts for event in events.of(GaveUp)] == [5]
 
 
-async def test_errors_of_another_process_are_not_known() -> None:
+async def test_a_message_that_no_handler_could_finish() -> None:
     letters = Letters()
     async with consuming(dead_letter=to(letters), max_in_flight=2) as (consumer, peer):
-        await peer.message(attempts=6)
+        await peer.message(attempts=101)
         await peer.message(b"next")
         async with await anext(consumer):
             pass
     headers = letters.sent[0][2]
-    assert [headers[f"nsq-dead-{name}"] for name in ("error-type", "error", "traceback")] == ["", "", ""]
+    assert headers["nsq-dead-reason"] == "gave-up"
+    assert headers["nsq-dead-error"].startswith(
+        "nsqd has delivered it 101 times, which is more than max_deliv"
+    )
+    assert [headers[f"nsq-dead-{name}"] for name in ("error-type", "traceback")] == ["", ""]
 
 
 @pytest.mark.parametrize("taking", ["run", "block"])
@@ -136,17 +140,13 @@ async def test_a_message_that_is_discarded(taking: str) -> None:
     assert [event.reason for event in events.of(MessageDiscarded)] == ["no such user"]
 
 
-async def test_the_cause_of_a_requeue_is_remembered() -> None:
+async def test_the_cause_of_a_requeue_is_told() -> None:
     letters = Letters()
-    async with consuming(dead_letter=to(letters), max_in_flight=2) as (consumer, peer):
-        id = await peer.message(attempts=5)
+    async with consuming(dead_letter=to(letters)) as (consumer, peer):
+        await peer.message(attempts=5)
         async with await anext(consumer):
             raise nsq.Requeue(0) from OSError("disk full")
         await until(lambda: not peer.in_flight)
-        await peer.message(attempts=6, id=id)
-        await peer.message(b"next")
-        async with await anext(consumer):
-            pass
     assert letters.sent[0][2]["nsq-dead-error-type"] == "OSError"
 
 
@@ -157,8 +157,8 @@ async def test_a_message_whose_letter_cannot_be_published_is_requeued(reason: st
         consuming(dead_letter=to(letters), on_event=events) as (consumer, peer),
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(consumer.run, discard)
-        id = await peer.message(attempts=6 if reason == "gave-up" else 5)
+        tasks.start_soon(consumer.run, fail if reason == "gave-up" else discard)
+        id = await peer.message(attempts=5)
         await until(lambda: not peer.in_flight)
         tasks.cancel_scope.cancel()
     assert [line[:6] for line in answers(peer, id)] == [b"REQ id"]
@@ -192,7 +192,7 @@ async def test_a_message_is_touched_while_its_letter_waits() -> None:
     assert len(letters.sent) == 1
 
 
-@pytest.mark.parametrize("attempts", [1, 6])
+@pytest.mark.parametrize("attempts", [1, 5])
 async def test_a_cancelled_letter_gives_the_message_back(attempts: int) -> None:
     letters = Letters(seconds=60)
     async with consuming(dead_letter=to(letters)) as (consumer, peer):
@@ -218,7 +218,7 @@ async def test_on_give_up_comes_first() -> None:
 
     async with consuming(dead_letter=to(letters), on_give_up=on_give_up, max_in_flight=4) as (consumer, peer):
         for body in (b"mine", b"bad", b"body"):
-            await peer.message(body, attempts=6)
+            await peer.message(body, attempts=101)
         await peer.message(b"next")
         async with await anext(consumer):
             pass

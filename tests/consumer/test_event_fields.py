@@ -80,7 +80,7 @@ async def discard(_: nsq.Message) -> None:
         (discard, events.MessageDiscarded, 0.2, 1, "of t/c discarded: mine"),
         (touch, events.MessageTouched, 0.2, 1, ""),
         (hang, events.MessageTimedOut, 0.5, 1, "of t/c timed out at attempt 1, after 0.5 s"),
-        (nothing, events.GaveUp, 0.2, 6, "of t/c at attempt 6"),
+        (nothing, events.GaveUp, 0.2, 101, "of t/c at attempt 101: delivered more than max_deliveries times"),
         (false, events.HandlerReturnedFalse, 0.2, 1, "the handler of t/c returned False"),
     ],
 )

@@ -225,7 +225,7 @@ async def test_a_block_sees_what_a_middleware_sets_and_a_give_up_leaves_nothing_
             request.reset(token)
 
     async with consuming(middleware=[resetting], max_in_flight=3, on_give_up=give_up) as (consumer, peer):
-        await peer.messages(b"old", attempts=6)
+        await peer.messages(b"old", attempts=101)
         await peer.messages(b"a", b"b")
         for body in ("a", "b"):
             message = await anext(consumer)
@@ -287,7 +287,7 @@ async def test_a_give_up_is_wrapped_with_and_without_a_callback(fails: bool) -> 
         max_in_flight=2,
         options=NO_DELAY,
     ) as (consumer, peer):
-        id = await peer.message(attempts=6)
+        id = await peer.message(attempts=101)
         await peer.message()
         (await anext(consumer)).finish()
         assert await answer_of(peer, id) == (b"REQ id 0" if fails else b"FIN id")

@@ -131,11 +131,11 @@ async def test_in_on_give_up(stray: Callable[[], Awaitable[None]]) -> None:
         consumer,
         peer,
     ):
-        id = await peer.message(attempts=6)
+        id = await peer.message(attempts=101)
         next_id = await peer.message(b"next")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(consumer.run, finish)
-            await peer.saw(b"REQ %b 6000" % id, b"FIN " + next_id)
+            await peer.saw(b"REQ %b 101000" % id, b"FIN " + next_id)
             tasks.cancel_scope.cancel()
     assert len(events.of(HandlerFailed)) == 1
 
@@ -146,10 +146,10 @@ async def test_in_batches() -> None:
 
     async with consuming(options=OPTIONS, on_give_up=on_give_up) as (consumer, peer):
         batches = aiter(consumer.batches(2, max_wait=0.01))
-        id = await peer.message(attempts=6)
+        id = await peer.message(attempts=101)
         next_id = await peer.message(b"next")
         assert [message.wire_id for message in await anext(batches)] == [next_id]
-        await peer.saw(b"REQ %b 6000" % id)
+        await peer.saw(b"REQ %b 101000" % id)
 
 
 async def test_in_the_hook() -> None:

@@ -53,7 +53,7 @@ async def test_each_message_has_one_outcome_for_each_delivery(nsqd: Server, topi
         statistics = consumer.statistics()
     assert published == ["+a", "-a stored"] * 4
     outcomes = Counter(note.removeprefix("-a ") for note in handled if note.startswith("-"))
-    # max_attempts=3: the fourth delivery of the failing one is given up.
+    # max_attempts=3: the failing one is given up after its third failure.
     assert outcomes == {"finished": 2, "discarded": 1, "requeued": 4, "gave_up": 1}
     assert (statistics.failed, statistics.discarded, statistics.gave_up) == (3, 1, 1)
     assert (await nsqd.channel(topic, "c")).depth == 0

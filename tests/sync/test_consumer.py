@@ -188,7 +188,7 @@ def test_the_last_attempt_goes_to_on_give_up(nsqd: nsq.embedded.EmbeddedNsqd, ba
     with nsq.sync.consume(
         "t", "c", nsqd=nsqd.tcp_address, backend=backend, options=options, on_give_up=give_up
     ) as consumer:
-        next(consumer).requeue(0, backoff=False)
+        next(consumer).requeue(0)
         assert consumer.take(timeout=0.2) is None
         until(lambda: consumer.statistics().finished == 1)
     assert given_up == [(b"x", "nsq-anyio on_give_up")]

@@ -175,7 +175,7 @@ async def test_a_message_that_is_given_up_is_a_failure(fails: bool) -> None:
     async with consuming(
         middleware=[recorder.middleware()], on_give_up=give_up, options=NO_DELAY, max_in_flight=2
     ) as (consumer, peer):
-        await peer.message(attempts=6)
+        await peer.message(attempts=101)
         await peer.message()
         (await anext(consumer)).finish()
     span = recorder.span("process")
