@@ -101,7 +101,7 @@ async def test_batches() -> None:
         (AckPolicy.REJECT_ON_ERROR, nsq.testing.Discarded),
         (AckPolicy.ACK, nsq.testing.Finished),
         (AckPolicy.ACK_FIRST, nsq.testing.Finished),
-        (AckPolicy.MANUAL, type(None)),
+        (AckPolicy.MANUAL, nsq.testing.Requeued),
     ],
 )
 async def test_messages_record_their_answers(policy: AckPolicy, answer: type) -> None:

@@ -59,9 +59,13 @@ class NsqProducer(ProducerProto[NsqPublishCommand]):
     async def publish(self, cmd: NsqPublishCommand) -> None:
         """Publish one message, and return once nsqd has stored it.
 
+        A handler that returns nothing publishes nothing: nsqd refuses an empty message.
+
         :raises PublishError: see `nsq_anyio.Producer.publish`
         """
         body = await self.encode(cmd.body, cmd)
+        if cmd.is_result and not body:
+            return
         await self._connected().publish(cmd.destination, body, defer=cmd.defer)
 
     async def publish_batch(self, cmd: NsqPublishCommand) -> None:
@@ -70,6 +74,10 @@ class NsqProducer(ProducerProto[NsqPublishCommand]):
         :raises PublishError: see `nsq_anyio.Producer.publish_many`
         """
         bodies = [await self.encode(body, cmd) for body in cmd.batch_bodies]
+        if cmd.is_result:
+            bodies = [body for body in bodies if body]
+            if not bodies:
+                return
         await self._connected().publish_many(cmd.destination, bodies)
 
     async def request(self, cmd: NsqPublishCommand) -> Any:

@@ -45,6 +45,7 @@ class NsqPublishCommand(BatchPublishCommand):
 
     :ivar defer: seconds until nsqd delivers the message, None for no delay
     :ivar envelope: whether it is published with headers; None for what the broker says
+    :ivar is_result: whether a handler has returned it
     """
 
     def __init__(
@@ -71,22 +72,24 @@ class NsqPublishCommand(BatchPublishCommand):
         )
         self.defer = defer
         self.envelope = envelope
+        self.is_result = False
 
     @classmethod
     def from_cmd(cls, cmd: PublishCommand, *, batch: bool = False) -> NsqPublishCommand:
-        """Return ``cmd``, or one like it if it is another broker's.
+        """Return the command for what a handler has returned: ``cmd``, or one like it of this broker.
 
         :param batch: whether a body that is a list is one of several messages
         """
-        if isinstance(cmd, NsqPublishCommand):
-            return cmd
-        body, more = cls._parse_bodies(cmd.body, batch=batch)
-        return cls(
-            body,
-            *more,
-            _publish_type=cmd.publish_type,
-            topic=cmd.destination,
-            reply_to=cmd.reply_to,
-            correlation_id=cmd.correlation_id,
-            headers=cmd.headers,
-        )
+        if not isinstance(cmd, NsqPublishCommand):
+            body, more = cls._parse_bodies(cmd.body, batch=batch)
+            cmd = cls(
+                body,
+                *more,
+                _publish_type=cmd.publish_type,
+                topic=cmd.destination,
+                reply_to=cmd.reply_to,
+                correlation_id=cmd.correlation_id,
+                headers=cmd.headers,
+            )
+        cmd.is_result = True
+        return cmd

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import Any, cast, overload
 
-from faststream._internal.testing.broker import EnterType, TestBroker, change_producer
+from faststream._internal.testing.broker import EnterType, TestBroker
 
 import nsq_anyio as nsq
+from nsq_anyio.names import check_topic
+from nsq_anyio.producer.bodies import check_bodies, check_body, check_defer
 
 from .broker import NsqBroker
-from .message import RawMessage
-from .producer import NsqProducer
 from .publisher import NsqPublisher
-from .response import NsqPublishCommand
-from .subscriber import NsqBatchSubscriber, NsqSubscriber
+from .subscriber import NsqSubscriber
 
 __all__ = ["TestNsqBroker"]
 
@@ -31,8 +30,9 @@ class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
             await test.publish({"path": "cat.png"}, "images")
             resize.mock.assert_called_once_with({"path": "cat.png"})
 
-    A publish returns when the handlers have, and raises what they raise. Deferred messages are delivered at
-    once, and requeued messages are not delivered again.
+    It refuses what the broker and nsqd refuse: names, sizes, delays and options. A publish returns when the
+    handlers have, and raises what they raise. Deferred messages are delivered at once, and requeued messages
+    are not delivered again.
 
     :param brokers: one or several brokers, which exchange messages
     :param with_real: whether to use the nsqds of the brokers
@@ -72,40 +72,55 @@ class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
                 return subscriber, True
         return broker.subscriber(publisher.topic, _CHANNEL, persistent=False), False
 
+    def _fake_start(self, broker: NsqBroker, *args: Any, **kwargs: Any) -> None:
+        super()._fake_start(broker, *args, **kwargs)
+        if not self.with_real:
+            for subscriber in _subscribers([broker]):
+                if subscriber.calls:
+                    subscriber.block()  # it is not entered, but refuses what it would refuse then
+
     @contextmanager
     def _patch_producer(self, broker: NsqBroker) -> Generator[None]:
-        with change_producer(broker.config.broker_config, _ProducerInMemory(broker, self.brokers)):
+        config = broker.config.broker_config
+        before = config.connection
+        options = broker._producer_options or nsq.ProducerOptions()
+        config.connect(cast("nsq.Producer", _ProducerInMemory(self.brokers, options)))
+        try:
             yield
+        finally:
+            if before is None:
+                config.disconnect()
+            else:
+                config.connect(before)
 
     async def _fake_connect(self, broker: NsqBroker, *_: Any, **__: Any) -> None:
         del broker
 
 
-class _ProducerInMemory(NsqProducer):
-    """Hands messages to the subscribers of some brokers."""
+class _ProducerInMemory:
+    """Stands in for a producer of nsq_anyio: it hands messages to the subscribers of some brokers."""
 
-    def __init__(self, broker: NsqBroker, brokers: Sequence[NsqBroker]) -> None:
-        config = broker.config
-        super().__init__(parser=config.broker_parser, decoder=config.broker_decoder)
-        self._set_codec(config.fd_config._serializer, config.broker_codec)
+    def __init__(self, brokers: Sequence[NsqBroker], options: nsq.ProducerOptions) -> None:
         self._brokers = brokers
+        self._options = options
 
-    async def publish(self, cmd: NsqPublishCommand) -> None:
-        await self._deliver(cmd.destination, [await self.encode(cmd.body, cmd)])
+    async def publish(self, topic: str, body: bytes, *, defer: float | None = None) -> None:
+        check_topic(topic)
+        body = check_body(body, self._options)
+        if defer is not None:
+            check_defer(defer, self._options)
+        await self._deliver(topic, [body])
 
-    async def publish_batch(self, cmd: NsqPublishCommand) -> None:
-        await self._deliver(cmd.destination, [await self.encode(body, cmd) for body in cmd.batch_bodies])
+    async def publish_many(self, topic: str, bodies: list[bytes]) -> None:
+        check_topic(topic)
+        await self._deliver(topic, check_bodies(bodies, self._options))
 
     async def _deliver(self, topic: str, bodies: list[bytes]) -> None:
         subscribers = [each for each in _subscribers(self._brokers) if each.topic == topic]
         first_of = {each.channel: each for each in reversed(subscribers)}
         for channel, subscriber in first_of.items():
             messages = [nsq.testing.message(body, topic=topic, channel=channel) for body in bodies]
-            taken: list[RawMessage] = [*messages]
-            if isinstance(subscriber, NsqBatchSubscriber):
-                taken = [tuple(messages)]
-            for each in taken:
-                await subscriber.process_message(each)
+            await subscriber.handle_in_memory(messages)
 
 
 def _subscribers(brokers: Sequence[NsqBroker]) -> list[NsqSubscriber]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 import anyio
 from faststream._internal.endpoint.subscriber.call_item import CallsCollection
@@ -14,7 +13,7 @@ import nsq_anyio as nsq
 from .. import parser
 from ..message import RawMessage
 from .config import NsqSubscriberConfig
-from .single import check_readable
+from .single import discarded_unread
 from .specification import NsqSubscriberSpecification
 from .usecase import NsqSubscriber
 
@@ -38,6 +37,12 @@ class NsqBatchSubscriber(NsqSubscriber):
         self._max_size = max_size
         self._max_wait = max_wait
         self._handling: anyio.CancelScope | None = None
+
+    async def handle_in_memory(self, messages: Sequence[nsq.Message]) -> None:
+        readable = await _readable(messages)
+        for start in range(0, len(readable), self._max_size):
+            batch = readable[start : start + self._max_size]
+            await self._process_in_memory(batch, batch)
 
     async def _take(self, consumer: nsq.Consumer) -> None:
         with anyio.CancelScope() as self._handling:
@@ -79,12 +84,4 @@ class NsqBatchSubscriber(NsqSubscriber):
 
 async def _readable(batch: Iterable[nsq.Message]) -> tuple[nsq.Message, ...]:
     """Discard the messages whose envelope cannot be read, and return the others."""
-    messages: list[Any] = []
-    for message in batch:
-        try:
-            check_readable(message)
-        except nsq.Discard as discard:
-            await message.settle(discard)
-        else:
-            messages.append(message)
-    return tuple(messages)
+    return tuple([message for message in batch if not await discarded_unread(message)])

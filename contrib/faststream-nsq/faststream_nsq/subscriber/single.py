@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import anyio
@@ -30,11 +31,18 @@ class NsqMessageSubscriber(NsqSubscriber):
         config.parser, config.decoder = parser.parse, parser.decode
         super().__init__(config, specification, calls)
 
+    async def handle_in_memory(self, messages: Sequence[nsq.Message]) -> None:
+        for message in messages:
+            if await discarded_unread(message):
+                continue
+            await self._process_in_memory(message, [message])
+
     async def _take(self, consumer: nsq.Consumer) -> None:
         await consumer.run(self._handle, concurrency=self._config.max_workers)
 
     async def _handle(self, message: nsq.Message) -> None:
-        check_readable(message)
+        if await discarded_unread(message):
+            return
         async with message.keep_alive() if self._config.keep_alive else nullcontext():
             await self._process(message)
         if not message.responded:
@@ -44,21 +52,16 @@ class NsqMessageSubscriber(NsqSubscriber):
     async def _next(self, consumer: nsq.Consumer, timeout: float | None) -> nsq.Message | None:
         with anyio.move_on_after(timeout):
             async for message in consumer:
-                try:
-                    check_readable(message)
-                except nsq.Discard as discard:
-                    await message.settle(discard)
-                else:
+                if not await discarded_unread(message):
                     return message
         return None
 
 
-def check_readable(message: nsq.Message) -> None:
-    """Check that FastStream can be given a message.
-
-    :raises Discard: if its envelope cannot be read, now or at any later attempt
-    """
+async def discarded_unread(message: nsq.Message) -> bool:
+    """Discard a message whose envelope cannot be read, now or at any later attempt; return whether it was."""
     try:
         _ = message.headers
     except nsq.InvalidEnvelope as error:
-        raise nsq.Discard(str(error)) from error
+        await message.settle(nsq.Discard(str(error)))
+        return True
+    return False

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 from faststream._internal.endpoint.publisher import PublisherProto
@@ -107,6 +107,13 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
             yield await self._parsed(raw)
 
     @abstractmethod
+    async def handle_in_memory(self, messages: Sequence[nsq.Message]) -> None:
+        """Handle messages that belong to no connection, as `TestNsqBroker` delivers them.
+
+        :raises BaseException: what a handler raises
+        """
+
+    @abstractmethod
     async def _take(self, consumer: nsq.Consumer) -> None:
         """Handle messages until the consumer is stopped."""
 
@@ -114,16 +121,23 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
     async def _next(self, consumer: nsq.Consumer, timeout: float | None) -> RawMessage | None:
         """Wait for what a handler would get; None after ``timeout`` seconds, or when it is stopped."""
 
-    async def _open(self, body: Callable[[nsq.Consumer], Awaitable[None]] | None) -> nsq.Consumer:
+    def block(self) -> AbstractAsyncContextManager[nsq.Consumer]:
+        """Return the block of the consumer, which `start` enters.
+
+        :raises IncorrectState: if the broker is not connected
+        :raises InvalidName: if nsqd would refuse the topic with its prefix, or that of its dead letters
+        """
         config = self._config
-        block = self._outer_config.consume(
+        return self._outer_config.consume(
             self.topic,
             config.channel,
             max_in_flight=config.max_in_flight,
             dead_letter=config.dead_letter,
             options=config.options,
         )
-        self._held = held = Held(block, body, lambda: self._ended(held))
+
+    async def _open(self, body: Callable[[nsq.Consumer], Awaitable[None]] | None) -> nsq.Consumer:
+        self._held = held = Held(self.block(), body, lambda: self._ended(held))
         self._consumer = await held.open()
         return self._consumer
 
@@ -148,6 +162,15 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         self.running = False
         if self._consumer is not None:
             self._consumer.stop()
+
+    async def _process_in_memory(self, raw: RawMessage, messages: Sequence[nsq.Message]) -> None:
+        try:
+            await self.process_message(raw)
+        finally:
+            for each in messages:
+                if not each.responded:
+                    self._warn_unanswered(each)
+                    each.requeue()
 
     async def _process(self, raw: RawMessage) -> None:
         """Let FastStream handle a message or a batch, answer it, and log what handlers raise."""
