@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 
@@ -11,7 +11,7 @@ from .inbox import Inbox
 from .message import Message
 from .wrapping import Wrapping
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "shareable"]
 
 
 class Batches:
@@ -19,6 +19,7 @@ class Batches:
 
     :param max_size: the most messages in a batch
     :param max_wait: seconds to wait for more messages after the first one
+    :param max_attempts: from this attempt on, a message whose handling fails is given up; 0 for never
     :param is_starved: whether no more messages may come before the ones in flight are answered
     :param wrapping: the middleware around the blocks of batches; None if there is none
     """
@@ -28,12 +29,14 @@ class Batches:
         inbox: Inbox,
         max_size: int,
         max_wait: float,
+        max_attempts: int,
         is_starved: Callable[[], bool],
         wrapping: Wrapping | None,
     ) -> None:
         self._inbox = inbox
         self._max_size = max_size
         self._max_wait = max_wait
+        self._max_attempts = max_attempts
         self._is_starved = is_starved
         self._wrapping = wrapping
 
@@ -58,12 +61,18 @@ class Batches:
         """Wait for a first message, then for more until the batch is full, time is up, or it is starved."""
         inbox = self._inbox
         batch = [await inbox.take()]
+        if not shareable(batch, self._max_attempts):
+            return batch
         try:
             with anyio.move_on_after(self._max_wait):
                 while len(batch) < self._max_size:
-                    batch += inbox.take_ready(self._max_size - len(batch))
-                    # The messages still in the inbox must be given up. `on_give_up` may take long: this batch
-                    # must not wait for it, and `max_wait` must not cut it short. So the next batch calls it.
+                    taken = inbox.take_ready(self._max_size - len(batch))
+                    count = shareable(taken, self._max_attempts)
+                    batch += taken[:count]
+                    if count < len(taken):
+                        inbox.put_back(taken[count:])
+                    # The messages still in the inbox must be given up, or come alone. `on_give_up` may take
+                    # long: this batch must not wait for it, and `max_wait` must not cut it short.
                     if len(batch) == self._max_size or len(inbox) or self._is_starved():
                         break
                     await inbox.wait()
@@ -73,3 +82,16 @@ class Batches:
             inbox.put_back(batch)
             raise
         return batch
+
+
+def shareable(messages: Sequence[Message], max_attempts: int) -> int:
+    """Return how many messages come before the first that gets a batch of its own.
+
+    That is a message that was delivered before, and is given up if its handling fails now. A batch fails as a
+    whole: one bad message in it must not have the others given up.
+    """
+    if max_attempts:
+        for place, message in enumerate(messages):
+            if message.attempts > 1 and message.attempts >= max_attempts:
+                return place
+    return len(messages)

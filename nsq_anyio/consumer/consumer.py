@@ -158,7 +158,9 @@ class Consumer:
         """Iterate over lists of messages. Answer each message, or use ``async with batch:`` for all of them.
 
         A batch ends when it is full, ``max_wait`` seconds after its first message, or when the consumer
-        `is_starved`: then no more messages may come before these are answered.
+        `is_starved`: then no more messages may come before these are answered. A message that another failure
+        would give up (``max_attempts``) comes alone: a batch fails as a whole, and one bad message must not
+        have the others given up.
 
         :param max_size: the most messages in a batch, 1 or more
         :param max_wait: seconds to wait for more messages, 0 or more; default 1
@@ -169,7 +171,8 @@ class Consumer:
         check_seconds("max_wait", max_wait, 0)
         self._check_open()
         self._distribution.offer(max_size)
-        return Batches(self._inbox, max_size, max_wait, lambda: self.is_starved, self._wrapping)
+        max_attempts = self._options.max_attempts
+        return Batches(self._inbox, max_size, max_wait, max_attempts, lambda: self.is_starved, self._wrapping)
 
     def feed(self) -> Feed:
         """Return the source of messages for a facade that hands them to other threads; internal."""

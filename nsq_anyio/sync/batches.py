@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from ..consumer import Message as AsyncMessage
+from ..consumer.batches import shareable
 from ..errors import Closed
 from .exchange import Exchange
 from .handover import Over
@@ -19,15 +20,22 @@ class Batches:
 
     :param max_size: the most messages in a batch
     :param max_wait: seconds to wait for more messages after the first one
+    :param max_attempts: from this attempt on, a message whose handling fails is given up; 0 for never
     :param is_starved: whether no more messages may come before the ones in flight are answered
     """
 
     def __init__(
-        self, exchange: Exchange, max_size: int, max_wait: float, is_starved: Callable[[], bool]
+        self,
+        exchange: Exchange,
+        max_size: int,
+        max_wait: float,
+        max_attempts: int,
+        is_starved: Callable[[], bool],
     ) -> None:
         self._exchange = exchange
         self._max_size = max_size
         self._max_wait = max_wait
+        self._max_attempts = max_attempts
         self._is_starved = is_starved
 
     def take(self) -> list[Message]:
@@ -51,10 +59,11 @@ class Batches:
             if first is None:
                 return batch
             batch.append(first)
+            if not shareable(batch, self._max_attempts):
+                return batch
             deadline = time.monotonic() + self._max_wait
             while len(batch) < self._max_size:
-                batch += handover.take_ready(self._max_size - len(batch))
-                if len(batch) == self._max_size or self._has_all(batch):
+                if self._add(batch, handover.take_ready(self._max_size - len(batch))) or self._has_all(batch):
                     break
                 if not handover.wait(deadline, stop):
                     break
@@ -74,5 +83,14 @@ class Batches:
         except Closed:
             return True
         # Some of the messages in flight may still be on their way to this thread.
-        batch += self._exchange.take_ready(self._max_size - len(batch))
+        self._add(batch, self._exchange.take_ready(self._max_size - len(batch)))
         return True
+
+    def _add(self, batch: list[AsyncMessage], taken: list[AsyncMessage]) -> bool:
+        """Add what may share the batch; return whether that ends it."""
+        count = shareable(taken, self._max_attempts)
+        batch += taken[:count]
+        if count < len(taken):
+            self._exchange.handover.put_back(taken[count:])
+            return True
+        return len(batch) == self._max_size

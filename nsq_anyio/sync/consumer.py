@@ -99,7 +99,9 @@ class Consumer(Lifetime[AsyncConsumer]):
         """Iterate over lists of messages, each of which must be answered.
 
         A batch ends when it is full, ``max_wait`` seconds after its first message, or when the consumer
-        `is_starved`: then no more messages may come before these are answered.
+        `is_starved`: then no more messages may come before these are answered. A message that another failure
+        would give up (``max_attempts``) comes alone: a batch fails as a whole, and one bad message must not
+        have the others given up.
 
         :param max_size: the most messages in a batch, 1 or more
         :param max_wait: seconds to wait for more messages, 0 or more; default 1
@@ -111,7 +113,8 @@ class Consumer(Lifetime[AsyncConsumer]):
         check_seconds("max_wait", max_wait, 0)
         thread, _ = self._open_to_wait()
         self._exchange.offer(max_size)
-        batches = Batches(self._exchange, max_size, max_wait, lambda: self.is_starved)
+        max_attempts = self._options.max_attempts
+        batches = Batches(self._exchange, max_size, max_wait, max_attempts, lambda: self.is_starved)
         return self._iterate(batches, thread)
 
     def _iterate(self, batches: Batches, thread: LoopThread[AsyncConsumer]) -> Iterator[list[Message]]:

@@ -331,3 +331,28 @@ async def take_one(batches: Batches) -> None:
     batch = await anext(batches)
     assert bodies(batch) == [b"a"]
     finish(batch)
+
+
+async def test_a_message_on_its_last_attempt_comes_alone() -> None:
+    options = nsq.ConsumerOptions(max_attempts=3)
+    async with consuming(max_in_flight=50, options=options) as (consumer, peer):
+        batches = consumer.batches(max_size=50, max_wait=0.05)
+        await peer.messages(b"a", b"b", attempts=2)
+        await peer.messages(b"c", b"d", attempts=3)
+        await peer.messages(b"e", b"f")
+        got = []
+        for _ in range(4):
+            batch = await anext(batches)
+            got.append(bodies(batch))
+            finish(batch)
+        assert got == [[b"a", b"b"], [b"c"], [b"d"], [b"e", b"f"]]
+
+
+@pytest.mark.parametrize("max_attempts", [0, 1])
+async def test_batches_are_shared_where_no_later_attempt_is_the_last(max_attempts: int) -> None:
+    options = nsq.ConsumerOptions(max_attempts=max_attempts)
+    async with consuming(max_in_flight=50, options=options) as (consumer, peer):
+        await peer.messages(b"a", b"b", attempts=1 if max_attempts else 9)
+        batch = await anext(consumer.batches(max_size=2, max_wait=LONG))
+        assert bodies(batch) == [b"a", b"b"]
+        finish(batch)

@@ -246,6 +246,27 @@ async def test_a_batch_is_answered_as_one(nsqd: Server, topic: str) -> None:
     assert channel.requeue_count == 4
 
 
+async def test_a_bad_message_takes_no_good_one_of_its_batch_to_the_dead_letters(
+    nsqd: Server, topic: str
+) -> None:
+    broker = broker_of(nsqd, consumer=quick(3))
+    stored: set[int] = set()
+
+    @broker.subscriber(topic, "c", batch=True, max_size=7, max_wait=0.1)
+    async def handle(numbers: list[int]) -> None:
+        if 13 in numbers:
+            raise ValueError(numbers)
+        stored.update(numbers)
+
+    async with running(broker):
+        await broker.publish_batch(*range(20), topic=topic)
+        assert (await first_of(nsqd, f"{topic}.dead")).payload == b"13"
+        await until_empty(nsqd, topic, "c")
+    assert stored == {*range(20)} - {13}
+    (dead,) = [each for each in (await nsqd.stats()).topics if each.topic_name == f"{topic}.dead"]
+    assert dead.message_count == 1
+
+
 async def test_some_messages_of_a_batch_are_answered_by_hand(nsqd: Server, topic: str) -> None:
     broker = broker_of(nsqd)
     rounds: list[int] = []

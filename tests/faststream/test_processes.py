@@ -15,10 +15,12 @@ import pytest
 
 from ..interop.cluster import Cluster, Server
 from ..interop.observe import until
-from ..interop.own_group import in_own_group, lines
-from .running import broker_of, first_of
+from ..interop.own_group import in_own_group, lines, restart
+from .running import broker_of, first_of, until_empty
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+
+LONG = os.environ.get("NSQ_ANYIO_LEDGER") == "long"
 
 LIMIT = 90.0
 COUNT = 20
@@ -64,6 +66,14 @@ async def batches(numbers: list[int], message: NsqMessage):
         note("done", number)
 
 
+@broker.subscriber("ledger", "c", max_in_flight=100, options=nsq.ConsumerOptions(reconnect_delay=0.1))
+async def ledger(number: int):
+    await asyncio.sleep(0.02)
+    if number == 13:
+        raise ValueError("unlucky")
+    note("done", number)
+
+
 @broker.subscriber("work", "c", max_workers=5)
 async def work(number: int):
     note("begun", f"{number} {os.getpid()}")
@@ -75,7 +85,9 @@ async def work(number: int):
 @pytest.fixture
 async def nsqd(cluster: Cluster) -> Server:
     """A real one, which has the channels from its start: of new ones it learns every 5 s only."""
-    return await cluster.nsqd("real", channels={topic: ["c"] for topic in ("slow", "batches", "work")})
+    return await cluster.nsqd(
+        "real", channels={topic: ["c"] for topic in ("slow", "batches", "ledger", "work")}
+    )
 
 
 @contextmanager
@@ -121,3 +133,18 @@ async def test_a_process_that_is_told_to_end_lets_handlers_end(nsqd: Server, tmp
     channel = await nsqd.channel("work", "c")
     assert (channel.depth, channel.in_flight_count) == (COUNT - len(lines(done)), 0)
     assert channel.depth > 0
+
+
+async def test_restarts_give_up_no_message_that_was_not_handled(nsqd: Server, tmp_path: Path) -> None:
+    """Each process prefetches messages, which a later one gets with more attempts."""
+    count, times = (2_000, 30) if LONG else (100, 6)
+    await publish(nsqd, "ledger", range(count))
+    done = tmp_path / "done"
+    await restart(lambda: service(nsqd, tmp_path), lambda: len(lines(done)), times=times, limit=LIMIT)
+    with service(nsqd, tmp_path):
+        await until_empty(nsqd, "ledger", "c")
+    assert {*map(int, lines(done))} == {*range(count)} - {13}
+    letter = await first_of(nsqd, "ledger.dead")
+    assert letter.payload == b"13"
+    assert "unlucky" in str(letter.headers)
+    assert (await nsqd.channel("ledger.dead", "look")).message_count == 1

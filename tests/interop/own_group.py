@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["in_own_group", "lines"]
+import anyio
+
+from .observe import until
+
+__all__ = ["in_own_group", "lines", "restart"]
 
 
 @contextmanager
@@ -40,3 +44,23 @@ def in_own_group(
 def lines(path: Path) -> list[str]:
     """What the program has noted in a file."""
     return path.read_text().splitlines() if path.exists() else []
+
+
+async def restart(
+    program: Callable[[], AbstractContextManager[subprocess.Popen[bytes]]],
+    done: Callable[[], int],
+    *,
+    times: int,
+    limit: float,
+) -> None:
+    """Start a program again and again; each time, end it once it has done a bit: by SIGTERM, or SIGKILL."""
+    for number in range(times):
+        before = done()
+        with program() as process:
+            await until(lambda before=before: done() >= before + 3, limit=limit)  # type: ignore[misc]
+            if number % 3 == 2:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.terminate()
+            with anyio.fail_after(limit):
+                await anyio.to_thread.run_sync(process.wait)

@@ -149,6 +149,26 @@ def test_a_batch_ends_when_no_more_can_come(nsqd: nsq.embedded.EmbeddedNsqd, bac
     assert nsqd.topics["t"].channels["c"].depth == 5
 
 
+def test_a_message_on_its_last_attempt_comes_alone(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    publish(nsqd, b"a", b"b", b"c")
+    options = nsq.ConsumerOptions(max_attempts=2, max_backoff_duration=0)
+    with nsq.sync.consume(
+        "t", "c", nsqd=nsqd.tcp_address, max_in_flight=10, backend=backend, options=options
+    ) as consumer:
+        sizes: dict[int, list[int]] = {1: [], 2: []}
+        for batch in consumer.batches(10, max_wait=0.2):
+            sizes[batch[0].attempts].append(len(batch))
+            for message in batch:
+                if message.attempts == 1:
+                    message.requeue(0)
+                else:
+                    message.finish()
+            if len(sizes[2]) == 3:
+                consumer.stop()
+        assert sum(sizes[1]) == 3
+        assert sizes[2] == [1, 1, 1]
+
+
 def test_unanswered_messages_are_handed_back(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
     publish(nsqd, *(b"%d" % number for number in range(20)))
     messages: list[nsq.sync.Message] = []

@@ -60,8 +60,8 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     :param envelope: whether messages are published in nsq_anyio's envelope, with their headers, content type,
         correlation id and reply address; default True. Without it, they are published as bare payloads, which
         consumers in other languages can read, and all of these are left out
-    :param dead_letter: the topic for messages that are given up after ``max_attempts`` deliveries, rejected,
-        or in an envelope that cannot be read; default ``"{topic}.dead"``. None finishes them
+    :param dead_letter: the topic for messages that are given up after ``max_attempts``, rejected, or in an
+        envelope that cannot be read; default ``"{topic}.dead"``. None finishes them
     :param on_event: called with each event, see `nsq_anyio.events`
     :param consumer: further options of the consumers
     :param options: further options of the producer

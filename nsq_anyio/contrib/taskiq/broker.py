@@ -46,7 +46,7 @@ class NsqBroker(AsyncBroker):
     :param keep_alive: whether to touch messages until they are acknowledged, at most until nsqd's
         ``--max-msg-timeout``; default True. Without it, a task that takes longer than ``msg_timeout`` is
         delivered again while it runs
-    :param dead_letter: the topic for messages that are given up after ``max_attempts`` deliveries, that
+    :param dead_letter: the topic for messages that were delivered more than ``max_deliveries`` times, that
         taskiq cannot read or has no task for, and whose task `NsqRetryMiddleware` has retried for the last
         time; default ``"{topic}.dead"``. None finishes them
     :param on_event: called with each event, see `nsq_anyio.events`
@@ -99,7 +99,7 @@ class NsqBroker(AsyncBroker):
 
     @property
     def max_attempts(self) -> int:
-        """How often a message is delivered before it is given up; 0 for no limit."""
+        """From which attempt on a message whose task fails is given up; 0 for never."""
         return self._consumer_options.max_attempts
 
     @property
