@@ -142,6 +142,7 @@ async def test_restarts_give_up_no_message_that_was_not_handled(nsqd: Server, tm
     done = tmp_path / "done"
     await restart(lambda: service(nsqd, tmp_path), lambda: len(lines(done)), times=times, limit=LIMIT)
     with service(nsqd, tmp_path):
+        await until(lambda: len({*lines(done)}) == count - 1, limit=4 * LIMIT)
         await until_empty(nsqd, "ledger", "c")
     assert {*map(int, lines(done))} == {*range(count)} - {13}
     letter = await first_of(nsqd, "ledger.dead")

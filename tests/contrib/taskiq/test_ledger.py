@@ -14,6 +14,7 @@ import pytest
 from nsq_anyio.contrib.taskiq import NsqBroker
 from nsq_anyio.embedded import EmbeddedNsqd
 
+from ...interop.observe import until
 from ...interop.own_group import in_own_group, lines, restart
 from .working import channel_of, first_of, until_finished
 
@@ -84,6 +85,7 @@ async def test_restarts_give_up_no_task_that_did_not_run(nsqd: EmbeddedNsqd, tmp
     done = tmp_path / "done"
     await restart(lambda: worker(nsqd, tmp_path), lambda: len(lines(done)), times=times, limit=LIMIT)
     with worker(nsqd, tmp_path):
+        await until(lambda: len({*lines(done)}) == count - 1, limit=4 * LIMIT)
         await until_finished(nsqd.http_url)
     assert {*map(int, lines(done))} == {*range(count)} - {13}
     letter = await first_of(nsqd.tcp_address)
