@@ -66,7 +66,10 @@ async def batches(numbers: list[int], message: NsqMessage):
         note("done", number)
 
 
-@broker.subscriber("ledger", "c", max_in_flight=100, options=nsq.ConsumerOptions(reconnect_delay=0.1))
+patient = nsq.ConsumerOptions(reconnect_delay=0.1, requeue_delay=0.1, max_backoff_duration=0.1)
+
+
+@broker.subscriber("ledger", "c", max_in_flight=100, options=patient)
 async def ledger(number: int):
     await asyncio.sleep(0.02)
     if number == 13:
