@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from .http_messages import PeerVanished, Request, Response, Target
+from .http_messages import PeerVanished, Request, Response, Target, joined_headers
 
 __all__ = ["ASGIApp", "Event", "Receive", "Scope", "Send", "request_of", "send_response"]
 
@@ -22,13 +22,9 @@ ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 def request_of(scope: Scope, receive: Receive) -> Request:
     """Return the request of an ``http`` scope, with its path below ``root_path``.
 
-    Repeated headers are joined by commas, as RFC 9110 has it, so none of several hides the others. The
-    ``root_path`` is the ``origin`` of the target, so that redirects stay below it.
+    The ``root_path`` is the ``origin`` of the target, so that redirects stay below it.
     """
-    headers: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    headers = joined_headers(scope["headers"])
     # Servers disagree on whether the path begins with root_path.
     root = scope.get("root_path", "").rstrip("/")
     path = scope["path"]

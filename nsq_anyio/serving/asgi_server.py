@@ -16,7 +16,7 @@ from anyio.abc import ByteStream, Listener, SocketStream
 from .asgi import ASGIApp, Event, Scope
 from .http_messages import BodyTooLarge, PeerVanished, Request, RequestError
 from .http_reader import RECEIVE_SIZE, RequestReader
-from .http_server import Connection, encode_head
+from .http_server import IDLE_TIMEOUT, Connection, Patience, encode_head
 from .listener import PEER_GONE, Remote, remote_address, serve_connections
 
 __all__ = ["Disconnected", "serve_asgi"]
@@ -36,19 +36,23 @@ async def serve_asgi(
     app: ASGIApp,
     *,
     request_timeout: float = 30.0,
+    idle_timeout: float = IDLE_TIMEOUT,
     max_body_size: int = 1024 * 1024,
 ) -> None:
     """Answer requests until cancelled or until ``listener`` is closed; the caller closes it.
 
     :param request_timeout: the seconds that a peer has to send a request, from its first byte to its last,
         and to take each part of the response
+    :param idle_timeout: the seconds after which a connection is closed on which no request begins
     :param max_body_size: the most bytes of a request's body; more are refused with 413
     """
+
+    patience = Patience(request_timeout, idle_timeout)
 
     async def serve(stream: SocketStream) -> None:
         async with stream:
             remote = remote_address(stream)
-            await _Connection(stream, app, request_timeout, max_body_size, remote).run()
+            await _Connection(stream, app, patience, max_body_size, remote).run()
 
     await serve_connections(listener, serve)
 
@@ -60,11 +64,11 @@ class _Connection(Connection):
         self,
         stream: ByteStream,
         app: ASGIApp,
-        request_timeout: float,
+        patience: Patience,
         max_body_size: int,
         remote: Remote | None,
     ) -> None:
-        super().__init__(stream, request_timeout)
+        super().__init__(stream, patience)
         self._app = app
         self._max_body_size = max_body_size
         self._client = (remote.host, remote.port) if remote is not None and remote.host else None
@@ -93,7 +97,9 @@ class _Connection(Connection):
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.0" if reader.is_http_1_0 else "1.1",
-            "method": request.method.upper(),
+            # ASGI would have it in upper case, but HTTP's methods are case-sensitive: a proxy that lets no
+            # DELETE through knows nothing of delete.
+            "method": request.method,
             "scheme": "http",
             "path": request.target.path,
             "raw_path": reader.raw_target.partition(b"?")[0],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeAlias
@@ -18,6 +18,7 @@ __all__ = [
     "RequestError",
     "Response",
     "Target",
+    "joined_headers",
     "phrase",
 ]
 
@@ -98,6 +99,17 @@ class Target:
         return cls(unquote(path, errors="surrogateescape"), query, origin)
 
 
+def joined_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the values of headers by lower-case name.
+
+    Repeated headers are joined by commas, as RFC 9110 has it, so none of several hides the others.
+    """
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return {name: ", ".join(each) for name, each in values.items()}
+
+
 async def _no_body() -> bytes:
     return b""
 
@@ -107,7 +119,7 @@ class Request:
 
     :param next_piece: reads the next piece of the body; empty at its end
     :ivar method: the method as it was sent
-    :ivar headers: the values by lower-case name
+    :ivar headers: as of `joined_headers`
     :ivar content_length: the length of the body as announced; None for a chunked body
     :ivar scheme: http or https
     :ivar remote: the peer's address, ``host:port``; empty if it is not known

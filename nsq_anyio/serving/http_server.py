@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import ssl
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -20,12 +22,25 @@ from anyio.abc import ByteStream, Listener
 
 from ..transport.tls import start_tls
 from .http_messages import Handler, PeerVanished, Request, RequestError, Response, phrase
-from .http_reader import RECEIVE_SIZE, RequestReader
+from .http_reader import RequestReader
 from .listener import PEER_GONE, lingering_close, serve_connections
 
-__all__ = ["Connection", "encode_head", "encode_response", "error_response", "http_service", "serve_http"]
+__all__ = [
+    "IDLE_TIMEOUT",
+    "Connection",
+    "Patience",
+    "encode_head",
+    "encode_response",
+    "error_response",
+    "http_service",
+    "serve_http",
+]
 
 _logger = logging.getLogger(__name__)
+
+IDLE_TIMEOUT = 120.0
+"""Seconds. Go's clients and common proxies close an idle connection sooner, so that none of their requests
+meets a connection that the server closes at this moment."""
 
 _TEXT_HEADER = ("Content-Type", "text/plain; charset=utf-8")
 
@@ -35,17 +50,23 @@ async def serve_http(
     handler: Handler,
     *,
     request_timeout: float = 30.0,
+    idle_timeout: float = IDLE_TIMEOUT,
     tls: ssl.SSLContext | None = None,
 ) -> None:
     """Answer requests until cancelled or until ``listener`` is closed; the caller closes it.
 
     The parameters are those of `http_service`.
     """
-    await serve_connections(listener, http_service(handler, request_timeout=request_timeout, tls=tls))
+    service = http_service(handler, request_timeout=request_timeout, idle_timeout=idle_timeout, tls=tls)
+    await serve_connections(listener, service)
 
 
 def http_service(
-    handler: Handler, *, request_timeout: float = 30.0, tls: ssl.SSLContext | None = None
+    handler: Handler,
+    *,
+    request_timeout: float = 30.0,
+    idle_timeout: float = IDLE_TIMEOUT,
+    tls: ssl.SSLContext | None = None,
 ) -> Callable[[ByteStream], Awaitable[None]]:
     """Return a function that answers the requests of one connection, whatever the peer does.
 
@@ -53,48 +74,85 @@ def http_service(
     the traceback is logged. A body is read only as far as ``handler`` asks, so ``handler`` bounds its size.
 
     :param request_timeout: the seconds that a peer has to send a request, from its first byte to its last, to
-        take the response, and to finish the TLS handshake. An idle connection stays open
+        take the response, and to finish the TLS handshake
+    :param idle_timeout: the seconds after which a connection is closed on which no request begins
     :param tls: for HTTPS; None is plain HTTP
     """
+    patience = Patience(request_timeout, idle_timeout)
 
     async def serve(stream: ByteStream) -> None:
         async with stream:
-            secured = stream if tls is None else await _start_tls(stream, tls, request_timeout)
+            secured = stream if tls is None else await _start_tls(stream, tls, patience)
             if secured is not None:
-                await _HandlerConnection(secured, handler, request_timeout).run()
+                await _HandlerConnection(secured, handler, patience).run()
 
     return serve
 
 
-async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, timeout: float) -> ByteStream | None:
+class Patience:
+    """Bounds how long the connections of one server wait for their peers, and how many wait at a time.
+
+    :param request_timeout: as for `http_service`
+    :param idle_timeout: as for `http_service`
+    """
+
+    def __init__(self, request_timeout: float, idle_timeout: float) -> None:
+        self.request_timeout: float = request_timeout
+        self.idle_timeout: float = idle_timeout
+        self._waiting: dict[anyio.CancelScope, None] = {}
+        self._most_waiting = _most_waiting()
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Wait in this block for a request; leave it early if too many others came to wait later."""
+        if len(self._waiting) >= self._most_waiting:
+            longest = next(iter(self._waiting))
+            del self._waiting[longest]
+            longest.cancel()
+        with anyio.CancelScope() as scope:
+            self._waiting[scope] = None
+            try:
+                yield
+            finally:
+                self._waiting.pop(scope, None)
+
+
+def _most_waiting() -> int:
+    """Return half of the file descriptors that the process may open, so that others find some."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource  # noqa: PLC0415 - not on Windows
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // 2)
+
+
+async def _start_tls(stream: ByteStream, tls: ssl.SSLContext, patience: Patience) -> ByteStream | None:
     try:
-        with anyio.fail_after(timeout):
+        with patience.waiting(), anyio.fail_after(patience.request_timeout):
             return await start_tls(stream, tls, server_side=True)
     except TimeoutError:
-        _logger.debug("a peer did not finish its TLS handshake in %s s", timeout)
+        _logger.debug("a peer did not finish its TLS handshake in %s s", patience.request_timeout)
     except (anyio.EndOfStream, *PEER_GONE) as error:  # ssl.SSLError is an OSError
         _logger.debug("a peer failed in its TLS handshake: %r", error)
     return None
 
 
 class Connection(ABC):
-    """One connection: each request is answered before the next one is read.
+    """One connection: each request is answered before the next one is read."""
 
-    :param request_timeout: as for `http_service`
-    """
-
-    def __init__(self, stream: ByteStream, request_timeout: float) -> None:
+    def __init__(self, stream: ByteStream, patience: Patience) -> None:
         self._stream = stream
-        self._request_timeout = request_timeout
+        self._patience = patience
         self._unread = b""
 
     async def run(self) -> None:
         """Answer requests until one side ends the connection."""
         try:
-            while await self._wait_for_request() and await self._exchange():
+            while await self._exchange():
                 pass
         except TimeoutError:
-            _logger.debug("a peer did not read its HTTP response in %s s", self._request_timeout)
+            _logger.debug("a peer did not read its HTTP response in %s s", self._patience.request_timeout)
         except (PeerVanished, *PEER_GONE) as error:
             _logger.debug("a peer vanished from its HTTP connection: %r", error)
 
@@ -110,29 +168,24 @@ class Connection(ABC):
 
         :raises TimeoutError: if the peer does not take it in time
         """
-        with anyio.fail_after(self._request_timeout):
+        with anyio.fail_after(self._patience.request_timeout):
             await self._stream.send(data)
-
-    async def _wait_for_request(self) -> bool:
-        """Wait without a timeout for the first byte; return False if the peer closes instead."""
-        try:
-            self._unread = self._unread or await self._stream.receive(RECEIVE_SIZE)
-        except anyio.EndOfStream:
-            return False
-        return True
 
     async def _exchange(self) -> bool:
         """Read one request and answer it; return False if the connection has to end."""
-        deadline = anyio.current_time() + self._request_timeout
-        reader = RequestReader(self._stream, self._unread, deadline)
+        reader = RequestReader(self._stream, self._unread, self._patience.request_timeout)
         self._unread = b""
-        method = ""
+        request: Request | None = None
         try:
-            request = await reader.read_head()
-            method = request.method
+            with self._patience.waiting():
+                if await reader.begins(self._patience.idle_timeout):
+                    request = await reader.read_head()
+            if request is None:
+                return False
             keep_alive = await self.respond(reader, request)
         except RequestError as error:
             response, keep_alive = error_response(error.status), False
+            method = "" if request is None else request.method
             await self.send(encode_response(response, method, is_http_1_0=reader.is_http_1_0))
         if keep_alive:
             self._unread = reader.unread + self._unread
@@ -144,8 +197,8 @@ class Connection(ABC):
 class _HandlerConnection(Connection):
     """A connection whose requests a `Handler` answers."""
 
-    def __init__(self, stream: ByteStream, handler: Handler, request_timeout: float) -> None:
-        super().__init__(stream, request_timeout)
+    def __init__(self, stream: ByteStream, handler: Handler, patience: Patience) -> None:
+        super().__init__(stream, patience)
         self._handler = handler
 
     async def respond(self, reader: RequestReader, request: Request) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import socket
 import sys
@@ -40,6 +41,7 @@ _logger = logging.getLogger(__name__)
 
 MAX_PORT = 65535
 _ACCEPT_RETRY_DELAY = 0.1
+_ACCEPT_WARNING_INTERVAL = 10.0
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 _LINGER_TIME = 1.0
 _OTHER_PORT = "use another port, or 0 for a free one"
@@ -175,6 +177,7 @@ async def serve_connections(listener: Listener[Stream], handler: Callable[[Strea
 async def _accept(
     listener: Listener[Stream], handler: Callable[[Stream], Awaitable[None]], connections: TaskGroup
 ) -> None:
+    next_warning = -math.inf
     while True:
         try:
             await listener.serve(handler, connections)
@@ -183,7 +186,9 @@ async def _accept(
         except (OSError, anyio.BrokenResourceError) as error:
             # The peer left before it was accepted, or no file descriptor is free at the moment. Like nsqd,
             # continue. The delay prevents a busy loop while the shortage lasts.
-            _logger.warning("accepting a connection failed: %s", error.__cause__ or error)
+            if (now := anyio.current_time()) >= next_warning:
+                _logger.warning("accepting a connection failed: %s", error.__cause__ or error)
+                next_warning = now + _ACCEPT_WARNING_INTERVAL
             await anyio.sleep(_ACCEPT_RETRY_DELAY)
 
 

@@ -96,11 +96,10 @@ def matched(pattern: str, path: str, *, any_case: bool = False) -> tuple[str, ..
 
     :param any_case: whether the segments of the path may be in another case than those of the pattern
     """
-    wanted, given = pattern.split("/"), path.split("/")
-    if len(wanted) != len(given):
+    if pattern.count("/") != path.count("/"):  # without a list of all segments of a hostile path
         return None
     found: list[str] = []
-    for part, segment in zip(wanted, given, strict=True):
+    for part, segment in zip(pattern.split("/"), path.split("/"), strict=True):
         if part.startswith(":") and segment:
             found.append(segment)
         elif part != (segment.lower() if any_case else segment):

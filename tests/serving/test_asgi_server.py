@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -26,11 +26,19 @@ App = Callable[[Event, Receive, Send], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serving(app: App, *, request_timeout: float = 30.0) -> AsyncGenerator[int]:
+async def serving(
+    app: App, *, request_timeout: float = 30.0, idle_timeout: float = 30.0
+) -> AsyncGenerator[int]:
     async with await open_listener("127.0.0.1", 0) as listener, background_tasks() as tasks:
 
         async def serve() -> None:
-            await serve_asgi(listener, app, request_timeout=request_timeout, max_body_size=MAX_BODY)
+            await serve_asgi(
+                listener,
+                app,
+                request_timeout=request_timeout,
+                idle_timeout=idle_timeout,
+                max_body_size=MAX_BODY,
+            )
 
         tasks.start_soon(serve)
         yield local_port(listener)
@@ -74,6 +82,19 @@ async def echo(scope: Event, receive: Receive, send: Send) -> None:
     )
     await send({"type": "http.response.body", "body": text})
     assert (await receive())["type"] == "http.disconnect"  # at once, since the response is complete
+
+
+async def test_idle_connections_are_closed() -> None:
+    async with serving(echo, idle_timeout=0.1) as port:
+        for request in (b"", b"delete / HTTP/1.1\r\nHost: x\r\n\r\n"):
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                if request:
+                    await stream.send(request)
+                answer = b""
+                with anyio.fail_after(LIMIT), suppress(anyio.EndOfStream):
+                    while True:
+                        answer += await stream.receive()
+                assert (b'"method": "delete"' in answer) is bool(request)  # its case is kept
 
 
 async def test_what_an_application_sees() -> None:

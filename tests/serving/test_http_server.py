@@ -1,18 +1,20 @@
 """The HTTP server of the embedded daemons: what it answers, and that no peer ends it."""
 
 import random
+import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from anyio.abc import SocketStream
 
 from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.http_messages import Request, Response
-from nsq_anyio.serving.http_reader import MAX_HEADER_SIZE
+from nsq_anyio.serving.http_reader import MAX_HEAD_SIZE, MAX_HEADERS
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener
 from nsq_anyio.serving.nsq_api import Refusal, arguments, json_response, text_response
@@ -56,10 +58,11 @@ ROUTES = Router(
 
 
 @asynccontextmanager
-async def server(*, request_timeout: float = 30.0) -> AsyncGenerator[int]:
+async def server(*, request_timeout: float = 30.0, idle_timeout: float = 30.0) -> AsyncGenerator[int]:
     """Serve ROUTES; yields the port."""
     async with await open_listener("127.0.0.1", 0) as listener, background_tasks() as tasks:
-        tasks.start_soon(partial(serve_http, request_timeout=request_timeout), listener, ROUTES)
+        serve = partial(serve_http, request_timeout=request_timeout, idle_timeout=idle_timeout)
+        tasks.start_soon(serve, listener, ROUTES)
         yield local_port(listener)
 
 
@@ -197,7 +200,18 @@ async def test_expect_100_continue() -> None:
         (b"GET /ping HTTP/1.1\r\n\r\n", 400),
         (b"GET http://[/ping HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"GET /ping HTTP/1.1\r\nHost: x\r\nX: " + b"y" * MAX_HEADER_SIZE, 431),
+        (b"GET /ping HTTP/1.1\r\nHost: x\r\nX: " + b"y" * MAX_HEAD_SIZE, 431),
+        (b"GET /" + b"y" * MAX_HEAD_SIZE, 431),
+        (b"GET /ping HTTP/1.1\r\nHost: x\r\n" + b"X:y\r\n" * MAX_HEADERS + b"\r\n", 431),
+        (b"GET /ping HTTP/1.1\r\nHost: x\r\nX: y\0\r\n\r\n", 400),
+        (b"get /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
+        (b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\nConnection: x\r\n\r\n", 200),
+        (
+            b"GET /ping HTTP/1.1\r\nHost: x\r\n"
+            + b"X:y\r\n" * (MAX_HEADERS - 2)
+            + b"Connection: close\r\n\r\n",
+            200,
+        ),
         (b"GET http://x/ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
         (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
     ],
@@ -206,6 +220,31 @@ async def test_bad_and_last_requests_are_answered_and_the_connection_closed(data
     async with server() as port:
         assert (await exchange(port, data)).startswith(f"HTTP/1.1 {status} ".encode())
         await assert_alive(port)
+
+
+CHUNKS = b"3\r\nabc\r\n2 ;x=y\r\nde\r\n0\r\nTrailer: x\r\n\r\n"
+CHUNKED = b"POST /echo?topic=t HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+async def test_chunks_in_any_pieces_with_another_request_behind_them(size: int) -> None:
+    data = CHUNKED + CHUNKS + b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with server() as port, await anyio.connect_tcp("127.0.0.1", port) as stream:
+        for at in range(0, len(data), size):
+            await stream.send(data[at : at + size])
+            await anyio.lowlevel.checkpoint()
+        assert b'"size":5' in await read_until(stream, b"OK")
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [b"x\r\n", b"-1\r\n", b"1\r\nab\r\n", b"1;a\nb\r\n", b"1" * 17 + b"\r\n", b";" * 5000, CHUNKS[:-1]],
+)
+async def test_malformed_and_truncated_chunks(chunks: bytes) -> None:
+    async with server() as port, await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(CHUNKED + chunks)
+        await stream.send_eof()
+        assert (await read_to_end(stream)).startswith(b"HTTP/1.1 400 ")
 
 
 async def test_random_bytes_never_end_the_server() -> None:
@@ -281,6 +320,34 @@ async def test_an_idle_connection_stays_usable() -> None:
             await anyio.sleep(0.2)
             await stream.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await read_until(stream, b"OK")).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_idle_connections_are_closed() -> None:
+    async with server(idle_timeout=0.1) as port:
+        for request in (b"", b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"):
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                if request:
+                    await stream.send(request)
+                assert (await read_to_end(stream)).endswith(b"OK" if request else b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no limit of descriptors")
+@pytest.mark.parametrize("sent", [b"", b"GET /pi", b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"])
+async def test_of_too_many_waiting_connections_those_are_closed_that_wait_longest(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (8, 8))
+    async with server() as port, AsyncExitStack() as stack:
+        streams = []
+        for _ in range(10):
+            streams.append(await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)))
+            if sent:
+                await streams[-1].send(sent)
+            await assert_alive(port)
+        for stream in streams[:6]:
+            await read_to_end(stream)
+        await streams[-1].send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"[len(sent) % 26 :])
+        assert b"200 OK" in await read_until(streams[-1], b"OK")
 
 
 async def test_shutdown_closes_idle_connections() -> None:
