@@ -5,6 +5,7 @@ It says on its standard output what happens, and reads a line where it has to wa
 
 from __future__ import annotations
 
+import logging
 import os
 import resource
 import socket
@@ -130,7 +131,27 @@ async def servers() -> None:
         say("serving")
 
 
-PROGRAMS: dict[str, Callable[..., Awaitable[None]]] = {"client": client, "servers": servers}
+async def service(nsqd: str) -> None:
+    """A service with a health endpoint."""
+
+    class Address(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(record.getMessage().rpartition(" ")[2])
+
+    logging.getLogger("nsq_anyio.service").addHandler(Address())
+    logging.getLogger("nsq_anyio.service").setLevel(logging.INFO)
+
+    async def handle(_: nsq.Message) -> None:
+        pass
+
+    await nsq.serve(handle, "t", "c", nsqd=nsqd, http_address="127.0.0.1:0")
+
+
+PROGRAMS: dict[str, Callable[..., Awaitable[None]]] = {
+    "client": client,
+    "servers": servers,
+    "service": service,
+}
 
 
 if __name__ == "__main__":

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import AsyncExitStack
+from http import HTTPStatus
 
 import anyio
+import httpx
 import pytest
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
+import nsq_anyio as nsq
 from nsq_anyio.testing.faults import fault_proxy
 
 from .cluster import Cluster
+from .descriptors import LIMIT
 
 pytestmark = [
     pytest.mark.anyio,
@@ -66,3 +71,26 @@ async def test_servers_without_descriptors(loop: str) -> None:
     errors = ended.stderr.decode()
     assert ended.stdout.decode().splitlines() == ["Too many open files True", "idle", "serving"], errors
     assert ended.returncode == 0, errors
+    assert errors.count("accepting a connection failed") == 4, errors  # of each server, one
+
+
+async def test_idle_connections_leave_descriptors_to_health_checks_and_nsqd(loop: str) -> None:
+    async with (
+        nsq.embedded.nsqd() as nsqd,
+        fault_proxy(nsqd.tcp_address) as proxy,
+        AsyncExitStack() as idle,
+        httpx.AsyncClient(trust_env=False) as http,
+    ):
+        with anyio.fail_after(50):
+            async with await anyio.open_process(
+                [*COMMAND, loop, "service", proxy.address], stderr=None
+            ) as process:
+                address = await Output(process).line()
+                host, _, port = address.rpartition(":")
+                for _ in range(2 * LIMIT):
+                    await idle.enter_async_context(await anyio.connect_tcp(host, int(port)))
+                proxy.cut()
+                assert (await http.get(f"http://{address}/healthz")).text == "OK\n"
+                while (await http.get(f"http://{address}/readyz")).status_code != HTTPStatus.OK:  # noqa: ASYNC110
+                    await anyio.sleep(0.1)  # nothing tells of it
+                process.terminate()
