@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ..http import Survey, TopicStats, Totals
+from ..names import is_ephemeral
 from .figures import Counts, Figures, Key, Rates
 
 __all__ = ["Meter"]
@@ -36,8 +37,9 @@ class _Topic:
 
     :ivar totals: what the nsqds had that answered; None if none of them has it
     :ivar measures: by the URL of the nsqd; also of those that did not answer, from their last answer
-    :ivar counters: the sums over all nsqds, in the order of `Counts`: under "", then by channel
-    :ivar sums: the same, as `Figures` has them
+    :ivar counters: the sums over all nsqds, in the order of `Counts`: under "", then by channel. Those of a
+        channel that is gone are kept with the topic, so that both go on when they are made again
+    :ivar sums: the same, without channels that are gone, as `Figures` has them
     """
 
     totals: Totals[TopicStats] | None
@@ -144,7 +146,7 @@ class _Step:
             else:
                 _advance(old, new, since, counters, rates)
         self.figures.rates.update({(name, channel): Rates(*values) for channel, values in rates.items()})
-        return _topic(name, totals, measures, counters)
+        return _topic(name, totals, measures, counters, known.counters)
 
     def remembered(self, name: str, known: _Topic) -> _Topic | None:
         """Return what nsqds have that do not answer; None if they do not have the topic."""
@@ -154,7 +156,7 @@ class _Step:
         counters: dict[str, list[int]] = {}
         for each in measures.values():
             _keep(each, known.counters, counters)
-        return _topic(name, None, measures, counters)
+        return _topic(name, None, measures, counters, known.counters)
 
     def _of_silent(self, known: _Topic) -> dict[str, _Measures]:
         if not self._silent:
@@ -166,9 +168,14 @@ def _topic(
     name: str,
     totals: Totals[TopicStats] | None,
     measures: Mapping[str, _Measures],
-    counters: Mapping[str, list[int]],
+    counters: dict[str, list[int]],
+    before: Mapping[str, list[int]],
 ) -> _Topic:
     sums = {(name, channel): Counts(*values) for channel, values in counters.items()}
+    for channel, values in before.items():
+        # Ephemeral channels come and go under ever new names.
+        if channel not in counters and not is_ephemeral(channel):
+            counters[channel] = values
     return _Topic(totals, measures, counters, sums)
 
 

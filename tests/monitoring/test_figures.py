@@ -81,6 +81,18 @@ def test_a_topic_that_was_deleted_and_came_back_counts_from_zero() -> None:
     assert figures.sums[CHANNEL].messages == 103
 
 
+def test_a_channel_that_comes_back_later_than_its_topic_goes_on_like_it() -> None:
+    meter = Meter()
+    meter.update(survey(nsqd(messages=100)), 0.0)
+    without_channel = TopicStats(topic_name="t", message_count=3, message_bytes=30)
+    figures = meter.update(
+        survey(NsqdSurvey(node=Node(url="n1"), stats=Stats(start_time=1, topics=(without_channel,)))), 1.0
+    )
+    assert figures.sums == {TOPIC: Counts(103, 1030)}
+    figures = meter.update(survey(nsqd(messages=5)), 2.0)
+    assert figures.sums == {TOPIC: Counts(105, 1050), CHANNEL: Counts(105)}
+
+
 def test_a_topic_that_is_new_on_a_known_nsqd_counts_at_once() -> None:
     meter = Meter()
     empty = NsqdSurvey(node=Node(url="n1"), stats=Stats(start_time=1))
