@@ -67,6 +67,9 @@ class Envelope:
     headers: Mapping[str, str]
     payload: bytes
 
+    def __reduce__(self) -> tuple[type[Envelope], tuple[dict[str, str], bytes]]:
+        return Envelope, (dict(self.headers), self.payload)  # a read-only mapping cannot be pickled
+
 
 def encode(payload: bytes, headers: Mapping[str, str]) -> bytes:
     """Return a body with the payload and the headers, in an envelope.

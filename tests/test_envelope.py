@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import struct
 import zlib
 from typing import Any
@@ -54,6 +55,11 @@ def test_headers_of_an_envelope_cannot_be_changed() -> None:
         found: Any = decode(body).headers
         with pytest.raises(TypeError):
             found["b"] = "c"
+
+
+def test_an_envelope_can_be_pickled() -> None:
+    envelope = decode(encode(b"x", {"a": "1"}))
+    assert pickle.loads(pickle.dumps(envelope)) == envelope
 
 
 def test_names_become_lower_case() -> None:

@@ -336,9 +336,12 @@ async def test_idle_connections_are_closed() -> None:
 async def test_of_too_many_waiting_connections_those_are_closed_that_wait_longest(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resource.getrlimit", lambda _: (8, 8))
+    def getrlimit(_: int) -> tuple[int, int]:
+        return 8, 8
+
+    monkeypatch.setattr("resource.getrlimit", getrlimit)
     async with server() as port, AsyncExitStack() as stack:
-        streams = []
+        streams: list[SocketStream] = []
         for _ in range(10):
             streams.append(await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)))
             if sent:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 
 from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 from taskiq.abc.formatter import TaskiqFormatter
+from taskiq.middlewares import SmartRetryMiddleware
 
 from ...address import nsqd_addresses
 from ...checks import check_integer
 from ...consumer import DeadLetter, consume
 from ...discovery import nsqlookupd_urls
-from ...errors import Closed, InvalidOption
+from ...errors import Closed, InvalidOption, PermanentRefusal
 from ...events import EventHook
 from ...names import check_channel, check_topic
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
@@ -22,8 +25,11 @@ from .formatter import DeliveryFormatter
 from .labels import delay_of, headers_of
 from .listener import Listener
 
-__all__ = ["NsqBroker"]
+__all__ = ["RESTART_DELAY", "NsqBroker"]
 
+_logger = logging.getLogger("nsq_anyio.contrib.taskiq")
+RESTART_DELAY = 30.0
+"""The seconds by which a worker process that nsqd refuses ends late."""
 _PROMPT = ConnectionOptions(output_buffer_timeout=0.025)  # the shortest that nsqd accepts by default
 
 
@@ -34,7 +40,9 @@ class NsqBroker(AsyncBroker):
     touches it until then. What a killed worker had is delivered to another worker after the ``msg_timeout``
     of its connection.
 
-    The label ``delay`` defers a task by as many seconds. The labels are also the headers of the message.
+    The label ``delay`` defers a task by as many seconds; None does not. On a task with taskiq's
+    ``SmartRetryMiddleware`` it is that middleware's interval, and defers the retries only, unless the call
+    gives another one. The labels are also the headers of the message.
 
     :param nsqd: one or several addresses to publish to, and, without ``nsqlookupd``, to consume from
     :param nsqlookupd: one or several URLs of nsqlookupds that list the nsqds to consume from, and, without
@@ -150,12 +158,23 @@ class NsqBroker(AsyncBroker):
         :raises InvalidOption: if the label ``delay`` is not a number of 0 or more, or more than ``max_defer``
         :raises PublishError: see `nsq_anyio.Producer.publish`
         """
-        await self._opened().publish(
-            self.topic, message.message, headers=headers_of(message), defer=delay_of(message.labels)
-        )
+        defer = None if self._is_first_run_of_retried(message) else delay_of(message.labels)
+        await self._opened().publish(self.topic, message.message, headers=headers_of(message), defer=defer)
+
+    def _is_first_run_of_retried(self, message: BrokerMessage) -> bool:
+        """Return whether the label ``delay`` is only the interval of the retries."""
+        if "_retries" in message.labels:
+            return False
+        if not any(isinstance(each, SmartRetryMiddleware) for each in self.middlewares):
+            return False
+        task = self.find_task(message.task_name)
+        return task is not None and str(task.labels.get("delay")) == str(message.labels.get("delay"))
 
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
         """Iterate over the messages of tasks; called by taskiq.
+
+        In a worker process, a refusal is raised `RESTART_DELAY` seconds late, because taskiq starts the next
+        process at once.
 
         :raises Closed: before `startup`, and when `shutdown` is called
         :raises PermanentRefusal: see `nsq_anyio.consume`
@@ -181,6 +200,11 @@ class NsqBroker(AsyncBroker):
             await listener.open()
             while True:
                 yield (await listener.next()).for_taskiq()
+        except PermanentRefusal as error:
+            if self.is_worker_process:
+                _logger.error("%s: this worker ends in %g s", error, RESTART_DELAY)  # noqa: TRY400 - it is raised
+                await asyncio.sleep(RESTART_DELAY)
+            raise
         finally:
             listener.stop()
 

@@ -101,7 +101,7 @@ class Delivery:
             message.topic,
             message.channel,
             message.nsqd,
-            message.headers,
+            dict(message.headers),  # unlike the message's, it can be pickled: a task may pass it on
         )
 
     def for_taskiq(self) -> AckableMessage:

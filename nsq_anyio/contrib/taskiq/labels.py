@@ -39,12 +39,12 @@ def headers_of(message: BrokerMessage) -> dict[str, str]:
 
 
 def delay_of(labels: Mapping[str, object]) -> float | None:
-    """Return the seconds of the label ``delay``, None without one.
+    """Return the seconds of the label ``delay``; None without one, and if it is None.
 
     :raises InvalidOption: if it is not a number of 0 or more
     """
     given = labels.get("delay")
-    if given is None:
+    if given in (None, "None"):  # taskiq sends labels as text
         return None
     try:
         delay = float(str(given))

@@ -82,6 +82,12 @@ async def test_a_delay_defers(broker: NsqBroker, nsqd: EmbeddedNsqd, delay: obje
     assert anyio.current_time() - start > 0.25
 
 
+@pytest.mark.parametrize("delay", [None, "None"])
+async def test_a_delay_of_none_is_no_delay(broker: NsqBroker, delay: object) -> None:
+    await broker.kick(message(delay=delay))
+    assert (await first(broker)).data == b"body"
+
+
 @pytest.mark.parametrize("delay", ["soon", "-1", "nan", "inf"])
 async def test_a_delay_that_is_no_time_is_refused(broker: NsqBroker, delay: object) -> None:
     with pytest.raises(nsq.InvalidOption, match="the label delay="):
@@ -206,6 +212,22 @@ async def test_a_refusal_is_raised_where_it_is_listened(nsqd: EmbeddedNsqd) -> N
         await first(broker)
     with pytest.raises(nsq.NSQError):
         await broker.kick(message())
+    with pytest.raises(nsq.PermanentRefusal):
+        await broker.shutdown()
+
+
+async def test_a_worker_process_that_is_refused_ends_later(
+    nsqd: EmbeddedNsqd, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("nsq_anyio.contrib.taskiq.broker.RESTART_DELAY", 0.3)
+    broker = NsqBroker(nsqd.tcp_address, connection=nsq.ConnectionOptions(msg_timeout=100_000))
+    broker.is_worker_process = True
+    start = anyio.current_time()
+    await broker.startup()
+    with pytest.raises(nsq.PermanentRefusal):
+        await first(broker)
+    assert anyio.current_time() - start >= 0.3
+    assert "this worker ends in 0.3 s" in caplog.text
     with pytest.raises(nsq.PermanentRefusal):
         await broker.shutdown()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 
 import anyio
 import pytest
 from taskiq import (
     Context,
     SimpleRetryMiddleware,
+    SmartRetryMiddleware,
     TaskiqDepends,
     TaskiqMessage,
     TaskiqMiddleware,
@@ -84,6 +86,7 @@ async def test_tasks_of_threads_and_what_nsq_says(nsqd: EmbeddedNsqd) -> None:
     assert seen == [facts, facts]
     assert (facts.attempts, facts.topic, facts.channel) == (1, "taskiq", "workers")
     assert facts.nsqd == nsqd.tcp_address
+    assert pickle.loads(pickle.dumps(facts)) == facts
     assert facts.headers["urgent"] == "True"
     assert facts.headers["taskiq-task-name"] == task.task_name
     with pytest.raises(nsq.Closed, match="delivered"):
@@ -271,6 +274,26 @@ async def test_taskiqs_own_retries_and_requeues(nsqd: EmbeddedNsqd) -> None:
         await failing.kiq()
         await again.kiq()
         await until(lambda: sorted(runs) == ["again"] * 2 + ["failing"] * 3)
+        await until_finished(nsqd.http_url)
+
+
+async def test_the_interval_of_taskiqs_retries_does_not_defer_the_first_run(nsqd: EmbeddedNsqd) -> None:
+    broker = NsqBroker(nsqd.tcp_address).with_middlewares(SmartRetryMiddleware())
+    runs: list[float] = []
+
+    @broker.task(retry_on_error=True, max_retries=2, delay=1)
+    async def failing() -> None:
+        runs.append(anyio.current_time())
+        raise ZeroDivisionError
+
+    async with broker, working(broker):
+        for call, first in ((failing.kicker(), 0.0), (failing.kicker().with_labels(delay=0.5), 0.5)):
+            start = anyio.current_time()
+            await call.kiq()
+            await until(lambda: len(runs) == 2)
+            assert first <= runs[0] - start < first + 0.45
+            assert runs[1] - runs[0] > (first or 1.0) - 0.1
+            runs.clear()
         await until_finished(nsqd.http_url)
 
 
