@@ -39,7 +39,7 @@ __all__ = ["nsqd_routes"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_AT_A_TIME = 10_000
+_AT_A_TIME = 2_000
 """The most messages of a request that are published without giving others a turn."""
 _NANOSECONDS = 1_000_000_000
 _MILLISECONDS = 1000
