@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ..names import is_ephemeral
+from .channel import Channel
 from .message_ids import MessageIds
 from .nsq_version import NSQ_VERSION
 from .nsqd_options import NsqdOptions
@@ -107,7 +108,15 @@ class Broker:
         """Wait until it is on disk which topics and channels are paused."""
         if self.disk is not None:
             self.disk.topics_changed()
-            await self.disk.receipt().wait()
+            await self.stored()
+
+    async def stored(self, *changed: Topic | Channel) -> OSError | None:
+        """Wait until the latest changes are on disk; return an error of ``changed``, or of the list."""
+        if self.disk is None:
+            return None
+        return await self.disk.receipt(
+            [each.disk.backend for each in changed if each.disk is not None]
+        ).wait()
 
     def _changed(self, topic: str, channel: str | None, exists: bool) -> None:
         if self.disk is not None and not is_ephemeral(channel or topic):

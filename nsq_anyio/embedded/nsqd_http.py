@@ -177,18 +177,28 @@ class _Api:
 
     async def create_topic(self, request: Request) -> Response:
         await self._get_or_make_topic(arguments(request))
+        await self._broker.stored()
         return text_response()
 
     async def delete_topic(self, request: Request) -> Response:
-        self._broker.delete_topic((await self._existing_topic(request)).name)
+        topic = await self._existing_topic(request)
+        removed: list[Topic | Channel] = [topic, *topic.channels.values()]
+        self._broker.delete_topic(topic.name)
+        return await self._removed(*removed)
+
+    async def _removed(self, *queues: Topic | Channel) -> Response:
+        """Respond once messages are removed from disk: they would be back after a crash."""
+        if await self._broker.stored(*queues) is not None:
+            raise Refusal(500, "INTERNAL_ERROR")
         return text_response()
 
     async def empty_topic(self, request: Request) -> Response:
         name = (await arguments_after_body(request)).get("topic")
         if not is_valid_name(name):
             raise Refusal(400, "INVALID_TOPIC")
-        self._topic(name).empty()
-        return text_response()
+        topic = self._topic(name)
+        topic.empty()
+        return await self._removed(topic)
 
     async def pause_topic(self, request: Request) -> Response:
         (await self._existing_topic(request)).pause()
@@ -205,17 +215,18 @@ class _Api:
     async def create_channel(self, request: Request) -> Response:
         topic, channel_name = await self._topic_and_channel_name(request)
         topic.get_channel(channel_name)
+        await self._broker.stored()
         return text_response()
 
     async def delete_channel(self, request: Request) -> Response:
         topic, channel = await self._existing_channel(request)
         topic.delete_channel(channel.name)
-        return text_response()
+        return await self._removed(channel)
 
     async def empty_channel(self, request: Request) -> Response:
         _, channel = await self._existing_channel(request)
         channel.empty()
-        return text_response()
+        return await self._removed(channel)
 
     async def pause_channel(self, request: Request) -> Response:
         _, channel = await self._existing_channel(request)
