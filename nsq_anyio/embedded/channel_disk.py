@@ -11,6 +11,7 @@ from .scheduler import Dispatchable, Scheduler
 from .storage.backend import Backend
 from .storage.disk import Disk
 from .storage.items import Purpose
+from .storage.jobs import Job
 from .storage.records import Record
 from .storage.topic_list import queue_name
 from .subscription import Subscription
@@ -90,7 +91,7 @@ class ChannelDisk:
     def not_written(self, item: Message, purpose: Purpose) -> None:
         """Keep a message in memory that could not be written, unless its publisher learns of it."""
         channel = self._channel
-        if purpose is Purpose.KEPT:
+        if purpose in (Purpose.KEPT, Purpose.COPIED):
             channel.queue.append(item)
             self._scheduler.wake(channel)
             return
@@ -99,10 +100,22 @@ class ChannelDisk:
             del channel.deferred[item]
             self._scheduler.cancel_timer(item)
 
-    def store_all(self) -> None:
+    def write_copies(self) -> None:
+        """Write the messages again that the topic keeps on disk because they could not be written."""
+        queue, copies = self._channel.queue, self.backend.unwritten_copies
+        messages = list(queue)
+        queue.clear()
+        for message in messages:
+            if message in copies:
+                self.backend.append(message, Purpose.COPIED)
+            else:
+                queue.append(message)
+
+    def store_all(self) -> Job:
         """Write all messages to disk that are not there, and close the queue: nsqd ends."""
         channel = self._channel
-        self.backend.begin_to_close()
+        job = self.backend.begin_to_close()
         for message in (*channel.queue, *channel.in_flight.values(), *channel.deferred):
             if not self.backend.stays(message):
                 self.backend.append(message, Purpose.KEPT)
+        return job

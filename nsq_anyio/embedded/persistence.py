@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import AsyncGenerator
@@ -29,8 +28,6 @@ from .storage.topic_list import StoredTopic, format_topics, load_topics, queue_n
 
 __all__ = ["open_disk", "restore"]
 
-_logger = logging.getLogger(__name__)
-
 _NANOSECONDS = 1_000_000_000
 
 
@@ -38,7 +35,8 @@ _NANOSECONDS = 1_000_000_000
 async def open_disk(path: str | os.PathLike[str], options: NsqdOptions) -> AsyncGenerator[Disk]:
     """Lock a data path for the length of the block; at its end, store everything that `restore` has begun.
 
-    :raises DataPathUnusable: if the path does not exist, or another nsqd uses it
+    :raises DataPathUnusable: if the path does not exist, or another nsqd uses it; at the end, if not
+        everything could be stored
     """
     limits = QueueLimits(
         max_bytes_per_file=options.max_bytes_per_file,
@@ -108,7 +106,6 @@ def _store_all(broker: Broker, disk: Disk, work: Work) -> None:
             topic.disk.store_all()
         for channel in topic.channels.values():
             if channel.disk is not None:
-                channel.disk.store_all()
                 jobs[channel] = disk.job_of(channel.disk.backend)
     if broker.options.keep_deferred:
         work.afterwards = partial(_write_delays, disk.directory, jobs, time.time_ns(), anyio.current_time())
@@ -125,7 +122,4 @@ def _write_delays(directory: Path, jobs: dict[Channel, Job], now: int, clock: fl
             if place is not None:
                 due = now + round((until - clock) * _NANOSECONDS)
                 delays.append(Delay(channel.disk.backend.queue.name, message.id, due, place))
-    try:
-        write_delays(directory, delays)
-    except OSError:
-        _logger.exception("the delays of deferred messages are lost")
+    write_delays(directory, delays)

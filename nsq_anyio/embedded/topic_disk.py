@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
+import anyio
+
 from .channel import Channel
+from .message import Message
 from .scheduler import Scheduler
 from .storage.backend import Backend
 from .storage.disk import Disk
@@ -63,7 +67,8 @@ class TopicDisk:
         self._topic = topic
         self._disk = disk
         self._scheduler = scheduler
-        self._not_before = -math.inf
+        self._kept: list[_Waiting] = []  # channels have them in memory alone
+        self._next_try = -math.inf
         self._retry = CallbackTimer(lambda _: self.available())
         self.backend: Backend[_Waiting] = disk.backend(queue_name(topic.name), self)
 
@@ -72,32 +77,57 @@ class TopicDisk:
         self.backend.append(_Waiting(id, timestamp, body), purpose)
 
     def dispatch(self, now: float) -> None:
-        """Copy messages from disk to the channels; they stay on disk until the channels have stored them."""
-        backend = self.backend
+        """Copy messages from disk to the channels; they stay on disk until the channels have stored them.
+
+        What a channel cannot write is in its memory, and on disk here. It is written again later; until then
+        no more is moved to memory.
+        """
         if not self._topic.is_flowing:
             return
-        if self._disk.error is not None:
-            # What the channels cannot write stays in their memory. Do not move everything there at once.
-            if now < self._not_before:
-                self._scheduler.set_timer(self._retry, self._not_before)
-                return
-            self._not_before = now + _RETRY_DELAY
-        items = backend.take(backend.fetched)
-        is_written = False
-        for item in items:
-            for channel in self._topic.channels.values():
-                if channel.publish(item.id, item.timestamp, item.body, 0.0, now, Purpose.KEPT):
-                    is_written = True
-
-        def release() -> None:
+        if self._kept and now >= self._next_try:
+            self._write_copies(now)
+        if self._kept and self._disk.error is not None:
+            return
+        items = self.backend.take(self.backend.fetched)
+        written: dict[Backend[Message], None] = {}
+        for channel in self._topic.channels.values():
             for item in items:
-                backend.release(item)
-
-        if is_written:
-            self._disk.afterwards(release)
+                is_written = channel.publish(item.id, item.timestamp, item.body, 0.0, now, Purpose.COPIED)
+                if is_written and channel.disk is not None:
+                    written[channel.disk.backend] = None
+        for backend in written:
+            backend.persist()
+        if written:
+            self._disk.afterwards(list(written), partial(self._copied, items))
         else:
-            release()
-        backend.fetch()
+            self._release(items)
+        self.backend.fetch()
+
+    def _copied(self, items: Sequence[_Waiting], error: OSError | None) -> None:
+        """The channels have stored messages, or could not."""
+        if error is None:
+            self._release(items)
+            return
+        self._kept += items
+        self._next_try = anyio.current_time() + _RETRY_DELAY
+        self._scheduler.set_timer(self._retry, self._next_try)
+
+    def _write_copies(self, now: float) -> None:
+        """Write again what channels have in memory alone; if nothing is left there, release the originals."""
+        disks = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
+        unwritten = [disk for disk in disks if disk.backend.unwritten_copies]
+        for disk in unwritten:
+            disk.write_copies()
+        if not unwritten:
+            self._release(self._kept)
+            self._kept = []
+            return
+        self._next_try = now + _RETRY_DELAY
+        self._scheduler.set_timer(self._retry, self._next_try)
+
+    def _release(self, items: Sequence[_Waiting]) -> None:
+        for item in items:
+            self.backend.release(item)
 
     @property
     def is_waiting(self) -> bool:
@@ -121,7 +151,8 @@ class TopicDisk:
             self._topic.message_bytes -= len(item.body)
 
     def store_all(self) -> None:
-        """Write all messages to disk that are in memory, and close the queue: nsqd ends."""
-        self.backend.begin_to_close()
+        """Write all to disk that is in memory, of the channels as well, and close the queues: nsqd ends."""
+        channels = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
+        self.backend.begin_to_close(after=[disk.store_all() for disk in channels])
         for message_id, timestamp, body, _ in self._topic.waiting:
             self.append(message_id, timestamp, body, Purpose.KEPT)

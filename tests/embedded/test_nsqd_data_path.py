@@ -370,7 +370,8 @@ async def test_a_requeued_message_stays_in_memory_when_the_disk_is_full(tmp_path
         await client.publish("t", b"x")
         await client.rdy(1)
         message = await client.message()
-        (tmp_path / "t:c.diskqueue.000001.dat").symlink_to("/dev/full")
+        full = tmp_path / "t:c.diskqueue.000001.dat"
+        full.symlink_to("/dev/full")
         await client.send(b"RDY 0\n")
         await client.req(message, 0)
         await until(lambda: channel_of(nsqd).depth == 1 and channel_of(nsqd).backend_depth == 0)
@@ -379,6 +380,7 @@ async def test_a_requeued_message_stays_in_memory_when_the_disk_is_full(tmp_path
         again = await client.message()
         assert (again.attempts, again.body) == (2, b"x")
         await client.publish("settle#ephemeral", b"x")
+        full.unlink()
 
 
 async def test_a_data_path_has_one_nsqd(tmp_path: Path) -> None:

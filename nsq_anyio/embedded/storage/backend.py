@@ -8,6 +8,7 @@ read.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Generic, Protocol
 
 from .disk_queue import DiskQueue, Floor
@@ -16,6 +17,8 @@ from .jobs import READ_BYTES, READ_COUNT, Job
 from .records import Place, Record
 
 __all__ = ["Backend", "Jobs"]
+
+_KEPT = (Purpose.KEPT, Purpose.COPIED)
 
 
 class Jobs(Protocol):
@@ -35,12 +38,16 @@ class Backend(Generic[ItemT]):
 
     :ivar unread: how many messages were on disk and not read after the last job
     :ivar held: the messages that are skipped when they are read, by their places
+    :ivar unwritten_copies: the messages that could not be written; the files of their topic have them
+    :ivar lost: how many messages were in memory alone, and could not be written at the end
     """
 
     def __init__(self, jobs: Jobs, queue: DiskQueue, owner: Owner[ItemT]) -> None:
         self.queue = queue
         self.unread: int = queue.depth
         self.held: dict[Place, ItemT] = {}
+        self.unwritten_copies: set[ItemT] = set()
+        self.lost: int = 0
         self._jobs = jobs
         self._owner = owner
         self._fetched: deque[ItemT] = deque()
@@ -85,10 +92,11 @@ class Backend(Generic[ItemT]):
             self._being_held.add(item)
         else:
             self._unwritten += 1
-            self._being_kept += purpose is Purpose.KEPT
+            self._being_kept += purpose in _KEPT
 
     def release(self, item: ItemT) -> None:
         """The files need not keep a message any longer."""
+        self.unwritten_copies.discard(item)
         if item.pin == NOT_PINNED:
             return
         if self._pinned.pop(item.pin, None) is not None:
@@ -119,6 +127,7 @@ class Backend(Generic[ItemT]):
         self.unread = self._unwritten = self._being_kept = self._fetched_bytes = 0
         for each in (self.held, self._fetched, self._pinned, self._places_held, self._being_held):
             each.clear()
+        self.unwritten_copies.clear()
 
     def delete(self) -> None:
         """Remove the files; the queue is not used any longer."""
@@ -168,6 +177,12 @@ class Backend(Generic[ItemT]):
     def finished(self, job: Job) -> None:
         """Note what the thread has done."""
         running, self._running = self._running, []
+        if job.closes:
+            left = running[len(job.places) :]
+            self.lost = sum(
+                item.pin == NOT_PINNED and purpose is Purpose.KEPT and item not in self.unwritten_copies
+                for item, purpose in left
+            )
         if job.closes or self._was_cleared:
             return  # what was written and read is gone, or about to be
         if job.appends or job.records:
@@ -195,10 +210,13 @@ class Backend(Generic[ItemT]):
                 self._being_held.remove(item)
             else:
                 self._unwritten -= 1
-                self._being_kept -= purpose is Purpose.KEPT
+                self._being_kept -= purpose in _KEPT
             if index >= written:
+                if purpose is Purpose.COPIED:
+                    self.unwritten_copies.add(item)
                 self._owner.not_written(item, purpose)
                 continue
+            self.unwritten_copies.discard(item)
             self._pinned.pop(item.pin, None)
             item.pin = NOT_PINNED
             if job.taken:
@@ -235,15 +253,20 @@ class Backend(Generic[ItemT]):
 
     # The end.
 
-    def begin_to_close(self) -> None:
+    def begin_to_close(self, after: Sequence[Job] = ()) -> Job:
         """Decide which messages stay where they are on disk; the owner has to append all others.
 
         Those that were fetched, and not taken, are to be read again, with all that come after them. If one of
         these was finished meanwhile, everything is written again instead.
+
+        :param after: the jobs of those that have copies of what was taken
+        :return: the last job
         """
         job = self._jobs.job_of(self)
         job.read = False
         job.closes = True
+        job.after = after
+        job.safe_floor = self._floor()
         first = self._fetched[0].pin if self._fetched else self._next_number
         if sum(number >= first for number in self._pinned) < self._next_number - first:
             for item in self._fetched:
@@ -252,6 +275,7 @@ class Backend(Generic[ItemT]):
         if first in self._pinned:
             job.floor = Floor(first, self._pinned[first])
         self._first_to_stay = first
+        return job
 
     def stays(self, item: ItemT) -> bool:
         """Whether a message stays where it is on disk, or is being written already."""

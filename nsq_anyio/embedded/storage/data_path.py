@@ -14,7 +14,9 @@ __all__ = ["DataPathUnusable", "locked"]
 
 
 class DataPathUnusable(NSQError):
-    """The data path of an nsqd cannot be used: it is missing, not writable, or in use by another nsqd.
+    """The data path of an nsqd cannot be used.
+
+    It is missing, not writable, or in use by another nsqd; or not everything could be stored at the end.
 
     :ivar path: the data path
     :ivar reason: what is wrong with it

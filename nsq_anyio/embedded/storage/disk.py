@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from .backend import Backend
+from .data_path import DataPathUnusable
 from .disk_queue import DiskQueue, QueueLimits
 from .items import ItemT, Owner
 from .jobs import Job, Work
@@ -33,10 +34,19 @@ class _Batch:
     def __init__(self, directory: Path) -> None:
         self.work: Work = Work(topics_path(directory))
         self.jobs: dict[Backend[Any], Job] = {}
-        self.lists_topics = False
         self.is_wanted = False
         self.done: anyio.Event = anyio.Event()
         self.callbacks: list[Callable[[], None]] = []
+
+    def error(self, backends: Iterable[Backend[Any]]) -> OSError | None:
+        """Return why the work of one of ``backends`` failed, or the list of topics could not be written.
+
+        Messages of a topic that is not in the list would not be found by a successor.
+        """
+        if self.work.error is not None:
+            return self.work.error
+        jobs = (self.jobs.get(backend) for backend in backends)
+        return next((job.error for job in jobs if job is not None and job.error is not None), None)
 
 
 class Receipt:
@@ -53,13 +63,11 @@ class Receipt:
 
     async def wait(self) -> OSError | None:
         """Wait until they are written, and synced if ``sync_every`` asks for it; return an error if not."""
-        if not self._batch.done.is_set():  # or each message of a batch would cost a turn of the event loop
+        if (
+            self._batch.is_wanted and not self._batch.done.is_set()
+        ):  # or each message of a batch would cost a turn of the event loop
             await self._batch.done.wait()
-        for backend in self._backends:
-            job = self._batch.jobs.get(backend)
-            if job is not None and job.error is not None:
-                return job.error
-        return None
+        return self._batch.error(self._backends)
 
 
 class Disk:
@@ -75,6 +83,8 @@ class Disk:
         self._limits = limits
         self._sync_timeout = sync_timeout
         self._list_topics: Callable[[], bytes] | None = None
+        self._topics = b""  # as they were written
+        self._topics_have_changed = False
         self._flush: Callable[[Work], None] | None = None
         self._batch = _Batch(directory)
         self._running: _Batch | None = None
@@ -91,6 +101,7 @@ class Disk:
         :param flush: called at the end, to close all backends, with the work of which their jobs are a part
         """
         self._list_topics = list_topics
+        self._topics = list_topics()
         self._flush = flush
 
     def open(self, names: Iterable[str]) -> None:
@@ -134,14 +145,17 @@ class Disk:
     def persist_soon(self, backend: Backend[ItemT]) -> None:
         """Sync what a backend has written, and write its metadata, within ``sync_timeout``."""
         if backend not in self._unsynced:
-            if not self._unsynced:
-                self._next_sync = anyio.current_time() + self._sync_timeout
-                self._wake.set()
+            self._sync_soon()
             self._unsynced[backend] = None
+
+    def _sync_soon(self) -> None:
+        if self._next_sync == math.inf:
+            self._next_sync = anyio.current_time() + self._sync_timeout
+            self._wake.set()
 
     def topics_changed(self) -> None:
         """Write ``nsqd.dat`` again."""
-        self._batch.lists_topics = True
+        self._topics_have_changed = True
         self._want()
 
     def _want(self) -> None:
@@ -153,9 +167,12 @@ class Disk:
         """Return what to wait for after messages were added to ``backends``, or topics were changed."""
         return Receipt(self._batch, backends)
 
-    def afterwards(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once the work is done that is being collected."""
-        self._batch.callbacks.append(callback)
+    def afterwards(
+        self, backends: Sequence[Backend[Any]], callback: Callable[[OSError | None], None]
+    ) -> None:
+        """Call ``callback`` with the error of ``backends``, or None, once the next work is done."""
+        batch = self._batch
+        batch.callbacks.append(lambda: callback(batch.error(backends)))
 
     # Doing it.
 
@@ -163,13 +180,16 @@ class Disk:
         """Do all work, until cancelled."""
         while True:
             if not self._batch.is_wanted:
-                with anyio.CancelScope(deadline=self._next_sync if self._unsynced else math.inf):
+                with anyio.CancelScope(deadline=self._next_sync):
                     await self._wake.wait()
             self._wake = anyio.Event()
-            if self._unsynced and anyio.current_time() >= self._next_sync:
+            if anyio.current_time() >= self._next_sync:
+                self._next_sync = math.inf
                 unsynced, self._unsynced = self._unsynced, {}
                 for backend in unsynced:
                     backend.persist()
+                if self._topics_have_changed:
+                    self._want()
             if self._batch.is_wanted:
                 batch = self._begin()
                 await anyio.to_thread.run_sync(batch.work.run, limiter=self._limiter)
@@ -178,8 +198,10 @@ class Disk:
     def _begin(self) -> _Batch:
         batch = self._running = self._batch
         self._batch = _Batch(self.directory)
-        if batch.lists_topics and self._list_topics is not None:
-            batch.work.topics = self._list_topics()
+        if self._topics_have_changed and self._list_topics is not None:
+            self._topics_have_changed = False
+            topics = self._list_topics()
+            batch.work.topics = topics if topics != self._topics else None
         for backend, job in batch.jobs.items():
             backend.prepare(job)
             batch.work.jobs.append(job)
@@ -187,14 +209,21 @@ class Disk:
 
     def _end(self, batch: _Batch) -> None:
         self._running = None
-        if batch.work.topics_error is not None:
-            _logger.error("the list of topics cannot be written: %s", batch.work.topics_error)
+        self._note_topics(batch.work)
         for backend, job in batch.jobs.items():
             self._note_health(job)
             backend.finished(job)
         batch.done.set()
         for callback in batch.callbacks:
             callback()
+
+    def _note_topics(self, work: Work) -> None:
+        if work.error is not None:
+            _logger.error("the list of topics cannot be written: %s", work.error)
+            self._topics_have_changed = True
+            self._sync_soon()  # it is written again then
+        elif work.topics is not None:
+            self._topics = work.topics
 
     def _note_health(self, job: Job) -> None:
         if not job.appends and job.error is None:
@@ -212,6 +241,8 @@ class Disk:
 
         It cannot be cancelled. Where asyncio cancels a task in spite of a shield, the rest is done at once,
         in the event loop.
+
+        :raises DataPathUnusable: if not everything could be stored
         """
         try:
             if self._running is not None:
@@ -220,7 +251,21 @@ class Disk:
             if self._flush is not None:
                 self.topics_changed()
                 self._flush(self._batch.work)
-                await self._complete(self._begin())
+                batch = self._begin()
+                try:
+                    await self._complete(batch)
+                finally:
+                    self._check_stored(batch)
+
+    def _check_stored(self, batch: _Batch) -> None:
+        error = batch.error(batch.jobs)
+        if error is None:
+            return
+        lost = sum(backend.lost for backend in batch.jobs)
+        what = "not everything could be stored at the end; messages may come twice, changes of topics be lost"
+        if lost:
+            what = f"{lost} messages could not be stored at the end, and are lost"
+        raise DataPathUnusable(self.directory, f"{what}: {error}")
 
     async def _complete(self, batch: _Batch) -> None:
         try:

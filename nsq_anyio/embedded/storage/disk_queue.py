@@ -217,7 +217,7 @@ class DiskQueue:
             come twice
         :raises OSError: if that fails
         """
-        self.remove_files()
+        self._remove_old_files()
         self._write_metadata(sync=sync)
 
     def _write_metadata(self, *, sync: bool = False) -> None:
@@ -225,13 +225,14 @@ class DiskQueue:
         depth = max(0, self._total - floor.number)
         self._files.write_metadata(QueueMetadata(depth, floor.place, self._writer.place), sync=sync)
 
-    def remove_files(self) -> bool:
-        """Remove the files before the floor, and set damaged ones aside; return whether there were any.
+    @property
+    def has_old_files(self) -> bool:
+        """Whether `persist` would remove files."""
+        return self._oldest < (self._floor or self._end_of_read).place[0]
 
-        :raises OSError: if that fails
-        """
+    def _remove_old_files(self) -> None:
+        """Remove the files before the floor, and set damaged ones aside."""
         end = (self._floor or self._end_of_read).place[0]
-        had_any = self._oldest < end
         # Where files are missing, numbers may be far apart.
         is_far = end - self._oldest > _FAR
         numbers = self._files.numbers() if is_far else range(self._oldest, end)
@@ -246,7 +247,6 @@ class DiskQueue:
             self._bad.discard(number)
             self._oldest = number + 1
         self._oldest = max(self._oldest, end)
-        return had_any
 
     def clear(self) -> None:
         """Remove all messages, also those that were read, with all files, and close them.
@@ -260,7 +260,7 @@ class DiskQueue:
         self.read_count = self._total
         self._floor = None
         self._used = 0
-        self.remove_files()
+        self._remove_old_files()
         self._files.metadata.unlink(missing_ok=True)
 
     def close(self, floor: Floor | None = None) -> None:

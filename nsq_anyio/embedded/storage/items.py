@@ -32,6 +32,8 @@ class Purpose(Enum):
     """Its publisher waits, and learns of a failure."""
     KEPT = auto()
     """Nobody else has it."""
+    COPIED = auto()
+    """The files of its topic have it until it is written."""
     HELD = auto()
     """Its publisher waits, and it is deferred in memory."""
 

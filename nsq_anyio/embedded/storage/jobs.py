@@ -24,6 +24,8 @@ class Job:
     :ivar take: whether they are to count as read
     :ivar floor: see `DiskQueue.begin`
     :ivar closes: the queue is not used afterwards; with ``clear``, its files are removed
+    :ivar safe_floor: takes the place of ``floor`` if the queue cannot be closed with all messages written
+    :ivar after: jobs that have to be done without an error before the queue gives up what they write
     :ivar first: the number of the first message that was read or taken
     :ivar places: where the messages were written, perhaps not all of them
     :ivar records: what was read
@@ -34,8 +36,8 @@ class Job:
     """
 
     __slots__ = (
-        *("appends", "clear", "closes", "error", "first", "floor", "persist", "places", "queue", "read"),
-        *("read_error", "read_place", "records", "take", "taken", "unread"),
+        *("after", "appends", "clear", "closes", "error", "first", "floor", "persist", "places", "queue"),
+        *("read", "read_error", "read_place", "records", "safe_floor", "take", "taken", "unread"),
     )
 
     def __init__(self, queue: DiskQueue) -> None:
@@ -47,6 +49,8 @@ class Job:
         self.clear: bool = False
         self.closes: bool = False
         self.floor: Floor | None = None
+        self.safe_floor: Floor | None = None
+        self.after: Sequence[Job] = ()
         self.first: int = 0
         self.places: list[Place] = []
         self.taken: bool = False
@@ -65,17 +69,19 @@ class Job:
             if self.closes:
                 if not self.clear:
                     self._append()
-                    queue.close(self.floor)
+                    is_safe = self.error is None and all(job.error is None for job in self.after)
+                    queue.close(self.floor if is_safe else self.safe_floor)
                 return
             queue.begin(self.floor)
             self.first = queue.read_count
             self._append()
             if self.read:
                 self._read()
-            if queue.remove_files() or self.persist or queue.is_sync_due:
-                queue.sync()
+            if queue.has_old_files or self.persist or queue.is_sync_due:
+                queue.sync()  # before files are removed: their messages may have been written again
                 queue.persist(sync=self.persist)
         except OSError as error:
+            error.filename = error.filename or queue.name
             self.error = self.error or error
         self.unread = queue.depth
         self.read_place = queue.read_place
@@ -96,15 +102,15 @@ class Work:
 
     :param topics_path: where the list of topics is
     :ivar topics: the new content of that list; None if it stays
-    :ivar topics_error: why it could not be written
     :ivar afterwards: called in the thread after all jobs
+    :ivar error: why the list could not be written, or ``afterwards`` failed
     """
 
     def __init__(self, topics_path: Path) -> None:
         self.jobs: list[Job] = []
         self.topics: bytes | None = None
-        self.topics_error: OSError | None = None
         self.afterwards: Callable[[], None] | None = None
+        self.error: OSError | None = None
         self._topics_path = topics_path
         self._lock = threading.Lock()
         self._is_done = False
@@ -114,13 +120,22 @@ class Work:
         with self._lock:
             if self._is_done:
                 return
-            if self.topics is not None:
-                try:
-                    replace_file(self._topics_path, self.topics, sync=True)
-                except OSError as error:
-                    self.topics_error = error
-            for job in self.jobs:
+            self._write_topics()
+            for job in sorted(self.jobs, key=lambda job: bool(job.after)):
                 job.run()
+            if self.error is not None:
+                self._write_topics()  # there may be room now
             if self.afterwards is not None:
-                self.afterwards()
+                try:
+                    self.afterwards()
+                except OSError as error:
+                    self.error = self.error or error
             self._is_done = True
+
+    def _write_topics(self) -> None:
+        self.error = None
+        if self.topics is not None:
+            try:
+                replace_file(self._topics_path, self.topics, sync=True)
+            except OSError as error:
+                self.error = error

@@ -87,12 +87,16 @@ def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
     """
     # One name suffices, because the directory is locked; what a crash leaves is overwritten.
     temporary = path.with_name(f"{path.name}.tmp")
-    with open(temporary, "wb", opener=_private) as file:
-        file.write(data)
-        file.flush()
-        if sync:
-            sync_file(file.fileno())
-    temporary.replace(path)
+    try:
+        with open(temporary, "wb", opener=_private) as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                sync_file(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
 
 
 def _private(path: str, flags: int) -> int:
