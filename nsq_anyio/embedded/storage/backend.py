@@ -167,6 +167,7 @@ class Backend(Generic[ItemT]):
             # Whoever waits for messages need not read what is written now.
             job.take = self._owner.is_waiting and self._has_room
             job.floor = self._floor()
+            job.held = len(self.held)
         self._running, self._purposes = self._purposes, []
         self._was_cleared = False
 

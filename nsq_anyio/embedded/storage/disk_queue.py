@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .queue_files import QueueFiles, QueueMetadata, bad_path
 from .reader import QueueReader
 from .records import MIN_SIZE, Place, Record, Storable
-from .recovery import count_records, recover
+from .recovery import count_from, recover
 from .writer import QueueWriter
 
 __all__ = ["Appended", "DiskQueue", "Floor", "QueueLimits"]
@@ -77,6 +77,7 @@ class DiskQueue:
         )
         self._is_open = False
         self._total = 0  # messages that were there at the start or were written since, read or not
+        self._is_counted = True
         self._oldest = 0
         self._bad: set[int] = set()
         self._floor: Floor | None = None
@@ -93,13 +94,32 @@ class DiskQueue:
         self._reader.place = opened.read
         self._writer.place = opened.write
         self._total = opened.depth
+        self._is_counted = opened.is_counted
         self._oldest = opened.oldest
         self._is_open = True
+        self.check_depth()
 
     @property
     def depth(self) -> int:
         """The number of messages that were not read."""
         return max(0, self._total - self.read_count)
+
+    def check_depth(self, held: int = 0) -> None:
+        """Count the messages, if the files have more than the metadata say.
+
+        :param held: how many of those that were not read are skipped when they are read
+        :raises OSError: if the directory cannot be read
+        """
+        if not self._is_counted and self.depth <= held and self._reader.place < self._writer.place:
+            numbers = self._files.numbers()
+            left = count_from(self._files, self._reader.place, numbers, self._limits.max_size)
+            _logger.warning(
+                "queue %s: the metadata are wrong by %d messages",
+                self.name,
+                self.read_count + left - self._total,
+            )
+            self._total = self.read_count + left
+            self._is_counted = True
 
     @property
     def read_place(self) -> Place:
@@ -167,6 +187,7 @@ class DiskQueue:
                 self._total - self.read_count,
             )
             self._total = self.read_count
+            self._is_counted = True
         return records
 
     def read_at(self, place: Place) -> Record | None:
@@ -195,10 +216,9 @@ class DiskQueue:
         self._bad.add(file)
         following = [number for number in self._files.numbers() if number > file]
         self._reader.go_to(following[0] if following else self._writer.place[0])
-        left = sum(
-            count_records(self._files.data(number), 0, None, self._limits.max_size)[0] for number in following
+        self._total = self.read_count + count_from(
+            self._files, self._reader.place, following, self._limits.max_size
         )
-        self._total = self.read_count + left
 
     # Syncing, and removing files.
 

@@ -24,6 +24,7 @@ class Job:
     :ivar take: whether they are to count as read
     :ivar floor: see `DiskQueue.begin`
     :ivar closes: the queue is not used afterwards; with ``clear``, its files are removed
+    :ivar held: how many messages that were not read are skipped when they are read
     :ivar safe_floor: takes the place of ``floor`` if the queue cannot be closed with all messages written
     :ivar after: jobs that have to be done without an error before the queue gives up what they write
     :ivar first: the number of the first message that was read or taken
@@ -36,8 +37,8 @@ class Job:
     """
 
     __slots__ = (
-        *("after", "appends", "clear", "closes", "error", "first", "floor", "persist", "places", "queue"),
-        *("read", "read_error", "read_place", "records", "safe_floor", "take", "taken", "unread"),
+        *("after", "appends", "clear", "closes", "error", "first", "floor", "held", "persist", "places"),
+        *("queue", "read", "read_error", "read_place", "records", "safe_floor", "take", "taken", "unread"),
     )
 
     def __init__(self, queue: DiskQueue) -> None:
@@ -51,6 +52,7 @@ class Job:
         self.floor: Floor | None = None
         self.safe_floor: Floor | None = None
         self.after: Sequence[Job] = ()
+        self.held: int = 0
         self.first: int = 0
         self.places: list[Place] = []
         self.taken: bool = False
@@ -77,6 +79,7 @@ class Job:
             self._append()
             if self.read:
                 self._read()
+            queue.check_depth(self.held)
             if queue.has_old_files or self.persist or queue.is_sync_due:
                 queue.sync()  # before files are removed: their messages may have been written again
                 queue.persist(sync=self.persist)

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import logging
 import mmap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .queue_files import QueueFiles, QueueMetadata, bad_path
 from .records import HEADER_SIZE, MIN_SIZE, Place
 
-__all__ = ["Opened", "count_records", "recover"]
+__all__ = ["Opened", "count_from", "recover"]
 
 _logger = logging.getLogger(__name__)
 
 _SIZE_BYTES = HEADER_SIZE - MIN_SIZE
+_ANY_SIZE = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,15 @@ class Opened:
     :ivar write: the place where the next message is written
     :ivar depth: the number of messages
     :ivar oldest: the number of the first file that exists, or would
+    :ivar is_counted: whether the depth is surely right. nsqd's own is wrong after a crash, and stays wrong
+        through orderly ends until it has read everything
     """
 
     read: Place
     write: Place
     depth: int
     oldest: int
+    is_counted: bool = True
 
 
 def recover(files: QueueFiles, max_size: int) -> Opened:
@@ -59,7 +64,7 @@ def recover(files: QueueFiles, max_size: int) -> Opened:
             )
         start = (write[0] + 1, 0) if write[1] else write
         return Opened(start, start, 0, start[0])
-    if read > write or depth < 0 or write[0] > numbers[-1] + 1:
+    if read > write or write[0] > numbers[-1] + 1:
         return _everything(files, numbers, max_size, "the metadata do not agree with the files")
     if numbers[0] < read[0]:
         # Whoever has read a file removes it before the metadata name a later one.
@@ -85,54 +90,85 @@ def _everything(files: QueueFiles, numbers: list[int], max_size: int, reason: st
         "queue %s: %s; all its files are read again, so that some messages may come twice", files.name, reason
     )
     write = (numbers[-1] + 1, 0)
-    depth = sum(count_records(files.data(number), 0, None, max_size)[0] for number in numbers)
-    return Opened((numbers[0], 0), write, depth, numbers[0])
+    read = (numbers[0], 0)
+    return Opened(read, write, count_from(files, read, numbers, max_size), numbers[0])
 
 
 def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max_size: int) -> Opened:
     depth, read, write = metadata
     oldest = numbers[0]
-    is_exact = write[0] >= numbers[-1]
-    size = _size(files.data(write[0]))
-    if not is_exact or size not in (None, write[1]) or (size is None and write[1]):
+    first, last = files.data(read[0]), files.data(write[0])
+    is_counted = False
+    size = _size(last)
+    if write[0] < numbers[-1] or size not in (None, write[1]) or (size is None and write[1]):
         # As after a crash. The file may end in a part of a record, so nothing is appended to it.
         _logger.warning(
             "queue %s: the metadata say that %s has %d bytes, it has %d; writing goes on in a new file",
             files.name,
-            files.data(write[0]),
+            last,
             write[1],
             size or 0,
         )
         write = (max(numbers[-1], write[0]) + 1, 0)
-        is_exact = False
-    if read[0] in numbers and read[1]:
-        _, is_boundary = count_records(files.data(read[0]), 0, read[1], max_size)
-        if not is_boundary:
+        is_counted = True
+    if not _may_begin_at(first, read[1], write[1] if read[0] == write[0] else None, max_size):
+        _logger.warning(
+            "queue %s: no message begins at %d of %s; the file is read again from its start",
+            files.name,
+            read[1],
+            first,
+        )
+        read, is_counted = (read[0], 0), True
+    if not is_counted:
+        is_one = read[0] == write[0]
+        count, end = _walk(last, read[1] if is_one else 0, write[1], max_size)
+        if end != write[1]:
             _logger.warning(
-                "queue %s: no message begins at %d of %s; the file is read again from its start",
-                files.name,
-                read[1],
-                files.data(read[0]),
+                "queue %s: damaged at %d of %s; writing goes on in a new file", files.name, end, last
             )
-            read, is_exact = (read[0], 0), False
-    if is_exact and read[0] == write[0]:
-        count, is_whole = count_records(files.data(read[0]), read[1], write[1], max_size)
-        if is_whole and count != depth:
+            write, is_counted = (write[0] + 1, 0), True
+        elif is_one and count != depth:
+            if _walk(first, 0, read[1], max_size)[1] == read[1]:
+                read = (read[0], 0)
             _logger.warning(
-                "queue %s: the metadata count %d messages, %d are there; %s is read again from its start",
+                "queue %s: the metadata count %d messages, %d are there; %s is read from %d",
                 files.name,
                 depth,
                 count,
-                files.data(read[0]),
+                first,
+                read[1],
             )
-            read, is_exact = (read[0], 0), False
-    if not is_exact:
-        depth = sum(
-            count_records(files.data(number), read[1] if number == read[0] else 0, None, max_size)[0]
-            for number in numbers
-            if number >= read[0]
-        )
-    return Opened(read, write, depth, oldest)
+            is_counted = True
+    if is_counted:
+        depth = count_from(files, read, numbers, max_size)
+    return Opened(read, write, depth, oldest, is_counted or read[0] == write[0])
+
+
+def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size: int) -> int:
+    """Return how many messages there are from ``place`` to the end, without what follows damage in a file.
+
+    :param numbers: those of the files that exist
+    """
+    return sum(
+        _walk(files.data(number), place[1] if number == place[0] else 0, None, max_size)[0]
+        for number in numbers
+        if number >= place[0]
+    )
+
+
+def _may_begin_at(path: Path, position: int, end: int | None, max_size: int) -> bool:
+    """Whether the metadata may be right that the next record begins at ``position``.
+
+    What was read before may be damaged, or larger than ``max_size`` is now; it must not cost what follows.
+    """
+    size = _size(path)
+    if not position or size is None:
+        return True
+    if position > size:
+        return False
+    _, reached = _walk(path, 0, position, _ANY_SIZE)
+    # If it is neither reached nor passed, the records before it are damaged.
+    return reached <= position or _walk(path, position, end, max_size)[1] == (size if end is None else end)
 
 
 def _size(path: Path) -> int | None:
@@ -142,8 +178,10 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def count_records(path: Path, start: int, end: int | None, max_size: int) -> tuple[int, bool]:
-    """Return how many records a file has from ``start`` to ``end``, and whether one ends exactly there.
+def _walk(path: Path, start: int, end: int | None, max_size: int) -> tuple[int, int]:
+    """Return how many records a file has from ``start`` on, and where the last one ends.
+
+    The walk ends at the first one that ends at ``end`` or later, or at damage.
 
     :param end: None for the end of the file
     """
@@ -152,13 +190,13 @@ def count_records(path: Path, start: int, end: int | None, max_size: int) -> tup
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             size = len(data)
-            end = size if end is None else end
-            while position + _SIZE_BYTES <= min(size, end):
+            end = size if end is None else min(end, size)
+            while position < end and position + _SIZE_BYTES <= size:
                 length = int.from_bytes(data[position : position + _SIZE_BYTES], "big")
                 if not MIN_SIZE <= length <= max_size or position + _SIZE_BYTES + length > size:
                     break
                 position += _SIZE_BYTES + length
                 count += 1
     except (OSError, ValueError):  # it is missing, empty, or no file
-        return 0, (end or 0) == start
-    return count, position == end
+        return 0, start
+    return count, position

@@ -257,6 +257,71 @@ def test_metadata_of_one_file_that_count_wrongly(tmp_path: Path) -> None:
     assert read(make(tmp_path)) == numbers(4)
 
 
+@pytest.mark.parametrize("depth", [-3, 0, 1, 4, 14])
+def test_the_depth_is_a_hint(tmp_path: Path, depth: int) -> None:
+    """After a crash of nsqd it stays wrong, through orderly ends, until nsqd has read everything."""
+    written(tmp_path, numbers(15))
+    (tmp_path / "t.diskqueue.meta.dat").write_text(f"{depth}\n0,0\n2,180\n")
+    queue = make(tmp_path)
+    queue.open()
+    found: list[bytes] = []
+    while queue.depth:
+        found += read(queue, 1)
+        queue.check_depth()
+    assert found == numbers(15)
+    queue.append(messages(b"after"))
+    assert queue.depth == 1
+    queue.close()
+    assert read(make(tmp_path)) == [b"after"]
+
+
+def test_more_messages_than_the_metadata_say_among_held_ones(tmp_path: Path) -> None:
+    written(tmp_path, numbers(15))
+    (tmp_path / "t.diskqueue.meta.dat").write_text("2\n0,0\n2,180\n")
+    queue = make(tmp_path)
+    queue.append(messages(b"held", b"held"))
+    assert read(queue, 2) == numbers(2)
+    queue.check_depth(held=2)
+    assert queue.depth == 15
+
+
+LARGE = QueueLimits(max_bytes_per_file=10_000, max_size=10_000, sync_every=10)
+
+
+@pytest.mark.parametrize("damage", ["large", "damaged"])
+@pytest.mark.parametrize("depth", [80, 20])
+def test_what_was_read_already_costs_nothing(tmp_path: Path, damage: str, depth: int) -> None:
+    """It may be larger than the limit is now, or damaged."""
+    queue = make(tmp_path, LARGE)
+    queue.append(messages(b"x" * 1000, *numbers(80)))
+    queue.read(1, 1)
+    queue.close()
+    text = metadata(tmp_path)
+    assert text == f"80\n0,1030\n0,{1030 + 80 * 36}\n"
+    (tmp_path / "t.diskqueue.meta.dat").write_text(text.replace("80\n", f"{depth}\n", 1))
+    if damage == "damaged":
+        with data(tmp_path)[0].open("r+b") as file:
+            file.write(b"\xff\xff\xff\xff")
+    queue = make(tmp_path, LIMITS if damage == "large" else LARGE)
+    queue.append(messages(b"after"))
+    assert read(queue) == [*numbers(80), b"after"]
+    queue.close()
+    assert not list(tmp_path.glob("*.bad"))
+
+
+@pytest.mark.parametrize("size", [200, 10_000])
+def test_damage_costs_no_message_that_is_written_later(tmp_path: Path, size: int) -> None:
+    limits = QueueLimits(max_bytes_per_file=size, max_size=126, sync_every=10)
+    written(tmp_path, numbers(9), limits)
+    with data(tmp_path)[-1].open("r+b") as file:
+        file.seek(36)
+        file.write(b"\xff\xff\xff\xff")
+    queue = make(tmp_path, limits)
+    queue.append(messages(b"after"))
+    assert read(queue)[-1] == b"after"
+    queue.close()
+
+
 def test_the_files_of_other_queues_are_left_alone(tmp_path: Path) -> None:
     names = ["t", "t.diskqueue.000000.dat", "t:c", "t.diskqueue.meta.dat"]
     for name in names:
