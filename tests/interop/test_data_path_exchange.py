@@ -178,6 +178,40 @@ async def test_nsqds_take_turns(kinds: Sequence[Kind], cluster: Cluster, tmp_pat
     await server.stop()
 
 
+@pytest.mark.parametrize("size", [0, 10_000])
+async def test_a_depth_that_is_wrong_since_a_real_nsqd_was_killed(
+    cluster: Cluster, tmp_path: Path, size: int
+) -> None:
+    """Its metadata then say 0 over several files, also after an orderly end."""
+    count = 2400
+    options: dict[str, Any] = {"mem_queue_size": 0, "sync_timeout": 60.0, "sync_every": 100_000}
+    server = await cluster.nsqd("real", data_path=tmp_path, **options)
+    async with raw_client(server.tcp_address) as client, server.http() as http:
+        await publish(client, "t", [count])
+        await client.subscribe("t", "first", rdy=1)
+        await client.fin(await client.message())
+        await client.settle()
+        await http.delete_channel("t", "first")
+    await server.stop()
+    server = await cluster.nsqd("real", data_path=tmp_path, **options)
+    async with raw_client(server.tcp_address) as client:
+        await publish(client, "t", range(count))
+    await server.kill()
+    server = await cluster.nsqd("real", data_path=tmp_path, **options)
+    await server.stop()
+    assert (tmp_path / "t.diskqueue.meta.dat").read_text() == "0\n0,37\n1,0\n"
+
+    server = await cluster.nsqd("stored", data_path=tmp_path, mem_queue_size=size)
+    (topic,) = (await server.stats()).topics
+    assert topic.depth == count
+    queue = Queue("t", "c", set(range(count + 100)))
+    async with raw_client(server.tcp_address) as client, raw_client(server.tcp_address) as publisher:
+        await publish(publisher, "t", range(count, count + 100))
+        await client.subscribe("t", "c", rdy=IN_FLIGHT)
+        assert await finish(client, queue, count + 100) == []
+    queue.check()
+
+
 async def deliver_half(server: Server, queue: Queue, done: anyio.Event) -> None:
     async with raw_client(server.tcp_address) as client:
         await client.subscribe(queue.topic, queue.channel, rdy=IN_FLIGHT)
