@@ -76,8 +76,9 @@ async def restore(broker: Broker, disk: Disk) -> None:
     for topic in broker.topics.values():
         for channel in topic.channels.values():
             for delay, record in found.deferred.get(queue_name(topic.name, channel.name), ()):
-                if channel.disk is not None and delay.due > now:
-                    channel.disk.hold(record, clock + (delay.due - now) / _NANOSECONDS)
+                left = min(delay.left, delay.due - now)
+                if channel.disk is not None and left > 0:
+                    channel.disk.hold(record, clock + left / _NANOSECONDS)
     disk.serve(broker.list_topics, partial(_store_all, broker, disk))
 
 
@@ -120,6 +121,6 @@ def _write_delays(directory: Path, jobs: dict[Channel, Job], now: int, clock: fl
         for message, until in channel.deferred.items():
             place = places.get(id(message)) or channel.disk.backend.place_of(message)
             if place is not None:
-                due = now + round((until - clock) * _NANOSECONDS)
-                delays.append(Delay(channel.disk.backend.queue.name, message.id, due, place))
+                left = round((until - clock) * _NANOSECONDS)
+                delays.append(Delay(channel.disk.backend.queue.name, message.id, now + left, place, left))
     write_delays(directory, delays)

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,30 @@ async def test_delays_that_are_kept(tmp_path: Path) -> None:
     async with embedded.nsqd(data_path=tmp_path) as nsqd, raw_client(nsqd.tcp_address) as client:
         await client.subscribe("t", "c", rdy=5)
         assert await bodies(client, 1) == [b"much later"]
+
+
+@pytest.mark.parametrize("years", [0.0001, 10])
+async def test_delays_are_no_longer_where_the_clock_was_set_back(
+    tmp_path: Path, years: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = NsqdOptions(mem_queue_size=0, keep_deferred=True)
+    ahead = round(years * 365 * 86400 * 1e9)
+    actual = time.time_ns
+    async with (
+        embedded.nsqd(data_path=tmp_path, options=options) as nsqd,
+        raw_client(nsqd.tcp_address) as client,
+    ):
+        monkeypatch.setattr(time, "time_ns", lambda: actual() + ahead)
+        await client.subscribe("t", "c")
+        assert await client.ask(dpub("t", 1000, b"soon")) == b"OK"
+    monkeypatch.undo()
+    async with (
+        embedded.nsqd(data_path=tmp_path, options=options) as nsqd,
+        raw_client(nsqd.tcp_address) as client,
+    ):
+        assert len(channel_of(nsqd).deferred) == 1
+        await client.subscribe("t", "c", rdy=5)
+        assert await bodies(client, 1) == [b"soon"]
 
 
 async def test_pauses_and_names_survive(tmp_path: Path) -> None:

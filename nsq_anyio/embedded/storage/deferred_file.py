@@ -2,8 +2,9 @@
 
 nsqd stores deferred messages without their delay, so that they come at once after a restart. This file, which
 real nsqds ignore, adds when each of them is due, and where it is on disk. A line is a JSON array: the name of
-the queue, the message's id in hexadecimal, the due time in Unix nanoseconds, the number of the file and the
-position there.
+the queue, the message's id in hexadecimal, the due time in Unix nanoseconds, the number of the file, the
+position there, and the nanoseconds that were left of the delay. Those bound the delay where the clock was set
+back meanwhile.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class Delay(NamedTuple):
 
     :ivar queue: the name of its queue
     :ivar due: in Unix nanoseconds
+    :ivar left: how long the rest of the delay was when nsqd ended, in nanoseconds
     """
 
     queue: str
     id: bytes
     due: int
     place: Place
+    left: int
 
 
 def delays_path(directory: Path) -> Path:
@@ -45,7 +48,9 @@ def write_delays(directory: Path, delays: Iterable[Delay]) -> None:
 
     :raises OSError: if that fails
     """
-    lines = [json.dumps([delay.queue, delay.id.hex(), delay.due, *delay.place]) for delay in delays]
+    lines = [
+        json.dumps([delay.queue, delay.id.hex(), delay.due, *delay.place, delay.left]) for delay in delays
+    ]
     replace_file(delays_path(directory), "".join(f"{line}\n" for line in lines).encode(), sync=True)
 
 
@@ -73,7 +78,9 @@ def read_delays(directory: Path) -> list[Delay]:
 
 def _parse(line: bytes) -> Delay:
     match cast("list[object]", json.loads(line)):
-        case [str(queue), str(message_id), int(due), int(file), int(position)]:
-            return Delay(queue, bytes.fromhex(message_id), due, (file, position))
+        case [str(queue), str(message_id), int(due), int(file), int(position), int(left)]:
+            return Delay(queue, bytes.fromhex(message_id), due, (file, position), left)
+        case [str(queue), str(message_id), int(due), int(file), int(position)]:  # of an older version
+            return Delay(queue, bytes.fromhex(message_id), due, (file, position), due)
         case _:
             raise ValueError("not the delay of a message")

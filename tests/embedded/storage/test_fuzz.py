@@ -158,7 +158,7 @@ def test_a_damaged_list_of_topics(damage: Damage) -> None:
 def test_damaged_delays(damage: Damage) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        delays = [Delay("t:c", b"%016d" % number, number, (0, number)) for number in range(5)]
+        delays = [Delay("t:c", b"%016d" % number, number, (0, number), number) for number in range(5)]
         write_delays(directory, delays)
         assert read_delays(directory) == delays
         path = delays_path(directory)
