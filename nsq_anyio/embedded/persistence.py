@@ -87,8 +87,11 @@ def _load(disk: Disk, keeps_deferred: bool) -> _Found:
     found = _Found(load_topics(directory))
     # It also shows whether anything can be written.
     replace_file(topics_path(directory), format_topics(found.topics, NSQ_VERSION), sync=True)
-    for name, topic in found.topics.items():
-        disk.open([queue_name(name), *(queue_name(name, channel) for channel in topic.channels)])
+    disk.open(
+        queue_name(name, channel)
+        for name, topic in found.topics.items()
+        for channel in (None, *topic.channels)
+    )
     if keeps_deferred:
         for delay in read_delays(directory):
             record = disk.read_at(delay.queue, delay.place)

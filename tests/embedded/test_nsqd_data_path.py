@@ -331,6 +331,29 @@ async def test_many_publishers_share_a_sync(tmp_path: Path, monkeypatch: pytest.
             assert 1 <= len(syncs) - before <= 20
 
 
+async def test_a_start_does_not_list_the_directory_for_each_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        embedded.nsqd(data_path=tmp_path, options=ON_DISK) as nsqd,
+        raw_client(nsqd.tcp_address) as client,
+    ):
+        for number in range(30):
+            await client.publish(f"t{number}", b"x")
+    listed: list[object] = []
+    listdir = os.listdir
+
+    def counted(path: Any) -> list[str]:
+        listed.append(path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    async with embedded.nsqd(data_path=tmp_path, options=ON_DISK) as nsqd:
+        assert len(nsqd.topics) == 30
+        assert {topic.depth for topic in nsqd.topics.values()} == {1}
+    assert len(listed) < 5
+
+
 async def test_responses_keep_their_order(tmp_path: Path) -> None:
     async with (
         embedded.nsqd(data_path=tmp_path, options=ON_DISK) as nsqd,

@@ -20,6 +20,7 @@ from .data_path import DataPathUnusable
 from .disk_queue import DiskQueue, QueueLimits
 from .items import ItemT, Owner
 from .jobs import Job, Work
+from .queue_files import file_numbers
 from .records import Place, Record
 from .topic_list import topics_path
 
@@ -109,9 +110,10 @@ class Disk:
 
         :raises OSError: if their files cannot be read
         """
+        numbers = file_numbers(self.directory)
         for name in names:
             queue = DiskQueue(self.directory, name, self._limits)
-            queue.open()
+            queue.open(numbers.get(name, []))
             self._opened[name] = queue
 
     def read_at(self, name: str, place: Place) -> Record | None:

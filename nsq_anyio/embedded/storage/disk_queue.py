@@ -83,21 +83,22 @@ class DiskQueue:
         self._floor: Floor | None = None
         self._used = 0  # messages written and read since the last sync
 
-    def open(self) -> None:
+    def open(self, numbers: list[int] | None = None) -> None:
         """Find out where reading and writing go on, unless that is known.
 
+        :param numbers: those of the files, in order; by default the directory is read
         :raises OSError: if the files cannot be read
         """
         if self._is_open:
             return
-        opened = recover(self._files, self._limits.max_size)
+        numbers = self._files.numbers() if numbers is None else numbers
+        opened = recover(self._files, numbers, self._limits.max_size)
         self._reader.place = opened.read
         self._writer.place = opened.write
         self._total = opened.depth
         self._is_counted = opened.is_counted
         self._oldest = opened.oldest
         self._is_open = True
-        self.check_depth()
 
     @property
     def depth(self) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ...durable import sync_file
 from .records import Place
 
-__all__ = ["BINARY", "QueueFiles", "QueueMetadata", "bad_path", "queue_names", "replace_file"]
+__all__ = ["BINARY", "QueueFiles", "QueueMetadata", "bad_path", "file_numbers", "queue_names", "replace_file"]
 
 BINARY: int = getattr(os, "O_BINARY", 0)
 """A flag to open a file of messages with; only Windows has it."""
@@ -50,8 +50,7 @@ class QueueFiles:
 
         :raises OSError: if the directory cannot be read
         """
-        matches = (_DATA.fullmatch(entry) for entry in os.listdir(self.directory))  # noqa: PTH208
-        return sorted(int(match["number"]) for match in matches if match and match["name"] == self.name)
+        return file_numbers(self.directory).get(self.name, [])
 
     def read_metadata(self) -> QueueMetadata | None:
         """Return the metadata; None if there is none.
@@ -106,6 +105,18 @@ def _private(path: str, flags: int) -> int:
 def bad_path(path: Path) -> Path:
     """Return the name under which a damaged file is set aside."""
     return path.with_name(f"{path.name}.bad")
+
+
+def file_numbers(directory: Path) -> dict[str, list[int]]:
+    """Return the numbers of the files with messages that exist, in order, by the names of their queues.
+
+    :raises OSError: if the directory cannot be read
+    """
+    numbers: dict[str, list[int]] = {}
+    for entry in os.listdir(directory):  # noqa: PTH208
+        if match := _DATA.fullmatch(entry):
+            numbers.setdefault(match["name"], []).append(int(match["number"]))
+    return {name: sorted(each) for name, each in numbers.items()}
 
 
 def queue_names(entries: Iterable[str]) -> list[str]:

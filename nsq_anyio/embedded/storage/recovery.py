@@ -44,14 +44,14 @@ class Opened:
     is_counted: bool = True
 
 
-def recover(files: QueueFiles, max_size: int) -> Opened:
+def recover(files: QueueFiles, numbers: list[int], max_size: int) -> Opened:
     """Return the state in which a queue goes on.
 
+    :param numbers: those of its files, in order
     :param max_size: the largest size of a record
-    :raises OSError: if the directory cannot be read
+    :raises OSError: if the metadata cannot be read
     """
     metadata = _metadata(files)
-    numbers = files.numbers()
     if metadata is None:
         if not numbers:
             return Opened((0, 0), (0, 0), 0, 0)
@@ -139,6 +139,9 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
                 read[1],
             )
             is_counted = True
+    if depth <= 0 and read < write and not is_counted:
+        _logger.warning("queue %s: the metadata count %d messages, but there are some", files.name, depth)
+        is_counted = True
     if is_counted:
         depth = count_from(files, read, numbers, max_size)
     return Opened(read, write, depth, oldest, is_counted or read[0] == write[0])
