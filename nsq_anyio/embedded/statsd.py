@@ -82,13 +82,20 @@ class StatsdLines:
         for scope, name, value, kind in (*self._topics(topics), *_memory_lines(memory)):
             sent = value
             if kind == _COUNTER:
-                counts[*scope, name] = value
-                sent -= self._last.get((*scope, name), 0)
+                last = self._last.get((*scope, name), 0)
+                # A message counts before it is written to disk, and no longer if that fails.
+                counts[*scope, name] = max(value, last)
+                sent = max(0, value - last)
             parts = (f"{what}.{which}." for what, which in zip(("topic", "channel"), scope, strict=False))
             lines.append(f"{self._prefix}{''.join(parts)}{name}:{sent}|{kind}\n".encode())
-        # What was deleted is forgotten here: its successor under the same name counts from 0.
         self._last = counts
         return lines
+
+    def note_change(self, topic: str, channel: str | None, exists: bool) -> None:
+        """Forget a topic or channel that is deleted: its successor under the same name counts from 0."""
+        if not exists:
+            scope = (topic,) if channel is None else (topic, channel)
+            self._last = {key: value for key, value in self._last.items() if key[:-1][: len(scope)] != scope}
 
     def _topics(self, topics: Iterable[_Json]) -> Iterator[_Line]:
         for topic in topics:

@@ -33,6 +33,7 @@ async def push_to_statsd(address: str, broker: Broker, identity: NsqdIdentity) -
     lines = StatsdLines(
         statsd_prefix(options.statsd_prefix, identity), exclude_ephemeral=options.statsd_exclude_ephemeral
     )
+    broker.subscribe_changes(lines.note_change)
     due = anyio.current_time()
     while True:
         due = max(due + options.statsd_interval, anyio.current_time())

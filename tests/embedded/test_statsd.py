@@ -14,6 +14,7 @@ from nsq_anyio import embedded
 from nsq_anyio.embedded import NsqdOptions
 from nsq_anyio.embedded.nsqd_identity import NsqdIdentity
 from nsq_anyio.embedded.statsd import StatsdLines, packets, statsd_prefix
+from nsq_anyio.http import Nsqd as NsqdHttp
 from tests import virtual_time
 from tests.embedded.raw_client import raw_client
 
@@ -85,10 +86,29 @@ def test_counters_count_from_the_last_interval() -> None:
     assert second[0] == b"p.topic.t.message_count:3|c\n"
     assert second[4] == b"p.topic.t.channel.c.message_count:0|c\n"
     assert second[-2:] == [b"p.mem.heap_objects:4|g\n", b"p.mem.gc_runs:1|c\n"]
-    # Made anew between two intervals, the topic counts backwards, as in nsqd.
-    assert lines.lines([topic("t", 1)], {})[0] == b"p.topic.t.message_count:-12|c\n"
     assert lines.lines([], {}) == []
     assert lines.lines([topic("t", 2)], {})[0] == b"p.topic.t.message_count:2|c\n"
+
+
+def test_what_is_made_again_counts_from_0() -> None:
+    """Whether it has fewer messages by then, or more."""
+    lines = StatsdLines("", exclude_ephemeral=False)
+    lines.lines([topic("t", 10, channel("c", 4)), topic("c", 10)], {})
+    lines.note_change("t", "c", False)
+    lines.note_change("t", "c", True)
+    made = lines.lines([topic("t", 10, channel("c", 5)), topic("c", 10)], {})
+    assert {b"topic.t.message_count:0|c\n", b"topic.c.message_count:0|c\n"} < set(made)
+    assert {b"topic.t.channel.c.message_count:5|c\n", b"topic.t.channel.c.requeue_count:10|c\n"} < set(made)
+    lines.note_change("t", None, False)
+    made = lines.lines([topic("t", 3, channel("c", 1)), topic("c", 11)], {})
+    assert {b"topic.t.message_count:3|c\n", b"topic.t.channel.c.message_count:1|c\n"} < set(made)
+    assert b"topic.c.message_count:1|c\n" in made
+
+
+def test_a_message_that_could_not_be_written_after_all_makes_no_negative_counter() -> None:
+    lines = StatsdLines("", exclude_ephemeral=False)
+    counts = [lines.lines([topic("t", count)], {})[0] for count in (5, 4, 5, 7)]
+    assert counts == [b"topic.t.message_count:%d|c\n" % count for count in (5, 0, 0, 2)]
 
 
 def test_dots_in_names_confuse_no_counters() -> None:
@@ -174,8 +194,11 @@ async def test_packets_come_at_each_interval_and_spread_over_it() -> None:
             assert received(udp) == [b"p.topic.t.depth:1|g\n", b"p.topic.t.backend_depth:0|g\n"]
             await anyio.sleep(14)
             assert received(udp) == []
+            async with raw_client(nsqd.tcp_address) as client, NsqdHttp(nsqd.http_url) as http:
+                await http.delete_topic("t")
+                await client.publish("t", b"x")
             await anyio.sleep(1)
-            assert received(udp) == [b"p.topic.t.message_count:0|c\n"]
+            assert received(udp) == [b"p.topic.t.message_count:1|c\n"]
         # The end of the block does not wait for the pauses.
         assert len(received(udp)) == 3
 
