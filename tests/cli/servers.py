@@ -31,6 +31,6 @@ def listening(process: subprocess.Popen[str], *names: str) -> dict[str, str]:
     while not {"TCP", "HTTP", *names} <= found.keys():
         line = process.stderr.readline()
         assert line, f"it ended with {process.wait()} before it listened"
-        if match := re.fullmatch(r"(TCP|HTTP|HTTPS): listening on (\S+)\n", line):
+        if match := re.search(r"\b(TCP|HTTP|HTTPS): listening on (\S+)\n", line):
             found[match[1]] = match[2]
     return found

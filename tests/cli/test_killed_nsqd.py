@@ -46,7 +46,8 @@ def connect(address: str) -> socket.socket:
 class Ledger:
     """What was confirmed, and what was finished; the FINs of a process that is killed may be lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, topic: str = "t") -> None:
+        self.topic = topic.encode()
         self.confirmed: set[int] = set()
         self.delivered: set[int] = set()
         self.next = 0
@@ -57,7 +58,7 @@ class Ledger:
             self.next += 1
             return self.next
 
-    def publish(self, address: str, seed: int) -> None:
+    def publish(self, address: str, seed: float) -> None:
         """Publish by all three commands until the connection ends."""
         rng = random.Random(seed)
         try:
@@ -69,9 +70,10 @@ class Ledger:
                     if kind == "MPUB":
                         parts = b"".join(struct.pack(">I", len(body)) + body for body in bodies)
                         body = struct.pack(">I", len(bodies)) + parts
-                        sent = [b"MPUB t\n" + struct.pack(">I", len(body)) + body]
+                        sent = [b"MPUB %b\n" % self.topic + struct.pack(">I", len(body)) + body]
                     else:
-                        line = b"PUB t\n" if kind == "PUB" else b"DPUB t %d\n" % rng.randint(1, 300)
+                        line = b"%b %b" % (kind.encode(), self.topic)
+                        line += b"\n" if kind == "PUB" else b" %d\n" % rng.randint(1, 300)
                         sent = [line + struct.pack(">I", len(body)) + body for body in bodies]
                     stream.sendall(b"".join(sent))
                     for index in range(len(sent)):
@@ -81,12 +83,12 @@ class Ledger:
         except OSError:
             return
 
-    def consume(self, address: str, seed: int, *, until_all: bool = False) -> None:
+    def consume(self, address: str, seed: float, *, until_all: bool = False) -> None:
         """Finish some messages, requeue some, and hold some back, until the connection ends."""
         rng = random.Random(seed)
         try:
             with connect(address) as stream:
-                stream.sendall(b"SUB t c\nRDY 20\n")
+                stream.sendall(b"SUB %b c\nRDY 20\n" % self.topic)
                 deadline = time.monotonic() + LIMIT
                 while not (until_all and self.confirmed <= self.delivered):
                     assert time.monotonic() < deadline, f"{len(self.confirmed - self.delivered)} are lost"

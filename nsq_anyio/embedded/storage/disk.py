@@ -64,9 +64,8 @@ class Receipt:
 
     async def wait(self) -> OSError | None:
         """Wait until they are written, and synced if ``sync_every`` asks for it; return an error if not."""
-        if (
-            self._batch.is_wanted and not self._batch.done.is_set()
-        ):  # or each message of a batch would cost a turn of the event loop
+        # What is done must cost no turn of the event loop, or each message of a batch would.
+        if self._batch.is_wanted and not self._batch.done.is_set():
             await self._batch.done.wait()
         return self._batch.error(self._backends)
 
@@ -86,6 +85,7 @@ class Disk:
         self._list_topics: Callable[[], bytes] | None = None
         self._topics = b""  # as they were written
         self._topics_have_changed = False
+        self._topics_error: OSError | None = None
         self._flush: Callable[[Work], None] | None = None
         self._batch = _Batch(directory)
         self._running: _Batch | None = None
@@ -221,11 +221,13 @@ class Disk:
 
     def _note_topics(self, work: Work) -> None:
         if work.error is not None:
-            _logger.error("the list of topics cannot be written: %s", work.error)
+            if self._topics_error is None:
+                _logger.error("the list of topics cannot be written: %s", work.error)
             self._topics_have_changed = True
             self._sync_soon()  # it is written again then
         elif work.topics is not None:
             self._topics = work.topics
+        self._topics_error = work.error
 
     def _note_health(self, job: Job) -> None:
         if not job.appends and job.error is None:
