@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -341,9 +342,9 @@ async def test_a_start_does_not_list_the_directory_for_each_topic(
         for number in range(30):
             await client.publish(f"t{number}", b"x")
     listed: list[object] = []
-    listdir = os.listdir
+    listdir: Callable[[Path], list[str]] = os.listdir
 
-    def counted(path: Any) -> list[str]:
+    def counted(path: Path) -> list[str]:
         listed.append(path)
         return listdir(path)
 
