@@ -22,7 +22,6 @@ __all__ = ["Opened", "count_from", "recover"]
 _logger = logging.getLogger(__name__)
 
 _SIZE_BYTES = HEADER_SIZE - MIN_SIZE
-_ANY_SIZE = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
         )
         write = (max(numbers[-1], write[0]) + 1, 0)
         is_counted = True
-    if not _may_begin_at(first, read[1], write[1] if read[0] == write[0] else None, max_size):
+    if not _may_begin_at(first, read[1]):
         _logger.warning(
             "queue %s: no message begins at %d of %s; the file is read again from its start",
             files.name,
@@ -159,19 +158,16 @@ def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size
     )
 
 
-def _may_begin_at(path: Path, position: int, end: int | None, max_size: int) -> bool:
+def _may_begin_at(path: Path, position: int) -> bool:
     """Whether the metadata may be right that the next record begins at ``position``.
 
-    What was read before may be damaged, or larger than ``max_size`` is now; it must not cost what follows.
+    They are if the records from there lead as far as those from the start. What was read before may be
+    damaged, or larger than the limit is now; it must not cost what follows.
     """
     size = _size(path)
     if not position or size is None:
         return True
-    if position > size:
-        return False
-    _, reached = _walk(path, 0, position, _ANY_SIZE)
-    # If it is neither reached nor passed, the records before it are damaged.
-    return reached <= position or _walk(path, position, end, max_size)[1] == (size if end is None else end)
+    return position <= size and _walk(path, position, None)[1] >= _walk(path, 0, None)[1]
 
 
 def _size(path: Path) -> int | None:
@@ -181,7 +177,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _walk(path: Path, start: int, end: int | None, max_size: int) -> tuple[int, int]:
+def _walk(path: Path, start: int, end: int | None, max_size: int = 2**32) -> tuple[int, int]:
     """Return how many records a file has from ``start`` on, and where the last one ends.
 
     The walk ends at the first one that ends at ``end`` or later, or at damage.

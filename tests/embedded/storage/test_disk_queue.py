@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -288,7 +289,7 @@ def test_more_messages_than_the_metadata_say_among_held_ones(tmp_path: Path) -> 
 LARGE = QueueLimits(max_bytes_per_file=10_000, max_size=10_000, sync_every=10)
 
 
-@pytest.mark.parametrize("damage", ["large", "damaged"])
+@pytest.mark.parametrize("damage", ["large", "damaged", "plausible"])
 @pytest.mark.parametrize("depth", [80, 20])
 def test_what_was_read_already_costs_nothing(tmp_path: Path, damage: str, depth: int) -> None:
     """It may be larger than the limit is now, or damaged."""
@@ -302,11 +303,18 @@ def test_what_was_read_already_costs_nothing(tmp_path: Path, damage: str, depth:
     if damage == "damaged":
         with data(tmp_path)[0].open("r+b") as file:
             file.write(b"\xff\xff\xff\xff")
+    if damage == "plausible":
+        with data(tmp_path)[0].open("r+b") as file:
+            file.write(struct.pack(">I", 1500))
+            file.seek(0, os.SEEK_END)
+            file.write(struct.pack(">I", 40) + b"torn")
     queue = make(tmp_path, LIMITS if damage == "large" else LARGE)
     queue.append(messages(b"after"))
     assert read(queue) == [*numbers(80), b"after"]
     queue.close()
-    assert not list(tmp_path.glob("*.bad"))
+    assert bool(list(tmp_path.glob("*.bad"))) == (
+        damage == "plausible"
+    )  # it has a part of a message at its end
 
 
 @pytest.mark.parametrize("size", [200, 10_000])
