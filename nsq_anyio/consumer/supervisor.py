@@ -91,7 +91,10 @@ class Supervisor:
         self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
         self._loop_watch = LoopWatch()
         self._msg_timeout = math.inf  # the shortest of any nsqd
-        self._dialled: set[Address] = set()
+        self._left: dict[Address, float] = {}  # when each discovered nsqd was left; infinity until then
+        self._reconnects: dict[NsqdAddress, ReconnectDelay] = defaultdict(
+            lambda: ReconnectDelay(options.reconnect_delay, options.max_reconnect_delay)
+        )
         self._stopping = False
         self._refused = False
         self._accepted = False  # by any nsqd
@@ -99,7 +102,9 @@ class Supervisor:
     @property
     def wanted(self) -> Iterable[NsqdAddress]:
         """The nsqds to connect to, whether they are connected or not."""
-        return self._nsqds if self._discovery is None else self._dialled
+        if self._discovery is None:
+            return self._nsqds
+        return [address for address, left in self._left.items() if left == math.inf]
 
     def counters(self) -> dict[str, Counters]:
         """Return the counters of all connections, by the address of the nsqd."""
@@ -130,9 +135,9 @@ class Supervisor:
     def _connect_missing(self, tasks: TaskGroup) -> None:
         if self._discovery is None or self._stopping:
             return
-        for address in self._discovery.directory.missing(self._dialled):
-            self._dialled.add(address)
-            tasks.start_soon(self._connect_once, address)
+        for address in self._discovery.directory.missing(self._left):
+            self._left[address] = math.inf
+            tasks.start_soon(self._serve_discovered, address, self._discovery)
 
     def _prune_vanished(self, tasks: TaskGroup) -> None:
         polls = self._options.prune_after_polls
@@ -144,34 +149,21 @@ class Supervisor:
             subscription = self.subscriptions[address]
             tasks.start_soon(subscription.retire, options.drain_timeout, options.close_timeout)
 
-    async def _connect_once(self, address: Address) -> None:
-        """Serve a discovered nsqd once; if it is lost, nsqlookupd's next answer decides on a reconnect."""
-        try:
-            connected = await self._serve(address, lambda _lasted: None)
-        finally:
-            self._dialled.discard(address)
-        if connected and self._discovery is not None:
-            self._discovery.poll_soon()
+    async def _serve_discovered(self, address: Address, discovery: Discovery) -> None:
+        """Serve a discovered nsqd once. After that, a new answer of an nsqlookupd decides on a reconnect."""
+        delay = await self._serve(address)
+        await anyio.sleep(delay)
+        self._left[address] = anyio.current_time()
+        discovery.poll_soon()
 
     async def _keep_connected(self, address: NsqdAddress) -> None:
         """Serve a static nsqd, and reconnect whenever it is lost, with growing delays while it fails."""
-        reconnect = ReconnectDelay(self._options.reconnect_delay, self._options.max_reconnect_delay)
-        delay = 0.0
-
-        def retry_after(lasted: float) -> float:
-            nonlocal delay
-            delay = reconnect.after(lasted, self._rng)
-            return delay
-
         while not (self._stopping or self._refused):
-            await self._serve(address, retry_after)
+            delay = await self._serve(address)
             await anyio.sleep(delay)
 
-    async def _serve(self, address: NsqdAddress, retry_after: Callable[[float], float | None]) -> bool:
-        """Open a connection, and keep it until it is released or lost; return whether it was subscribed.
-
-        :param retry_after: maps the seconds that the connection lasted to the delay before the next attempt
-        """
+    async def _serve(self, address: NsqdAddress) -> float:
+        """Open a connection, and keep it until it is released or lost; return the delay before the next."""
         subscription = Subscription(
             address,
             self.topic,
@@ -215,14 +207,15 @@ class Supervisor:
             self._fail(error)
         except ConnectionFailed as error:
             if subscription.released:
-                return True  # `drain` has emitted the event
+                return 0.0  # `drain` has emitted the event
             happened = ConnectFailed if subscribed_at is None else Disconnected
             lasted = 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at
-            retry_in = None if self._stopping else retry_after(lasted)
+            retry_in = None if self._stopping else self._reconnects[address].after(lasted, self._rng)
             self._emit(happened(str(address), error, retry_in, **self._emit.source))
+            return retry_in or 0.0
         finally:
             self.distribution.attempt_over(address)
-        return subscribed_at is not None
+        return 0.0
 
     def _add(self, subscription: Subscription) -> None:
         self._emit(Subscribed(subscription.nsqd, **self._emit.source))

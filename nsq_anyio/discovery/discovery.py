@@ -50,6 +50,7 @@ class Discovery:
         self._lookupds = lookup_clients(urls, options, auth_secret)
         self._schedule = PollSchedule(options.lookupd_poll_interval, options.lookupd_poll_jitter)
         self._soon = anyio.Event()
+        self._soon_since = -math.inf  # when `poll_soon` was called last
         self._asking: set[str] = set()  # nsqlookupds that have not answered yet
         self._answered: set[str] = set()  # nsqlookupds that have answered since the last round ended
         self._answer = anyio.Event()
@@ -61,7 +62,9 @@ class Discovery:
 
     def poll_soon(self) -> None:
         """Poll soon, before the interval is over, because a connection was lost."""
+        self._soon_since = anyio.current_time()
         self._soon.set()
+        self._answer.set()
 
     def why_nothing(self) -> str:
         """Return why each nsqlookupd has given no nsqd, as text."""
@@ -81,7 +84,7 @@ class Discovery:
         polled: Callable[[], None],
         is_connected: Callable[[], bool],
     ) -> None:
-        """Poll until cancelled. Call ``changed`` after each answer, and ``polled`` after each round.
+        """Poll until cancelled. Call ``changed`` after each answer or failure, ``polled`` after each round.
 
         :param is_connected: returns whether any nsqd is connected; then polls need not be quick
         """
@@ -96,9 +99,6 @@ class Discovery:
                         self._asking.add(lookupd.url)
                         tasks.start_soon(self._poll, lookupd, changed)
                 await self._wait_for_answers()
-                # Once more, for when all nsqlookupds fail: their last answers stay in force, and may list an
-                # nsqd whose connection was lost.
-                changed()
                 found = bool(self.directory.wanted())
                 is_quick = self._schedule.is_quick
                 # The jitter keeps clients that start together from polling together.
@@ -112,13 +112,14 @@ class Discovery:
                     await self._soon.wait()
 
     async def _wait_for_answers(self) -> None:
-        """Wait for all nsqlookupds; if a quick poll follows, wait only briefly for late ones.
+        """Wait for all nsqlookupds; if another poll is to follow soon, wait only briefly for late ones.
 
         A later answer is used at once, and reported with the next round.
         """
         with anyio.CancelScope() as scope:
             while self._asking:
-                if not self._schedule.is_quick or self.directory.wanted():
+                finds_nothing = self._schedule.is_quick and not self.directory.wanted()
+                if not (finds_nothing or self._soon.is_set()):
                     scope.deadline = math.inf
                 elif self._answered:
                     scope.deadline = min(scope.deadline, anyio.current_time() + _PATIENCE)
@@ -126,17 +127,22 @@ class Discovery:
                 await self._answer.wait()
 
     async def _poll(self, lookupd: Nsqlookupd, changed: Callable[[], None]) -> None:
-        await self._poll_one(lookupd, changed)
+        asked = anyio.current_time()
+        await self._poll_one(lookupd, asked)
+        changed()
         self._asking.discard(lookupd.url)
         self._answered.add(lookupd.url)
         self._answer.set()
+        if asked < self._soon_since:
+            self._soon.set()  # this answer is older than what `poll_soon` was called for
 
-    async def _poll_one(self, lookupd: Nsqlookupd, changed: Callable[[], None]) -> None:
+    async def _poll_one(self, lookupd: Nsqlookupd, asked: float) -> None:
         name = lookupd.url
         try:
             producers = await self._ask(lookupd)
         except HTTPError as error:
             self._failed[name] = [error]
+            self.directory.failed(name, anyio.current_time())
             return
         failed: list[Exception] = []
         nsqds: dict[Address, Producer] = {}
@@ -147,9 +153,8 @@ class Discovery:
                 failed.append(error)
         self._failed[name] = failed
         self._emit(LookupDone(name, tuple(map(str, nsqds)), **self._emit.connection_source))
-        self.directory.answered(name, nsqds)
+        self.directory.answered(name, nsqds, asked)
         self._note(name, nsqds)
-        changed()
 
     def _report(self, found: bool, delay: float, *, is_quick: bool) -> None:
         """Emit the failures of a round. During quick polls, only new failures are logged."""

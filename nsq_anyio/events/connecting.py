@@ -55,8 +55,8 @@ class Subscribed(ConsumerEvent):
 class ConnectFailed(ConnectionEvent):
     """A connection could not be opened.
 
-    :ivar retry_in: the seconds until the next attempt; None if there is none, or if the next poll of
-        nsqlookupd decides
+    :ivar retry_in: the seconds until the next attempt; None if there is none. A consumer by nsqlookupd polls
+        first, and tries again only if the nsqd is still listed
     """
 
     level: ClassVar[int] = logging.WARNING

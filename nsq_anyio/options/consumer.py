@@ -40,8 +40,8 @@ class ConsumerOptions:
     reconnect_delay: Annotated[
         float,
         Seconds(
-            "the delay before the first attempt to reconnect to a static nsqd (``nsqd=``); it doubles with "
-            "each attempt",
+            "the delay before the first attempt to reconnect to an nsqd; it doubles with each attempt. With "
+            "``nsqlookupd=``, each attempt follows a poll that still lists the nsqd",
             low=0.001,
         ),
     ] = 0.5

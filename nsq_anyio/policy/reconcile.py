@@ -2,11 +2,16 @@
 
 nsqlookupds do not coordinate, so the union of their answers counts (building client libraries,
 "Discovery"). The last answer of an nsqlookupd that fails stays in force: its outage disconnects no consumer.
+
+An nsqd that was left is dialled again only if an answer lists it that was asked for since ("Connection
+Handling"). An older answer may list it because its topic was not deleted there yet, and SUB would create the
+topic again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
 __all__ = ["Directory"]
@@ -19,11 +24,20 @@ class Directory(Generic[AddressT]):
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[AddressT, ...]] = {}
+        self._since: dict[str, float] = {}  # when each was in force for certain
         self._absent: dict[AddressT, int] = {}
 
-    def answered(self, nsqlookupd: str, nsqds: Iterable[AddressT]) -> None:
-        """Record the answer of an nsqlookupd; ``nsqds`` is empty if it does not know the topic."""
+    def answered(self, nsqlookupd: str, nsqds: Iterable[AddressT], asked: float) -> None:
+        """Record the answer of an nsqlookupd; ``nsqds`` is empty if it does not know the topic.
+
+        :param asked: when it was asked
+        """
         self._answers[nsqlookupd] = tuple(nsqds)
+        self._since[nsqlookupd] = asked
+
+    def failed(self, nsqlookupd: str, now: float) -> None:
+        """Record that an nsqlookupd did not answer: its last answer stays in force."""
+        self._since[nsqlookupd] = now
 
     def wanted(self) -> list[AddressT]:
         """Return the union of all answers, without repetition and in a stable order."""
@@ -35,6 +49,15 @@ class Directory(Generic[AddressT]):
         self._absent = {nsqd: self._absent.get(nsqd, 0) + 1 for nsqd in live if nsqd not in wanted}
         return [nsqd for nsqd, absent in self._absent.items() if absent >= polls]
 
-    def missing(self, live: Collection[AddressT]) -> list[AddressT]:
-        """Return the nsqds of `wanted` that are not in ``live``."""
-        return [nsqd for nsqd in self.wanted() if nsqd not in live]
+    def missing(self, left: Mapping[AddressT, float]) -> list[AddressT]:
+        """Return the nsqds of `wanted` to dial.
+
+        :param left: when each nsqd was left that was dialled before; infinity until then
+        """
+        listed = (
+            nsqd
+            for nsqlookupd, answer in self._answers.items()
+            for nsqd in answer
+            if self._since[nsqlookupd] >= left.get(nsqd, -math.inf)
+        )
+        return list(dict.fromkeys(listed))

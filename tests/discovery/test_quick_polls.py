@@ -61,7 +61,7 @@ async def test_it_hurries_again_once_nothing_is_connected_and_nothing_named() ->
             await anyio.sleep(22)
             assert pauses(lookupd) == [10, 10]  # what is connected leaves no haste
             await nsqd.connections[0].close()
-            await anyio.sleep(1)
+            await anyio.sleep(1.4)  # reconnect_delay, and three more polls
             assert pauses(lookupd)[3:] == [0.1, 0.2, 0.4]
             lookupd.names(nsqd)
             await nsqd.subscribed(1)

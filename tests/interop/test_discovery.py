@@ -139,6 +139,36 @@ async def test_a_tombstoned_nsqd_is_left_alone(
         assert consumer.connections == (nsqds[1].tcp_address,)
 
 
+@pytest.mark.parametrize("how", ["deleted", "deleted everywhere", "tombstoned"])
+async def test_a_topic_that_is_deleted_where_it_is_consumed_stays_so(
+    cluster: Cluster, nsqd_kind: Kind, nsqlookupd_kind: Kind, how: str
+) -> None:
+    """By nsqd alone; as nsqadmin deletes a topic; as it tombstones one."""
+    lookupds = [await cluster.nsqlookupd(nsqlookupd_kind) for _ in range(2)]
+    nsqd = await cluster.nsqd(nsqd_kind, lookupds=lookupds)
+    await nsqd.publish("t", b"x")
+    for lookupd in lookupds:
+        await until_registered(lookupd, "t", [nsqd])
+    events = Events()
+    options = nsq.ConsumerOptions(lookupd_poll_interval=0.3, reconnect_delay=0.2)
+    urls = [lookupd.http_url for lookupd in lookupds]
+    async with nsq.consume("t", "c", nsqlookupd=urls, options=options, on_event=events) as consumer:
+        await take(consumer, 1)
+        for lookupd in lookupds:
+            async with lookupd.lookup_http() as http:
+                if how == "deleted everywhere":
+                    await http.delete_topic("t")
+                elif how == "tombstoned":
+                    await http.tombstone_topic("t", nsqd.http_address)
+        async with nsqd.http() as http:
+            await http.delete_topic("t")
+        await events.wait_for(nsq.events.Disconnected)
+        seen = len(events.of(nsq.events.LookupDone))
+        await events.wait_for(nsq.events.LookupDone, seen + 6)
+        assert len(events.of(nsq.events.Connected)) == 1
+        assert "t" not in {topic.topic_name for topic in (await nsqd.stats()).topics}
+
+
 async def test_nsqd_knows_the_channels_of_a_new_topic(
     cluster: Cluster, nsqd_kind: Kind, nsqlookupd_kind: Kind
 ) -> None:

@@ -40,9 +40,9 @@ def lists(lookupd: FakeLookupd, nodes: Mapping[FakeNsqd, Mapping[str, bool]]) ->
     )
 
 
-async def polled(lookupd: FakeLookupd) -> None:
-    """A poll that began after this call is over."""
-    target = len(lookupd.requests) + 3
+async def polled(lookupd: FakeLookupd, times: int = 3) -> None:
+    """It is asked so many times more; after 3, a poll that began after this call is over."""
+    target = len(lookupd.requests) + times
     await until(lambda: len(lookupd.requests) >= target)
 
 
@@ -119,6 +119,29 @@ async def test_one_that_is_not_named_any_more_is_left_once_it_has_answered() -> 
         assert [each.nsqd for each in statistics.per_connection] == [staying.address]
     first, _ = events.of(ConnectionClosed)
     assert (first.nsqd, first.confirmed) == (leaving.address, True)
+
+
+async def test_one_that_was_left_is_not_joined_again_by_an_older_answer() -> None:
+    events = Events()
+    async with (
+        fake_nsqds(2, store) as (leaving, staying),
+        fake_lookupd(leaving, staying) as quick,
+        fake_lookupd(leaving, staying) as slow,
+        nsq.produce(nsqlookupd=[quick.url, slow.url], options=QUICK, on_event=events) as producer,
+    ):
+        await until(lambda: connected(producer, leaving, staying))
+        slow.gate = anyio.Event()
+        await polled(slow, 1)
+        quick.names(staying)
+        await leaving.connections[0].close()
+        await anyio.sleep(1)
+        slow.names(staying)
+        slow.gate.set()
+        await until(lambda: connected(producer, staying))
+        made = len(leaving.connections)
+        await polled(slow)
+        assert connected(producer, staying)
+        assert len(leaving.connections) == made
 
 
 async def test_none_is_left_while_no_other_is_connected() -> None:
