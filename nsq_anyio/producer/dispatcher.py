@@ -188,9 +188,12 @@ class Dispatcher:
             if not publication.done:
                 self._complete(publication, None)
             return
+        meaning = verdict(attempt)
+        if meaning is Verdict.REJECTED:
+            connection.was_rejected = True
         if publication.done:
             return  # the publication's callers have timed out
-        match verdict(attempt):
+        match meaning:
             case Verdict.NOT_EXECUTED:
                 self._resend(publication, connection, error)
             case Verdict.NOT_STORED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from ..errors import NotSent, OutcomeUnknown, PublishRejected, ServerError
+from ..protocol.error_codes import AUTH_FAILURE_CODES
 from .publication import Attempt
 
 __all__ = ["SPLITTABLE_CODES", "Verdict", "answer_lost", "block_ended", "rejected", "verdict"]
@@ -29,6 +30,9 @@ def verdict(attempt: Attempt) -> Verdict:
     error = attempt.error
     if not isinstance(error, ServerError):
         return Verdict.UNKNOWN if attempt.maybe_executed else Verdict.NOT_EXECUTED
+    if error.code in AUTH_FAILURE_CODES:
+        # nsqd asks its auth server again once an authorization has expired, and does not reach it.
+        return Verdict.NOT_EXECUTED
     if error.code == "E_MPUB_FAILED":
         # nsqd 1.3.0 queues the messages of an MPUB one by one, and stops at the first failure.
         if attempt.messages > 1:

@@ -147,6 +147,7 @@ class ProducerConnection:
     :ivar outstanding: the messages that await nsqd's answer
     :ivar outstanding_bytes: the bytes of their commands
     :ivar published: the messages that nsqd has confirmed
+    :ivar was_rejected: whether nsqd closes the connection because of a publish that every nsqd would refuse
     :ivar closed: set at the end of `close`; setting it earlier gives up outstanding answers
     """
 
@@ -159,6 +160,7 @@ class ProducerConnection:
         self.outstanding: int = 0
         self.outstanding_bytes: int = 0
         self.published: int = 0
+        self.was_rejected: bool = False
         self._is_discovered = is_discovered
         self._pool = pool
         self._emit = pool.emit
@@ -245,11 +247,19 @@ class ProducerConnection:
                     return  # `close` has emitted the event
                 self.last_error = error
                 lasted = 0.0 if connected_at is None else anyio.current_time() - connected_at
-                delay = None if self._is_leaving else self._reconnect.after(lasted, self._rng)
+                was_rejected, self.was_rejected = self.was_rejected, False
+                if self._is_leaving:
+                    delay = None
+                elif was_rejected:
+                    delay = 0.0  # nsqd is well, and the other publishes need not wait
+                else:
+                    delay = self._reconnect.after(lasted, self._rng)
                 happened = ConnectFailed if connected_at is None else Disconnected
                 self._emit(happened(self.nsqd, error, delay))
                 if delay is None:
                     return
+                if was_rejected:
+                    continue
                 self._pool.failed(self, error)
                 if connected_at is not None:
                     self._pool.lost()

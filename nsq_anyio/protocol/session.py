@@ -179,10 +179,10 @@ class ClientSession(Generic[RequestT]):
         return self._requests.popleft()[1]
 
     def _received_error(self, data: bytes) -> Refusal[RequestT] | ResponseFailed:
-        in_handshake = bool(self._requests) and self._requests[0][0] in (
-            Command.IDENTIFY,
-            Command.AUTH,
-            Command.SUB,
+        command = self._requests[0][0] if self._requests else None
+        in_handshake = command in (Command.IDENTIFY, Command.AUTH) or (
+            # The authorization expired after AUTH, and the auth server is away since.
+            command is Command.SUB and not data.startswith(b"E_AUTH_FAILED")
         )
         error = parse_error(data, handshake=in_handshake)
         if error.code in FAILED_RESPONSE_CODES:

@@ -8,17 +8,18 @@ from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.events import Connected, ConnectFailed
+from nsq_anyio.events import Connected, ConnectFailed, PublishResent
 from nsq_anyio.testing.faults import fault_proxy
 
 from ..auth_server import Account, AuthServer, Grant, auth_server
 from ..recording_proxy import recording_proxy
 from ..tls_files import KeyPair, TLSFiles
-from .cluster import Kind, Server, run_cluster
-from .observe import Events
+from .cluster import Cluster, Kind, Server, run_cluster
+from .observe import LIMIT, Events, until
 from .wire import SECRET, USES, TLSVersion, Use, refusal, shown, tls_server, using
 
 pytestmark = pytest.mark.anyio
@@ -246,3 +247,56 @@ async def test_an_auth_server_that_is_away(
             await events.wait_for(Connected, 2)
     finally:
         auth.broken = False
+
+
+async def test_an_authorization_that_expires_while_the_auth_server_is_away(
+    cluster: Cluster, nsqd_kind: Kind
+) -> None:
+    """It is an outage, which another nsqd or time helps."""
+    with (
+        auth_server({SECRET: Account("brief", ttl=1)}) as away,
+        auth_server({SECRET: Account("all")}) as there,
+    ):
+        one, two = [
+            await cluster.nsqd(nsqd_kind, auth_http_addresses=[each.address]) for each in (away, there)
+        ]
+        options = nsq.ProducerOptions(connect_timeout=0.5, max_reconnect_delay=0.1)
+        connection = nsq.ConnectionOptions(auth_secret=SECRET)
+        events = Events()
+        async with (
+            nsq.produce(one.tcp_address, options=options, connection=connection) as alone,
+            nsq.produce(
+                [one.tcp_address, two.tcp_address], options=options, connection=connection, on_event=events
+            ) as producer,
+        ):
+            await alone.publish("t", b"a")
+            await until(lambda: len(producer.connections) == 2)
+            away.broken = True
+            await anyio.sleep(1.1)  # beyond the authorization
+            for _ in range(2):
+                await producer.publish("t", b"b")
+            assert [event.nsqd for event in events.of(PublishResent)] == [one.tcp_address]
+            with pytest.raises(nsq.NotSent, match="E_AUTH_FAILED"):
+                await alone.publish("t", b"c")
+            away.broken = False
+            await until(lambda: alone.connections)
+            await alone.publish("t", b"d")
+
+
+async def test_what_is_refused_holds_nothing_else_up(cluster: Cluster, nsqd_kind: Kind) -> None:
+    """A forbidden topic, and a message above nsqd's limit: nsqd closes the connection for both."""
+    with auth_server({LIMITED: ACCOUNTS[LIMITED]}) as auth:
+        nsqd = await cluster.nsqd(nsqd_kind, auth_http_addresses=[auth.address], max_msg_size=100)
+        options = nsq.ProducerOptions(reconnect_delay=60, max_reconnect_delay=60)
+        connection = nsq.ConnectionOptions(auth_secret=LIMITED)
+        async with nsq.produce(nsqd.tcp_address, options=options, connection=connection) as producer:
+            with anyio.fail_after(LIMIT):
+                for _ in range(5):
+                    for topic, body, code in (
+                        ("forbidden", b"x", "E_UNAUTHORIZED"),
+                        ("another", bytes(101), "E_BAD_MESSAGE"),
+                    ):
+                        with pytest.raises(nsq.PublishRejected, match=code):
+                            await producer.publish(topic, body)
+                        await producer.publish("another", b"x")
+            assert producer.statistics().published == 10

@@ -445,9 +445,14 @@ async def test_who_is_cancelled_while_the_parts_are_sent_one_by_one() -> None:
         await connection.command()
         await connection.error(b"E_BAD_MESSAGE MPUB no")
 
-    options = nsq.ProducerOptions(coalesce=True, reconnect_delay=0.05)
+    async def accept_later(connection: FakeConnection) -> None:
+        await is_cancelled.wait()
+        await again.script(connection)
+
+    is_cancelled = anyio.Event()
+    options = nsq.ProducerOptions(coalesce=True)
     async with (
-        fake_nsqd(refuse, again.script) as fake,
+        fake_nsqd(refuse, accept_later) as fake,
         nsq.produce(fake.address, options=options) as producer,
         anyio.create_task_group() as tasks,
     ):
@@ -457,6 +462,7 @@ async def test_who_is_cancelled_while_the_parts_are_sent_one_by_one() -> None:
             tasks.start_soon(producer.publish, "t", b"stays")
             await until(lambda: producer.statistics().waiting == 2 and not producer.connections)
             cancelled.cancel_scope.cancel()
+        is_cancelled.set()
         await until(lambda: again.received)
         await again.answer()
     assert again.batches == [[b"stays"]]

@@ -80,6 +80,47 @@ async def test_a_refusal_is_told_at_once(error: bytes) -> None:
     assert stored == []
 
 
+async def test_a_refused_publish_holds_no_other_up() -> None:
+    """nsqd closes the connection, and is as well as before."""
+    stored: list[bytes] = []
+
+    async def script(connection: FakeConnection) -> None:
+        await connection.identify()
+        while True:
+            line = await connection.command()
+            if line == b"PUB forbidden":
+                await connection.error(b'E_UNAUTHORIZED AUTH failed for PUB on "forbidden" ""')
+                await connection.close()
+                return
+            stored.append(connection.body)
+            await connection.response()
+
+    options = nsq.ProducerOptions(reconnect_delay=60, max_reconnect_delay=60, mode="hostpool")
+    async with fake_nsqd(script) as fake, nsq.produce(fake.address, options=options) as producer:
+        started = anyio.current_time()
+        for number in range(10):
+            await producer.publish("t", b"%d" % number)
+            with pytest.raises(nsq.PublishRejected):
+                await producer.publish("forbidden", b"x")
+        assert anyio.current_time() - started < 1
+    assert stored == [b"%d" % number for number in range(10)]
+
+
+@pytest.mark.parametrize("several", [False, True])
+async def test_an_authorization_that_cannot_be_renewed_is_an_outage(several: bool) -> None:
+    """It has expired, and nsqd does not reach its auth server."""
+    stored: list[bytes] = []
+    options = nsq.ProducerOptions(**QUICK)
+    expired = answering(b"E_AUTH_FAILED AUTH failed")
+    async with fake_nsqd(expired, storing(stored)) as one, fake_nsqd(storing(stored)) as two:
+        addresses = [one.address, two.address] if several else [one.address]
+        async with nsq.produce(addresses, options=options) as producer:
+            await until(lambda: len(producer.connections) == len(addresses))
+            await producer.publish("t", b"x")
+            assert producer.statistics().resent == 1
+    assert stored == [b"x"]
+
+
 async def test_an_nsqd_that_cannot_store_is_passed_over() -> None:
     stored: list[bytes] = []
     events = Events()

@@ -245,12 +245,17 @@ async def test_cancelled_while_it_was_to_be_sent_again(coalesce: bool) -> None:
         await connection.error(b"E_BAD_MESSAGE PUB no")
         await connection.close()
 
+    async def accept_later(connection: FakeConnection) -> None:
+        await is_cancelled.wait()
+        await again.script(connection)
+
+    is_cancelled = anyio.Event()
     again = Gate()
     events = Events()
     outcomes: dict[str, type[BaseException] | None] = {}
     options = nsq.ProducerOptions(reconnect_delay=0.1, coalesce=coalesce, linger=0.001)
     async with (
-        fake_nsqd(refuse_first, again.script) as fake,
+        fake_nsqd(refuse_first, accept_later) as fake,
         nsq.produce(fake.address, options=options, on_event=events) as producer,
     ):
         async with anyio.create_task_group() as tasks:
@@ -262,6 +267,7 @@ async def test_cancelled_while_it_was_to_be_sent_again(coalesce: bool) -> None:
             assert producer.statistics().waiting == 1
             tasks.cancel_scope.cancel()
         assert producer.statistics().waiting == 0
+        is_cancelled.set()
         await until(lambda: len(events.of(nsq.events.Connected)) == 2)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(producer.publish, "t", b"next")

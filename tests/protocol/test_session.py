@@ -196,6 +196,19 @@ def test_a_refusal_is_permanent_only_in_the_handshake(path: list[Command], perma
     assert type(event.error) is (PermanentRefusal if permanent else ServerError)
 
 
+@pytest.mark.parametrize(("command", "permanent"), [(Command.AUTH, True), (Command.SUB, False)])
+def test_an_auth_server_that_is_away_is_permanent_before_it_has_answered(
+    command: Command, permanent: bool
+) -> None:
+    session: ClientSession[str] = ClientSession()
+    session.sending(Command.IDENTIFY, "")
+    session.received((FRAME_RESPONSE, b"OK"))
+    session.sending(command, "")
+    event = session.received((FRAME_ERROR, b"E_AUTH_FAILED AUTH failed"))
+    assert isinstance(event, Refusal)
+    assert type(event.error) is (PermanentRefusal if permanent else ServerError)
+
+
 @pytest.mark.parametrize("state", State)
 def test_a_response_that_answers_nothing_is_refused(state: State) -> None:
     session = session_in(state)
