@@ -34,8 +34,8 @@ class Background:
     """Runs tasks behind a block; see the module's docstring.
 
     :param run: the tasks; cancelled after ``shutdown``
-    :param shutdown: called once the block is over, with whether it was cancelled; must be bounded. None if
-        there is nothing to do
+    :param shutdown: called once the block is over, with whether it was cancelled or interrupted; must be
+        bounded. None if there is nothing to do
     :ivar failure: the first error given to `fail`, or None
     """
 
@@ -80,7 +80,8 @@ class Background:
                     try:
                         yield
                     except BaseException as raised:
-                        cancelled = isinstance(raised, anyio.get_cancelled_exc_class())
+                        # Trio raises KeyboardInterrupt in the block where asyncio cancels it.
+                        cancelled = not isinstance(raised, Exception)
                         raise
                     finally:
                         is_left_elsewhere = anyio.get_current_task().id != entered_by

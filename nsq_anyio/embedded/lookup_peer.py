@@ -22,6 +22,7 @@ from ..address import Address, addresses
 from ..errors import FrameTooLarge, ProtocolError
 from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 from ..serving.listener import PEER_GONE
+from ..transport.connect_tcp import connect_tcp
 from .lookup_protocol import MAGIC_V1, frame
 
 __all__ = ["HasTopics", "LookupPeers", "LookupTimes"]
@@ -169,7 +170,7 @@ class _Peer:
 
     async def _connect(self) -> ByteStream:
         with anyio.fail_after(self._times.timeout):
-            return await anyio.connect_tcp(self._address.host, self._address.port)
+            return await connect_tcp(self._address.host, self._address.port)
 
     async def _keep_registered(self, nsqlookupd: _Connection) -> None:
         reply = await nsqlookupd.ask(

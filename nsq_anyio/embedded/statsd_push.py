@@ -10,6 +10,7 @@ from contextlib import closing
 import anyio
 
 from ..address import Address
+from ..transport.connect_tcp import look_up
 from .broker import Broker
 from .nsqd_identity import NsqdIdentity
 from .nsqd_stats import StatsQuery, collect_stats
@@ -55,7 +56,7 @@ async def push_to_statsd(address: str, broker: Broker, identity: NsqdIdentity) -
 
 
 async def _connect(address: Address) -> socket.socket:
-    found = await anyio.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+    found = await look_up(address.host, address.port, socket.SOCK_DGRAM)
     family, kind, protocol, _, target = found[0]
     udp = socket.socket(family, kind, protocol)
     try:

@@ -10,7 +10,10 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import httpcore
 import httpx
+
+from ..transport.connect_tcp import connect_by_name
 
 __all__ = ["SharedTransport", "make_transport"]
 
@@ -51,7 +54,7 @@ class _Pools(httpx.AsyncBaseTransport):
 
     def __init__(self, ssl_context: ssl.SSLContext | None, socket: str | None) -> None:
         # The context is never used, since no redirect is followed. It keeps httpx from loading certificates.
-        self._plain = _pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), socket)
+        self._plain = _Pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), socket)
         self._secure: httpx.AsyncHTTPTransport | None = None
         self._ssl_context = ssl_context
         self._lock = anyio.Lock()
@@ -93,12 +96,50 @@ class _Pools(httpx.AsyncBaseTransport):
                 if context is None:
                     # In a thread: it parses some hundred certificates, which takes tens of milliseconds.
                     context = await anyio.to_thread.run_sync(ssl.create_default_context)
-                self._secure = _pool(context)
+                self._secure = _Pool(context)
         return self._secure
 
 
-def _pool(context: ssl.SSLContext, socket: str | None = None) -> httpx.AsyncHTTPTransport:
-    return httpx.AsyncHTTPTransport(verify=context, trust_env=False, uds=socket)
+class _Pool(httpx.AsyncHTTPTransport):
+    """httpx's own transport, but for the look-up of host names."""
+
+    def __init__(self, context: ssl.SSLContext, socket: str | None = None) -> None:
+        super().__init__(verify=context, trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=100,  # the limits are httpx's own
+            max_keepalive_connections=20,
+            keepalive_expiry=5.0,
+            uds=socket,
+            network_backend=_Network(),
+        )
+
+
+class _Network(httpcore.AnyIOBackend):
+    """Opens connections by the look-up of `connect_by_name`."""
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """As `httpcore.AnyIOBackend.connect_tcp`."""
+
+        async def connect(address: str) -> httpcore.AsyncNetworkStream:
+            return await httpcore.AnyIOBackend.connect_tcp(
+                self, address, port, None, local_address, socket_options
+            )
+
+        try:
+            with anyio.fail_after(timeout):
+                return await connect_by_name(host, port, connect)
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout(str(error)) from error
+        except OSError as error:  # of the look-up
+            raise httpcore.ConnectError(str(error)) from error
 
 
 class SharedTransport(httpx.AsyncBaseTransport):

@@ -11,6 +11,7 @@ from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
 from ..options import Dialer
 from ..unwrapping import first_error
+from .connect_tcp import connect_tcp
 from .event_loop import waits_for_sockets
 from .socket_stream import DirectSocketStream
 from .timed_sends import TimedSends
@@ -35,7 +36,7 @@ async def dial(
             if isinstance(address, UnixAddress):
                 stream = await anyio.connect_unix(address.path)
             else:
-                stream = await anyio.connect_tcp(address.host, address.port)
+                stream = await connect_tcp(address.host, address.port)
             if waits_for_sockets():
                 return await DirectSocketStream.taking_over(stream, write_timeout)
             return TimedSends(stream, write_timeout)

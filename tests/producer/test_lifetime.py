@@ -317,3 +317,30 @@ async def test_events_in_order() -> None:
         nsq.events.ConnectionClosed(fake.address, confirmed=True),
     ]
     assert 0 <= published.seconds < 5  # 0 on uvloop, whose clock counts milliseconds
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+async def test_an_interrupt_in_the_block_waits_no_longer_than_a_cancellation(
+    raised: type[BaseException],
+) -> None:
+    """Trio raises it there for Ctrl-C, where asyncio cancels the task; nsqd answers nothing any more."""
+
+    async def silent(connection: FakeConnection) -> None:
+        await connection.identify()
+        while True:
+            await connection.command()
+
+    options = nsq.ProducerOptions(drain_timeout=60, cancelled_drain_timeout=0.1)
+    async with fake_nsqd(silent) as fake, anyio.create_task_group() as tasks:
+        with anyio.fail_after(20), pytest.raises(raised):
+            async with nsq.produce(fake.address, options=options) as producer:
+                await producer.ready()
+                tasks.start_soon(expect_unknown, producer)
+                await until(lambda: producer.statistics().outstanding)
+                raise raised
+    assert not client_tasks()
+
+
+async def expect_unknown(producer: nsq.Producer) -> None:
+    with pytest.raises(nsq.OutcomeUnknown):
+        await producer.publish("t", b"x")

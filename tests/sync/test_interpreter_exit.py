@@ -45,6 +45,40 @@ def test_the_exit_resolves_names(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backe
     assert published(nsqd) == 2
 
 
+def test_threads_that_end_later_reach_an_nsqd_by_its_name(
+    nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend
+) -> None:
+    """asyncio's own threads take no look-up once the main thread has ended."""
+    port = nsqd.tcp_address.partition(":")[2]
+    program = """
+def publish_late():
+    threading.main_thread().join()
+    with nsq.sync.produce(address, backend=backend) as producer:
+        producer.publish("t", b"late")
+threading.Thread(target=publish_late).start()
+"""
+    ended = run(program, f"localhost:{port}", backend)
+    assert (ended.code, ended.errors) == (0, "")
+    assert published(nsqd) == 1
+
+
+def test_threads_that_end_later_find_an_nsqd_by_the_name_of_its_nsqlookupd(backend: Backend) -> None:
+    program = """
+def publish_late():
+    threading.main_thread().join()
+    with nsq.sync.produce(nsqlookupd=f"http://localhost:{address}", backend=backend) as producer:
+        producer.publish("t", b"late")
+threading.Thread(target=publish_late).start()
+"""
+    with start_blocking_portal() as portal:
+        with portal.wrap_async_context_manager(nsq.embedded.nsqlookupd()) as lookupd:
+            nsqd = nsq.embedded.nsqd(lookupd_tcp_addresses=[lookupd.tcp_address])
+            with portal.wrap_async_context_manager(nsqd) as running:
+                ended = run(program, lookupd.http_url.rpartition(":")[2], backend)
+                assert (ended.code, ended.errors) == (0, "")
+                assert published(running) == 1
+
+
 def test_threads_that_end_later_publish_until_then(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
     program = (
         NEVER_LEFT
