@@ -116,3 +116,31 @@ def test_a_tcp_port_as_an_nsqlookupd_is_said(nsqd: Server, backend: str) -> None
     (line,) = done.stderr.decode().splitlines()
     assert "does not speak HTTP" in line
     assert line.endswith("is this its TCP port?")
+
+
+def test_one_nsqlookupd_of_two_is_enough(cluster: tuple[str, Server], backend: str) -> None:
+    lookupd_url, nsqd = cluster
+    topic = f"topic-{next(_numbers)}"
+    nsqd.publish(topic, b"x")
+    done = run("tail", f"--topic={topic}", "--channel=c", f"--nsqd-tcp-address={nsqd.tcp_address}", "-n", "1")
+    assert done.stdout == b"x\n"
+    nsqd.publish(topic, b"y")
+    urls = [f"--lookupd-http-address={url}" for url in (lookupd_url, "http://127.0.0.1:1")]
+    # The channel of this one is another, an ephemeral one, for which the nsqds are asked.
+    with subprocess.Popen(
+        [*COMMAND, "tail", f"--topic={topic}", *urls, "-n", "1", backend],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        until(lambda: len(nsqd.topic(topic)["channels"]) == 2)
+        nsqd.publish(topic, b"z")
+        output, errors = process.communicate(timeout=LIMIT)
+    assert (process.returncode, output) == (0, b"z\n")
+    assert b"127.0.0.1:1" in errors
+
+
+def test_no_nsqlookupd_is_not_enough(undrained: str, backend: str) -> None:
+    urls = [f"--lookupd-http-address=http://127.0.0.1:{port}" for port in (1, 2)]
+    done = run("tail", f"--topic={undrained}", *urls, "-n", "1", backend)
+    assert done.returncode == 1
+    assert b"127.0.0.1:2" in done.stderr

@@ -16,7 +16,7 @@ import click
 from ...consumer import Consumer, Message, consume
 from ...consumer.message import finish_all
 from ...errors import InvalidEnvelope, NSQError
-from ...http import Cluster, TopicStats
+from ...http import Cluster, Nsqlookupd, TopicStats
 from ...transport.tls_context import client_context, tls_options
 from ...visible import one_line
 from ..flags.connection import ConsumerFlags
@@ -233,8 +233,9 @@ class DrainCheck:
         async with Cluster(
             self.source.nsqlookupd or (), nsqds, ssl_context=context, timeout=_DRAIN_CHECK_TIMEOUT
         ) as cluster:
+            nsqlookupds = tuple(f"{Nsqlookupd(url).url}/" for url in self.source.nsqlookupd or ())
             for topic in topics:
-                problems += await _of_topic(cluster, topic)
+                problems += await _of_topic(cluster, topic, nsqlookupds)
         return problems
 
     async def _guessed(self) -> tuple[list[str], list[str]]:
@@ -258,12 +259,13 @@ class DrainCheck:
         return urls, problems
 
 
-async def _of_topic(cluster: Cluster, topic: str) -> list[str]:
+async def _of_topic(cluster: Cluster, topic: str, nsqlookupds: tuple[str, ...]) -> list[str]:
     try:
         reply = await cluster.topic_stats(topic)
     except NSQError as error:
         return [str(error)]
-    found = [f"{failure}" for failure in reply.failures]
+    # One nsqlookupd is enough: the others may come back, and the consumer warns of them.
+    found = [f"{failure}" for failure in reply.failures if not failure.url.startswith(nsqlookupds)]
     return found + [_drained(url, row) for url, row in reply.value.nodes.items() if _is_drained(row)]
 
 
