@@ -68,7 +68,7 @@ class Address:
         return True
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -111,6 +111,11 @@ class ListenAddress(NamedTuple):
 
 NsqdAddress = Address | UnixAddress
 """An address where clients can reach an nsqd."""
+
+
+def host_port(host: str, port: object) -> str:
+    """Return ``host:port``, as Go's ``net.JoinHostPort``: an IPv6 address gets brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _is_host(text: str) -> bool:

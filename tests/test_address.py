@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.address import Address, UnixAddress, addresses, nsqd_addresses
+from nsq_anyio.admin.producers import KnownNsqd
 from nsq_anyio.errors import InvalidAddress
+from nsq_anyio.http import Node, NsqdInfo, Producer
+from nsq_anyio.http.nodes import unite
 
 
 @pytest.mark.parametrize(
@@ -143,3 +146,19 @@ def test_a_path_is_absolute_and_printable(path: str) -> None:
 def test_what_is_neither_is_refused(value: Any) -> None:
     with pytest.raises(InvalidAddress):
         nsqd_addresses(value)
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [("nsqd-1", "nsqd-1:4151"), ("10.0.0.1", "10.0.0.1:4151"), ("fd00::1", "[fd00::1]:4151")],
+)
+def test_a_node_has_one_name(host: str, text: str) -> None:
+    """In the cluster's statistics, in nsqadmin's API, and as a key."""
+    producer = Producer(broadcast_address=host, tcp_port=4150, http_port=4151)
+    node = Node.registered(producer, "http://lookup:4161")
+    assert node.name == text
+    assert KnownNsqd.registered(producer, "http://lookup:4161").name == text
+    assert node.url == f"http://{text}"
+    assert str(Address(host, 4151)) == text
+    asked = Node.asked(node.url, NsqdInfo(broadcast_address=host, tcp_port=4150, http_port=4151), ())
+    assert [each.name for each in unite([asked, node])] == [text]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from ..address import host_port
 from ..errors import InvalidAddress
 from ..http import NsqdInfo, Producer
 
@@ -31,12 +32,12 @@ class KnownNsqd:
     @property
     def name(self) -> str:
         """``host:port`` of its HTTP API, which identifies it in paths and in statistics."""
-        return _joined(self.producer.broadcast_address, self.producer.http_port)
+        return host_port(self.producer.broadcast_address, self.producer.http_port)
 
     @property
     def tcp_name(self) -> str:
         """``host:port`` for clients."""
-        return _joined(self.producer.broadcast_address, self.producer.tcp_port)
+        return host_port(self.producer.broadcast_address, self.producer.tcp_port)
 
     @classmethod
     def registered(cls, producer: Producer, nsqlookupd: str) -> KnownNsqd:
@@ -113,10 +114,6 @@ def described(nsqd: KnownNsqd, outdated: set[str]) -> dict[str, object]:
         "topics": topics or None,
         "out_of_date": nsqd.tcp_name in outdated,
     }
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def version_key(text: str) -> tuple[int | bool | str, ...]:

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 import anyio
 import httpx
 
+from ..address import host_port
 from ..errors import InvalidOption
 from ..http.body import read_body
 from ..http.fields import is_object, parse_json
@@ -119,8 +120,7 @@ def _https_target(target: SplitResult, body: bytes) -> str | None:
         return None
     if type(port) is not int or not 0 < port <= 65535:
         return None
-    host = f"[{target.hostname}]" if ":" in (target.hostname or "") else target.hostname
-    return target._replace(scheme="https", netloc=f"{host}:{port}").geturl()
+    return target._replace(scheme="https", netloc=host_port(target.hostname or "", port)).geturl()
 
 
 def _auth_state(body: bytes) -> AuthState:

@@ -18,7 +18,7 @@ from typing import Protocol, cast
 import anyio
 from anyio.abc import ByteStream
 
-from ..address import Address, addresses
+from ..address import Address, addresses, host_port
 from ..errors import FrameTooLarge, ProtocolError
 from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 from ..serving.listener import PEER_GONE
@@ -259,7 +259,7 @@ def _http_address(reply: bytes) -> str:
     host, port = known.get("broadcast_address"), known.get("http_port")
     if not isinstance(host, str) or not host or not isinstance(port, int):
         return ""  # as in nsqd, which registers there, but cannot query it
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return host_port(host, port)
 
 
 def _reason(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from ..address import host_port
 from ..checks import check_integer
 from ..connection.background import user_block_tasks
 from ..serving.http_on_demand import serve_http_on_demand
@@ -224,4 +225,4 @@ async def nsqd(
 
 
 def _requested(host: str, port: int, path: str | os.PathLike[str] | None = None) -> str:
-    return f"[{host}]:{port}" if path is None and ":" in host else os.fspath(path or f"{host}:{port}")
+    return os.fspath(path or host_port(host, port))

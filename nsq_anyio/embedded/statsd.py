@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from ..address import host_port
 from ..names import is_ephemeral
 from .nsqd_identity import NsqdIdentity
 
@@ -42,7 +43,7 @@ def statsd_prefix(prefix: str, identity: NsqdIdentity) -> str:
         return ""
     host, port = identity.broadcast_address, identity.broadcast_http_port
     # Not `Address`, which has no port 0: that of a unix socket.
-    key = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").replace(".", "_").replace(":", "_")
+    key = host_port(host, port).replace(".", "_").replace(":", "_")
     prefix = prefix.replace("%s", key)
     return prefix if prefix.endswith(".") else f"{prefix}."
 

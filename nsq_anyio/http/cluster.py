@@ -146,14 +146,19 @@ class Cluster(ClusterView):
         All nsqlookupds hide that nsqd for the topic, by default for 45 s, so that no consumer connects and
         creates it again. Then the nsqd deletes it with its messages.
 
-        :param node: one of `nodes`, or its name, ``broadcast_address:http_port``
+        :param node: one of `nodes`, or its name, ``broadcast_address:http_port``; an IPv6 address may be in
+            brackets
         :raises InvalidOption: if no nsqlookupds were given, or ``node`` is not valid
         :raises ClusterFailed: if no nsqlookupd hides it; nothing is deleted then
         """
         check_topic(topic)
         if not self._servers.has_nsqlookupds:
             raise InvalidOption("a tombstone needs an nsqlookupd: name the nsqlookupds, or delete the topic")
-        name, url = (node.name, node.url) if isinstance(node, Node) else _named(node)
+        if isinstance(node, Node):
+            name, url = f"{node.broadcast_address}:{node.http_port}", node.url
+        else:
+            name, url = _named(node)
+
         hidden = await self._on_nsqlookupds(lambda nsqlookupd: nsqlookupd.tombstone_topic(topic, name))
         if not hidden.values:
             raise self._failed("no nsqlookupd set the tombstone", hidden.failures.values())

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import compress
 
+from ..address import host_port
 from ..errors import HTTPInvalidReply, InvalidAddress
 from .models import NsqdInfo, Producer
 
@@ -70,8 +71,11 @@ class Node:
 
     @property
     def name(self) -> str:
-        """``broadcast_address:http_port``, which identifies the nsqd, in nsqadmin as well."""
-        return f"{self.broadcast_address}:{self.http_port}"
+        """``broadcast_address:http_port``, which identifies the nsqd, in nsqadmin as well.
+
+        An IPv6 address is in brackets, unlike in `Producer.node`.
+        """
+        return host_port(self.broadcast_address, self.http_port)
 
 
 def sighting(producer: Producer, nsqlookupd: str) -> Node | HTTPInvalidReply:

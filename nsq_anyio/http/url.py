@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 import httpx
 
-from ..address import UnixAddress
+from ..address import UnixAddress, host_port
 from ..errors import InvalidAddress
 
 __all__ = ["ServerURL"]
@@ -93,8 +93,8 @@ class ServerURL:
         if port is None or not self.shown.startswith("http:"):
             return None
         parts = urlsplit(self.shown)
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        return replace(self, shown=parts._replace(scheme="https", netloc=f"{host}:{port}").geturl())
+        location = host_port(parts.hostname or "", port)
+        return replace(self, shown=parts._replace(scheme="https", netloc=location).geturl())
 
     def without_suffix(self, path: str) -> ServerURL:
         """Return the same URL without ``path`` at its end."""

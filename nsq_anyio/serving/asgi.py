@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
+from ..address import host_port
 from .http_messages import PeerVanished, Request, Response, Target, joined_headers
 
 __all__ = ["ASGIApp", "Event", "Receive", "Scope", "Send", "request_of", "send_response"]
@@ -52,8 +53,7 @@ async def send_response(send: Send, response: Response) -> None:
 
 
 def _remote(client: tuple[str, int]) -> str:
-    host, port = client
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return host_port(*client)
 
 
 def _body_of(receive: Receive) -> Callable[[], Awaitable[bytes]]:

@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.streams.stapled import MultiListener
 
-from ..address import Address, UnixAddress
+from ..address import Address, UnixAddress, host_port
 from ..errors import InvalidOption, NSQError
 from ..transport.half_close import half_close
 from .unix_listener import UnixListener
@@ -99,7 +99,7 @@ async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     try:
         return await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:
-        raise _listen_failed(f"{host}:{port}", error, _OTHER_PORT) from error
+        raise _listen_failed(host_port(host, port), error, _OTHER_PORT) from error
     except UnicodeError as error:  # IDNA cannot encode it
         raise InvalidOption(f"host {host!r} is not valid: use a host name or an IP address") from error
 

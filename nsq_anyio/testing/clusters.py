@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 from anyio.from_thread import BlockingPortal
 
+from ..address import host_port
 from ..checks import check_integer
 from ..embedded import NsqdOptions, NsqlookupdOptions
 from ..http.nsqlookupd import Nsqlookupd as NsqlookupdHTTP
@@ -128,5 +129,5 @@ async def run_cluster(
 async def _until_registered(nsqds: Sequence[Nsqd], nsqlookupd: Nsqlookupd) -> None:
     wanted = {each.tcp_address for each in nsqds}
     async with NsqlookupdHTTP(nsqlookupd.http_url) as http:
-        while not wanted <= {f"{each.broadcast_address}:{each.tcp_port}" for each in await http.nodes()}:  # noqa: ASYNC110
+        while not wanted <= {host_port(each.broadcast_address, each.tcp_port) for each in await http.nodes()}:  # noqa: ASYNC110
             await anyio.sleep(_POLL_INTERVAL)

@@ -94,7 +94,12 @@ async def _find(cluster: Cluster, name: str) -> Node:
     from ...errors import InvalidOption
 
     nodes = (await cluster.nodes()).value
-    found = [node for node in nodes if name in {node.name, node.url, node.hostname}]
+    # nsqlookupd writes an IPv6 address without brackets.
+    found = [
+        node
+        for node in nodes
+        if name in {node.name, node.name.replace("[", "").replace("]", ""), node.url, node.hostname}
+    ]
     if len(found) != 1:
         names = ", ".join(node.name for node in found or nodes) or "none"
         count = "several nodes are" if found else "no node is"

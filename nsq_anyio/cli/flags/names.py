@@ -78,8 +78,10 @@ def complete_nsqd_tcp(context: click.Context, parameter: click.Parameter, incomp
     """Return the TCP addresses of the nsqds that begin with the incomplete word."""
 
     async def nsqds(cluster: Cluster) -> Iterable[str]:
+        from ...address import host_port
+
         nodes = (await cluster.nodes()).value
-        return (f"{node.broadcast_address}:{node.tcp_port}" for node in nodes if node.tcp_port > 0)
+        return (host_port(node.broadcast_address, node.tcp_port) for node in nodes if node.tcp_port > 0)
 
     return _addresses(_ask(context, parameter, nsqds), incomplete)
 
