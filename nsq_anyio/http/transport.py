@@ -6,7 +6,7 @@ import errno
 import os
 import ssl
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -115,8 +115,11 @@ class _Pool(httpx.AsyncHTTPTransport):
         )
 
 
-class _Network(httpcore.AnyIOBackend):
-    """Opens connections by the look-up of `connect_by_name`."""
+class _Network(httpcore.AsyncNetworkBackend):
+    """AnyIO's connections, by the look-up of `connect_by_name`."""
+
+    def __init__(self) -> None:
+        self._anyio = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
     async def connect_tcp(
         self,
@@ -126,12 +129,10 @@ class _Network(httpcore.AnyIOBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore.AsyncNetworkStream:
-        """As `httpcore.AnyIOBackend.connect_tcp`."""
+        """As `httpcore.AsyncNetworkBackend.connect_tcp`."""
 
         async def connect(address: str) -> httpcore.AsyncNetworkStream:
-            return await httpcore.AnyIOBackend.connect_tcp(
-                self, address, port, None, local_address, socket_options
-            )
+            return await self._anyio.connect_tcp(address, port, None, local_address, socket_options)
 
         try:
             with anyio.fail_after(timeout):
@@ -140,6 +141,12 @@ class _Network(httpcore.AnyIOBackend):
             raise httpcore.ConnectTimeout(str(error)) from error
         except OSError as error:  # of the look-up
             raise httpcore.ConnectError(str(error)) from error
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Any = None
+    ) -> httpcore.AsyncNetworkStream:
+        """As `httpcore.AsyncNetworkBackend.connect_unix_socket`."""
+        return await self._anyio.connect_unix_socket(path, timeout, socket_options)
 
 
 class SharedTransport(httpx.AsyncBaseTransport):

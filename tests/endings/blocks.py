@@ -215,7 +215,10 @@ def _publishing(options: nsq.ProducerOptions, tasks: int, *, many: bool = False)
 async def publish_alone(cell: Cell) -> None:
     """The impatience strikes the very task that awaits the publish."""
     await cell.begin()
-    async with nsq.produce(cell.peer.address, options=PRODUCER) as producer:
+    is_interrupted = cell.phase is not Phase.ENDING and cell.raises is None
+    # An orderly end alone may wait for drain_timeout; here that would be too long.
+    options = replace(PRODUCER, drain_timeout=30.0) if is_interrupted else PRODUCER
+    async with nsq.produce(cell.peer.address, options=options) as producer:
         if cell.opening and cell.raises is not None:
             raise cell.raises
         if not cell.opening:
