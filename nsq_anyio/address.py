@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 from .errors import InvalidAddress
 
-__all__ = ["Address", "ListenAddress", "NsqdAddress", "UnixAddress", "addresses", "nsqd_addresses"]
+__all__ = [
+    "Address",
+    "ListenAddress",
+    "NsqdAddress",
+    "UnixAddress",
+    "addresses",
+    "host_port",
+    "nsqd_addresses",
+]
 
 _MAX_PORT = 65535
 _MAX_HOST_LENGTH = 255
