@@ -8,6 +8,7 @@ reads far ahead, and does not push a LIMIT down to a source in Python.
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from collections.abc import Iterator
 
@@ -24,12 +25,16 @@ from .options import ReadOptions
 from .peek import peek
 from .plan import plan
 from .spool import Plan, Spool
+from .spool_errors import as_spool_error
 from .spooled_partition import SpooledPartition, read_spooled_partition
 
 __all__ = ["NsqBatchReader", "WaitingPartition"]
 
 _EPOCH = 1
 """The only epoch of a batch read's spool."""
+
+_PEEK_IN_MEMORY = 64 * 1024 * 1024
+"""Bytes above which the rows of a peek are kept in a file and not in memory."""
 
 
 class WaitingPartition(InputPartition):
@@ -131,5 +136,9 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
 
 def _look(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
     """Yield rows whose messages are already back in nsqd."""
-    for chunk in anyio.run(peek, options, partition.nsqd, partition.rows):
-        yield chunk.record_batch()
+    with tempfile.SpooledTemporaryFile(_PEEK_IN_MEMORY) as file:
+        with as_spool_error(tempfile.gettempdir()):
+            anyio.run(peek, options, partition.nsqd, partition.rows, file)
+        file.seek(0)
+        with pa.ipc.open_stream(file) as batches:
+            yield from batches

@@ -118,6 +118,12 @@ class BoundedReader:
         for inflow, portions in released:
             inflow.finish(portions)
 
+    def forget_bodies(self, chunk: MessageChunk) -> None:
+        """Free the memory of the bodies of a chunk that stays held."""
+        for inflow in self._links.inflows:
+            inflow.forget_bodies(chunk.portions)
+        self._let_in()
+
     def holds(self, chunk: MessageChunk) -> bool:
         """Return whether nsqd still waits for the answers to all messages of a chunk."""
         inflows = self._links.inflows

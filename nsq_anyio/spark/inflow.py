@@ -156,6 +156,12 @@ class Inflow:
         self._held.difference_update(released)
         return released
 
+    def forget_bodies(self, portions: Iterable[Portion]) -> None:
+        """Free the memory of the bodies; the messages stay held."""
+        for portion in self._held.intersection(portions):
+            self.held_bytes -= portion.size
+            portion.forget_bodies()
+
     def finish(self, portions: Iterable[Portion]) -> None:
         """Send FIN for all messages that were released."""
         ids = [id_ for portion in portions for id_ in portion.ids()]

@@ -75,6 +75,12 @@ class Portion:
         """Return how many of the first messages have bodies of at most ``bound`` bytes together."""
         return bisect_right(range(1, self.rows + 1), bound, key=self._bytes_of)
 
+    def forget_bodies(self) -> None:
+        """Keep only what it takes to answer the messages."""
+        data = memoryview(self._data)
+        self._data = b"".join(data[start : start + _BODY] for start in self._offsets[:-1])
+        self._offsets = memoryview(array("i", range(0, len(self._data) + 1, _BODY)))
+
     def split(self, rows: int) -> tuple[Portion, Portion]:
         """Return the first messages, and the others."""
         first, rest = self._offsets[: rows + 1], self._offsets[rows:]

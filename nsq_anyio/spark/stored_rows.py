@@ -12,20 +12,26 @@ __all__ = ["stored_rows"]
 
 _ROWS = 10_000
 
+_BYTES = 16 * 1024 * 1024
+"""Bytes above which chunks are not joined: the JVM has to have a whole batch in its memory, for each task."""
+
 
 def stored_rows(partition: Partition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an ended partition, the same at each call, in batches of a good size for Spark.
 
+    Small chunks are joined; a large one is a batch of its own.
+
     :raises SpoolError: if a chunk is missing or damaged, or cannot be read
     """
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in partition.read(ended=True):
+        if waiting and (rows >= _ROWS or size + batch.nbytes > _BYTES):
+            yield from _joined(waiting)
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= _ROWS:
-            yield from _joined(waiting)
-            waiting, rows = [], 0
+        size += batch.nbytes
     if waiting:
         yield from _joined(waiting)
 

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -19,14 +20,17 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import obstore
+import pyarrow as pa
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from nsq_anyio.spark import stream_reader
+from nsq_anyio.spark import bounded_reader, stream_reader
 from nsq_anyio.spark.chunks import Partition, Stored
 from nsq_anyio.spark.fill import fill
 from nsq_anyio.spark.lease import Lease
+from nsq_anyio.spark.peek import peek
 from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.stored_rows import stored_rows
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 from nsq_anyio.storage.place import Place, storage_of
 from nsq_anyio.storage.posix import PosixStorage
@@ -40,7 +44,7 @@ from ..benchmarks.spark.partitions import read_in_parts
 from ..recording_proxy import RecordingProxy, recording_proxy
 from .conftest import new_name
 from .nsqds import Nsqd
-from .reading import before_chunk, options_of, soon
+from .reading import before_chunk, new_partition, options_of, returned, soon
 from .rows import on_disk, rows_of
 
 pytestmark = pytest.mark.timeout(120)
@@ -86,6 +90,48 @@ def test_nsqd_sends_hardly_more_than_is_kept(real_nsqd: Nsqd, tmp_path: Path, sm
     assert found.sent <= WANTED * found.kept
     assert max(found.batches) <= 7 * MIB + 2 * MIB, "each partition may exceed its share by one message"
     assert topic.state().left == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "rows", "expected"),
+    [
+        pytest.param(MIB, 4, [12, 12, 12, 4], id="large"),
+        pytest.param(20 * MIB, 1, [1] * 10, id="each too large to be joined"),
+        pytest.param(100, 2_500, [10_000, 10_000, 5_000], id="small"),
+    ],
+)
+def test_chunks_are_joined_up_to_a_number_of_rows_or_bytes(
+    tmp_path: Path, size: int, rows: int, expected: list[int]
+) -> None:
+    """The JVM has a whole batch in its memory, and Python two of them."""
+    partition = new_partition(tmp_path)
+    chunk = rows_of([b"x" * size] * rows)
+    for number in range(10):
+        partition.store_chunk(number, chunk)
+    partition.end(10)
+    assert [batch.num_rows for batch in stored_rows(partition)] == expected
+
+
+@pytest.mark.anyio
+async def test_a_peek_has_no_more_than_some_bodies_in_memory(
+    real_nsqd: Nsqd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bounded_reader, "_CHUNK_BYTES", 2 * MIB)
+    monkeypatch.setattr(bounded_reader, "_BYTES_IN_FLIGHT", 4 * MIB)
+    topic = real_nsqd.topic(new_name())
+    for _ in range(10):
+        topic.publish([b"x" * MIB] * 4)
+    tracemalloc.start()
+    try:
+        with (tmp_path / "rows").open("w+b") as file:
+            await peek(options_of(topic, peek=True, maxWait=1), topic.nsqd.tcp_address, 40, file)
+            file.seek(0)
+            with pa.ipc.open_stream(file) as batches:
+                assert sum(batch.num_rows for batch in batches) == 40
+        assert tracemalloc.get_traced_memory()[1] < 20 * MIB
+    finally:
+        tracemalloc.stop()
+    await returned(topic, 40)
 
 
 def test_a_plan_over_many_nsqds_asks_each_once_for_its_own_channel(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from .query import Option, Source, Trigger, run
 
 __all__ = ["Format", "archive", "archived", "check_format", "read_archive"]
 
-# By default JSON has only milliseconds, and the session's time zone.
+# By default JSON has only milliseconds, and the session's time zone; and Parquet first looks at the size of a
+# page, and of a row group, when it has 100 rows of it in memory.
 _OPTIONS: dict[str, dict[str, str]] = {
-    "parquet": {},
+    "parquet": {"parquet.page.size.row.check.min": "4", "parquet.block.size.row.check.min": "4"},
     "json": {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"},
 }
 # Given explicitly, because JSON has no types.

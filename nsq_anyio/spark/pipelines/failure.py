@@ -33,10 +33,14 @@ class PipelineFailed(NSQError):
 def spark_errors_explained() -> Generator[None]:
     """Turn Spark's errors in the block into their causes.
 
-    :raises PipelineFailed: for any error of Spark
+    :raises PipelineFailed: for any error of Spark, also if its JVM has ended
     """
     try:
         yield
+    except ConnectionRefusedError as error:
+        raise PipelineFailed(
+            "Spark's JVM has ended: its log may say why; if its memory was too small, set spark.driver.memory"
+        ) from error
     except (PySparkException, Py4JError) as error:
         raise failed(error) from error
 

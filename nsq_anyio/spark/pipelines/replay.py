@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
@@ -33,6 +35,10 @@ _MAX_SPAN_ROWS = 1_000_000
 _TASK_RATE = 20_000
 """The most rows per second for one task, well below what a task can do."""
 _MAX_TASKS = 100
+
+_ROWS_AT_ONCE = "spark.sql.parquet.columnarReaderBatchSize"
+_FEW = 16
+"""The rows that a task has in memory when it reads Parquet. Spark's 4,096 are too many for large bodies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +100,31 @@ def replay(
     write_options(sink)
     spark.dataSource.register(NsqDataSource if rate is None else PacedNsqDataSource)
     started_at = time.monotonic()
-    with spark_errors_explained():
-        archive = read_archive(spark, input, format)
-        hours = _hours(archive, since, until)
-    waiting = sum(hours.values())
     batches = total = 0
-    for span in _spans(archive, hours, since, until, rate):
-        if stop is not None and stop.is_set():
-            break
-        span_began_at = time.monotonic()
-        rows = _publish(span.rows(archive), sink, rate, span)
-        total += rows
-        if rows:
-            batches += 1
-        if rows and on_progress is not None:
-            seconds = time.monotonic() - span_began_at
-            on_progress(
-                Progress(
-                    batch=batches - 1,
-                    rows=rows,
-                    total=total,
-                    rows_per_second=rows / seconds,
-                    lag=waiting - total,
+    with _few_rows_at_once(spark):
+        with spark_errors_explained():
+            archive = read_archive(spark, input, format)
+            hours = _hours(archive, since, until)
+        waiting = sum(hours.values())
+        for span in _spans(archive, hours, since, until, rate):
+            if stop is not None and stop.is_set():
+                break
+            span_began_at = time.monotonic()
+            rows = _publish(span.rows(archive), sink, rate, span)
+            total += rows
+            if rows:
+                batches += 1
+            if rows and on_progress is not None:
+                seconds = time.monotonic() - span_began_at
+                on_progress(
+                    Progress(
+                        batch=batches - 1,
+                        rows=rows,
+                        total=total,
+                        rows_per_second=rows / seconds,
+                        lag=waiting - total,
+                    )
                 )
-            )
     return Summary(
         batches=batches,
         rows=total,
@@ -125,6 +132,17 @@ def replay(
         seconds=time.monotonic() - started_at,
         lag=waiting - total,
     )
+
+
+@contextmanager
+def _few_rows_at_once(spark: SparkSession) -> Generator[None]:
+    before = str(spark.conf.get(_ROWS_AT_ONCE))
+    spark.conf.set(_ROWS_AT_ONCE, _FEW)
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, ConnectionRefusedError):  # of a JVM that has ended
+            spark.conf.set(_ROWS_AT_ONCE, before)
 
 
 def _hours(archive: DataFrame, since: datetime | None, until: datetime | None) -> dict[datetime, int]:
