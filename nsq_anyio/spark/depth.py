@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
@@ -23,6 +24,11 @@ T = TypeVar("T")
 
 _CONCURRENCY = 16
 
+_PATIENCE = 300.0
+"""Seconds for which all nsqds, or all nsqlookupds, of a running query may be silent."""
+
+_TRY_EVERY = 1.0
+
 _log = logging.getLogger("nsq_anyio.spark")
 
 
@@ -37,6 +43,9 @@ class DepthClient:
         self._silent: set[str] = set()
         self._watch = ChannelWatch(options)
         self._is_created_everywhere = options.create_channel != "everywhere"
+        self._answered: set[str] = set()
+        self._silent_since: dict[str, float] = {}
+        self._last_found: dict[str, str] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -58,7 +67,9 @@ class DepthClient:
 
         A channel that does not exist is created, so that it gets all later messages; those that wait in the
         topic are counted. A paused channel counts as empty, because it delivers nothing. An nsqd that does
-        not answer also counts as empty. Both are logged. It is an error if no nsqd answers.
+        not answer also counts as empty. Both are logged. It is an error if no nsqd answers; but if one has
+        answered before, all are tried again for five minutes. Without an nsqlookupd, the nsqds that the last
+        one has named are asked for as long.
 
         :raises InvalidOption: if a file that the options name cannot be used, or the channel must not be
             created and no nsqd has it
@@ -66,7 +77,9 @@ class DepthClient:
         """
         if self._runner is None:
             self._runner = asyncio.Runner()
-        return self._runner.run(self._ask())
+        while (depths := self._runner.run(self._ask())) is None:
+            time.sleep(_TRY_EVERY)
+        return depths
 
     def close(self) -> None:
         """Close the connections; the next `ask` opens new ones."""
@@ -79,7 +92,8 @@ class DepthClient:
         for client in (*self._nsqds.values(), *(self._nsqlookupds or ())):
             await client.__aexit__(None, None, None)
 
-    async def _ask(self) -> list[Depth]:
+    async def _ask(self) -> list[Depth] | None:
+        """Return the depths; None if no nsqd answers now."""
         options = self._options
         if options.nsqds:
             urls = dict(zip(options.nsqds, options.nsqd_http, strict=True))
@@ -97,7 +111,8 @@ class DepthClient:
         fan_out = FanOut(options.http_timeout, _CONCURRENCY)
         calls = {client.url: partial(depth_at, nsqd, client, options) for nsqd, client in clients.items()}
         answers = await fan_out.ask(calls)
-        self._check(answers, "nsqd")
+        if not self._check(answers, "nsqd"):
+            return None
         self._watch.check(tuple(answers.values.values()))
         return [answers.values.get(client.url, Depth(nsqd, 0)) for nsqd, client in clients.items()]
 
@@ -112,7 +127,8 @@ class DepthClient:
         answers = await fan_out.ask(
             {client.url: partial(look_up, client, options) for client in self._nsqlookupds}
         )
-        self._check(answers, "nsqlookupd")
+        if not self._check(answers, "nsqlookupd"):
+            return self._last_found
         found: dict[str, str] = {}
         for url, lookup in answers.values.items():
             for producer in lookup.producers:
@@ -120,7 +136,8 @@ class DepthClient:
                     found[str(producer.address)] = producer.http_url
                 except InvalidAddress as error:
                     _log.warning("nsqlookupd %s names an nsqd that cannot be asked: %s", url, error)
-        return dict(sorted(found.items()))
+        self._last_found = dict(sorted(found.items()))
+        return self._last_found
 
     async def _create_everywhere(self, nsqlookupds: Sequence[Nsqlookupd]) -> None:
         """Create topic and channel on all nsqds of the cluster; those that fail are tried again next time."""
@@ -145,18 +162,31 @@ class DepthClient:
             _log.warning("cannot create the channel at nsqd %s, and will try again: %s", url, failure)
         self._is_created_everywhere = not nodes.failures and not created.failures
 
-    def _check(self, answers: Answers[T], kind: str) -> None:
-        """Log servers that have stopped answering; raise only if all have, so that others can be read."""
+    def _check(self, answers: Answers[T], kind: str) -> bool:
+        """Log servers that have stopped answering; return False if all have.
+
+        :raises ClusterFailed: if none has ever answered, or none for too long
+        """
         failures: Mapping[str, Exception] = answers.failures
         if failures and not answers.values:
             reason = f"no {kind} answered"
             if self._options.nsqds:
                 reason += " at nsqdHttp, which is by default the port after that of nsqd"
-            raise ClusterFailed(tuple(failures), reason, tuple(answers.failures.values()))
+            error = ClusterFailed(tuple(failures), reason, tuple(answers.failures.values()))
+            now = time.monotonic()
+            if kind not in self._answered or now - self._silent_since.get(kind, now) > _PATIENCE:
+                raise error
+            if kind not in self._silent_since:
+                _log.warning("%s; trying again for %g s", error, _PATIENCE)
+                self._silent_since[kind] = now
+            return False
+        self._answered.add(kind)
+        self._silent_since.pop(kind, None)
         self._silent -= answers.values.keys()
         for url in failures.keys() - self._silent:
             _log.warning("%s counts as empty until it answers: %s", kind, failures[url])
         self._silent |= failures.keys()
+        return True
 
 
 def channel_depths(options: ReadOptions) -> list[Depth]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import IO
+from io import IOBase
 
 import anyio
 import anyio.to_thread
@@ -22,7 +22,7 @@ class PeekTooLong(NSQError):
     """The peek takes longer than nsqd allows a consumer to hold messages."""
 
 
-async def peek(options: ReadOptions, nsqd: str, rows: int, file: IO[bytes]) -> None:
+async def peek(options: ReadOptions, nsqd: str, rows: int, file: IOBase) -> None:
     """Write messages to a file, as an Arrow stream, and give them back to nsqd.
 
     All are held until the last was read, and touched meanwhile, so that none is delivered twice. Only one

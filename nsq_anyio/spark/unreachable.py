@@ -2,8 +2,8 @@
 
 The plan of a batch is an upper bound. So the partition of such an nsqd ends with the rows that are stored,
 and the other messages wait in nsqd. If the task failed instead, the query would fail at every start, and the
-rows of all other nsqds would not reach the sink. But if no nsqd can be reached, the task fails: probably this
-machine is cut off, or the options are wrong.
+rows of all other nsqds would not reach the sink. But if no nsqd can be reached, the task tries its own for
+another ``connectTimeout``, and then fails: probably this machine is cut off, or the options are wrong.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ async def fill_unless_unreachable(
     except (ConnectionFailed, ProtocolError) as error:
         is_anything_stored = await anyio.to_thread.run_sync(_has_chunks, partition.path.parent)
         if not is_anything_stored and not await _is_any_reachable(options, set(others) - {nsqd}):
-            raise
+            # The only nsqd may have been started again.
+            await fill(options, nsqd, rows, partition, max_bytes=max_bytes)
+            return
         _log.warning("%s: the batch ends without its messages, which a later batch reads", error)
         await anyio.to_thread.run_sync(_note, partition, str(error))
         await fill(options, nsqd, 0, partition)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from nsq_anyio.http import ClusterFailed
+from nsq_anyio.spark import depth
 from nsq_anyio.spark.bounded_reader import bounded_reader
 from nsq_anyio.spark.depth import Depth, DepthClient, channel_depths
 from nsq_anyio.spark.given_options import read_options
@@ -192,6 +194,44 @@ def test_nsqd_that_goes_and_comes_back_is_told_once_each_time(
         asked.ask()
     asked.close()
     assert caplog.text.count("counts as empty until it answers") == 1
+
+
+def test_the_only_nsqd_is_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stopping, ThreadPoolExecutor(1) as tasks:
+        old = stopping.enter_context(running_nsqd("real"))
+        old.topic("only")
+        with DepthClient(reading(old, topic="only")) as asked:
+            asked.ask()
+            stopping.close()
+            monkeypatch.setattr(depth, "_PATIENCE", 0.5)
+            with pytest.raises(ClusterFailed, match=old.http_address):
+                asked.ask()
+            monkeypatch.undo()
+            asking = tasks.submit(asked.ask)
+            with pytest.raises(TimeoutError):
+                asking.result(2)
+            flags = [f"--tcp-address={old.tcp_address}", f"--http-address={old.http_address}"]
+            with running_nsqd("real", flags):
+                assert asking.result(20) == [Depth(old.tcp_address, 0)]
+
+
+def test_the_only_nsqlookupd_is_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stopping:
+        portal = stopping.enter_context(start_blocking_portal())
+        lookupd = stopping.enter_context(portal.wrap_async_context_manager(real_nsqlookupd()))
+        flags = [f"--lookupd-tcp-address={lookupd.tcp_address}", "--broadcast-address=127.0.0.1"]
+        with running_nsqd("real", flags) as nsqd:
+            topic = nsqd.topic(new_name())
+            wait_until(lambda: registered(lookupd.http_url, topic.name), "nsqd to register the topic")
+            options = {"topic": topic.name, "channel": topic.channel, "nsqlookupd": lookupd.http_url}
+            with DepthClient(read_options(options)) as asked:
+                asked.ask()
+                stopping.close()
+                topic.publish_numbers(3)
+                assert asked.ask() == [Depth(nsqd.tcp_address, 3)]
+                monkeypatch.setattr(depth, "_PATIENCE", 0)
+                with pytest.raises(ClusterFailed, match="no nsqlookupd answered"):
+                    asked.ask()
 
 
 def sockets() -> set[str]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 from anyio.from_thread import start_blocking_portal
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from nsq_anyio.errors import ConnectionFailed
+from nsq_anyio.spark.bounded_reader import BoundedReader
 from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.portion import MessageChunk
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ..real_servers import real_nsqlookupd
@@ -221,3 +226,34 @@ def test_available_now_ends_without_an_nsqd_that_takes_no_connection(
             pytest.fail("the query goes on")
     assert len(found) == 25
     assert topic.state().left == 0
+
+
+def test_the_only_nsqd_is_started_again_while_it_is_read(
+    kind: Kind, running: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is away for longer than maxWait, when nothing is stored yet."""
+    stopping = running.enter_context(ExitStack())
+    old = stopping.enter_context(running_nsqd(kind))
+    published(old, 20)
+    started: list[Nsqd] = []
+
+    def start_again() -> None:
+        flags = [f"--tcp-address={old.tcp_address}", f"--http-address={old.http_address}"]
+        started.append(running.enter_context(running_nsqd(kind, flags)))
+        published(started[0], 20)
+
+    with reading(tmp_path, old) as reader:
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        (partition,) = reader.partitions(start, end)
+        take = BoundedReader.take
+
+        async def lose_it(self: BoundedReader) -> MessageChunk:
+            monkeypatch.setattr(BoundedReader, "take", take)
+            await anyio.to_thread.run_sync(stopping.close)
+            tasks.submit(lambda: (time.sleep(2), start_again()))
+            return await take(self)
+
+        monkeypatch.setattr(BoundedReader, "take", lose_it)
+        with ThreadPoolExecutor(1) as tasks:
+            assert sorted(map(int, read(reader, [partition]))) == list(range(20))
