@@ -11,10 +11,11 @@ It needs prometheus-client: ``pip install 'nsq-anyio[prometheus]'``.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -36,7 +37,10 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from .progress import KIND
+from ..errors import NSQError
+from .progress import KIND, told_of
+from .query_history import QueryHistory
+from .spool import Spool
 
 __all__ = ["SPARK_METRICS", "NSQListener"]
 
@@ -81,6 +85,8 @@ _MOST_QUERIES = 1_000
 
 Labels = tuple[str, ...]
 
+_log = logging.getLogger("nsq_anyio.spark")
+
 
 @dataclass(slots=True)
 class _Query:
@@ -88,12 +94,16 @@ class _Query:
 
     :ivar seen: by source, the epoch of the last batch that was counted in this run
     :ivar unreachable: what this run has told so far
+    :ivar untold: by source, its spoolDir and the end of its last batch, until the source tells of that batch
     """
 
     gauges: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     counters: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     seen: dict[Labels, int] = field(default_factory=dict[Labels, int])
     unreachable: dict[Labels, float] = field(default_factory=dict[Labels, float])
+    untold: dict[Labels, tuple[str, dict[str, Any]]] = field(
+        default_factory=dict[Labels, tuple[str, dict[str, Any]]]
+    )
 
     def count(self, metric: str, labels: Labels, more: float) -> None:
         self.counters[metric][labels] = self.counters[metric].get(labels, 0.0) + more
@@ -103,6 +113,24 @@ class _Query:
         self.gauges.clear()
         self.seen.clear()
         self.unreachable.clear()
+        self.untold.clear()
+
+    def count_untold(self) -> None:
+        """Count the last batches, of which no source tells before it plans another: the spool has them."""
+        for labels, (spool_dir, end) in self.untold.items():
+            if not end["epoch"]:
+                continue  # the first batch of a query, which Spark runs although nothing waits
+            history = QueryHistory()
+            history.begun(end["epoch"], end["plan"])
+            try:
+                history.count_batch(Spool.at(spool_dir, end["spool"]), end["epoch"])
+            except NSQError as error:
+                _log.warning("cannot count batch %d of %s/%s: %s", end["epoch"], *labels[1:], error)
+                continue
+            _take_batch(self, labels, told_of(history.last_batch))
+            earlier = {nsqd: self.unreachable.get((*labels, nsqd), 0) for nsqd in history.unreachable}
+            _take_unreachable(self, labels, history.unreachable + Counter(earlier))
+        self.untold.clear()
 
 
 class NSQListener(StreamingQueryListener, Collector):
@@ -145,13 +173,21 @@ class NSQListener(StreamingQueryListener, Collector):
                     labels = (name, str(told["topic"]), str(told["channel"]))
                     query.count("nsq_spark_rows", labels, source.numInputRows)
                     _take(query, labels, told)
+                    if source.endOffset != source.startOffset:
+                        query.untold[labels] = told["spoolDir"], json.loads(source.endOffset)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Note that the query lives."""
+        """Note that the query lives, and that nothing waits: no source tells of it before the next batch."""
         with self._lock:
             name = self._names.get(str(event.id), str(event.id))
-            if name in self._queries:
-                self._queries[name].gauges["nsq_spark_last_progress_timestamp_seconds"][name,] = time.time()
+            query = self._queries.get(name)
+            if query is None:
+                return
+            query.gauges["nsq_spark_last_progress_timestamp_seconds"][name,] = time.time()
+            for metric in ("nsq_spark_depth", "nsq_spark_lag"):
+                query.gauges[metric] = dict.fromkeys(query.gauges[metric], 0)
+            query.gauges["nsq_spark_published_per_second"].clear()
+            query.count_untold()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Forget the gauges of a query that has ended, and count an error."""
@@ -160,6 +196,7 @@ class NSQListener(StreamingQueryListener, Collector):
             query = self._queries.get(name)
             if query is None:
                 return
+            query.count_untold()
             query.started()
             if event.exception is not None:
                 query.count("nsq_spark_queries_failed", (name,), 1)
@@ -218,13 +255,22 @@ def _take(query: _Query, labels: Labels, told: dict[str, Any]) -> None:
     gauges["nsq_spark_spool_bytes"][labels] = told["spoolBytes"]
     if "publishedPerSecond" in told:
         gauges["nsq_spark_published_per_second"][labels] = told["publishedPerSecond"]
-    batch = told.get("lastBatch")
-    if batch and query.seen.get(labels) != batch["epoch"]:
+    if batch := told.get("lastBatch"):
+        _take_batch(query, labels, batch)
+    _take_unreachable(query, labels, told.get("unreachable", {}))
+
+
+def _take_batch(query: _Query, labels: Labels, batch: Mapping[str, int]) -> None:
+    if query.seen.get(labels) != batch["epoch"]:
         query.seen[labels] = batch["epoch"]
-        gauges["nsq_spark_slowest_chunk_seconds"][labels] = batch["slowestChunkMs"] / 1e3
+        query.gauges["nsq_spark_slowest_chunk_seconds"][labels] = batch["slowestChunkMs"] / 1e3
         for key, (metric, factor) in _LAST_BATCH.items():
             query.count(metric, labels, batch[key] * factor)
-    for nsqd, partitions in told.get("unreachable", {}).items():
+
+
+def _take_unreachable(query: _Query, labels: Labels, unreachable: Mapping[str, float]) -> None:
+    """Count what is new in the numbers of this run."""
+    for nsqd, partitions in unreachable.items():
         place = (*labels, nsqd)
         query.count("nsq_spark_unreachable_partitions", place, partitions - query.unreachable.get(place, 0.0))
         query.unreachable[place] = partitions

@@ -7,14 +7,14 @@ its own. All numbers are whole, as PySpark asks for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .options import ReadOptions
 from .plan import Depth
 from .query_history import QueryHistory
 
-__all__ = ["KIND", "Progress"]
+__all__ = ["KIND", "Progress", "told_of"]
 
 KIND = "nsq"
 """The value of ``source``, by which a listener knows these offsets."""
@@ -28,6 +28,7 @@ class Progress:
     ) -> None:
         self._topic = options.topic
         self._channel = options.channel
+        self._spool_dir = options.spool_dir
         self._history = history
         self._clock = clock
         self._depths: Sequence[Depth] = ()
@@ -56,15 +57,21 @@ class Progress:
             "channel": self._channel,
             "depth": {depth.nsqd: depth.rows for depth in depths},
             "lag": sum(depth.rows + depth.held for depth in depths),
+            "spoolDir": self._spool_dir,
             "spoolBytes": history.spooled_bytes,
         }
         shown_if_any: dict[str, Any] = {
             "publishedPerSecond": self._per_second,
-            "lastBatch": {_camel(name): value for name, value in history.last_batch.items()},
+            "lastBatch": told_of(history.last_batch),
             "paused": {depth.nsqd: depth.paused for depth in depths if depth.paused},
             "unreachable": dict(history.unreachable),
         }
         return told | {name: value for name, value in shown_if_any.items() if value or value == 0}
+
+
+def told_of(batch: Mapping[str, int]) -> dict[str, int]:
+    """Return `QueryHistory.last_batch` under the names that are shown."""
+    return {_camel(name): value for name, value in batch.items()}
 
 
 def _camel(name: str) -> str:

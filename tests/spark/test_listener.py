@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,10 @@ from pyspark.sql.streaming.listener import (
 )
 
 from nsq_anyio.spark.listener import SPARK_METRICS, NSQListener
+from nsq_anyio.spark.spool import Spool
+from nsq_anyio.spark.task_report import TaskReport, note_report
 
+from .rows import on_disk, rows_of
 from .test_page import rows
 
 ID, RUN = uuid.uuid4(), uuid.uuid4()
@@ -29,6 +33,7 @@ TOLD: dict[str, Any] = {
     "channel": "spark",
     "depth": {"127.0.0.1:4150": 7},
     "lag": 9,
+    "spoolDir": "/spool",
     "spoolBytes": 100,
 }
 BATCH = {
@@ -53,7 +58,13 @@ class Watched:
     def value(self, name: str, labels: dict[str, str] | None = None) -> float | None:
         return self.registry.get_sample_value(f"nsq_spark_{name}", labels or SOURCE)
 
-    def progress(self, offset: object, rows: int = 5, name: str | None = "archive") -> None:
+    def progress(
+        self,
+        offset: object,
+        rows: int = 5,
+        name: str | None = "archive",
+        end: dict[str, Any] | None = None,
+    ) -> None:
         progress = StreamingQueryProgress.fromJson(
             {
                 "id": str(ID),
@@ -72,7 +83,7 @@ class Watched:
                     {
                         "description": "nsq",
                         "startOffset": None,
-                        "endOffset": None,
+                        "endOffset": end and json.dumps(end),
                         "latestOffset": offset if isinstance(offset, str) else json.dumps(offset),
                         "numInputRows": rows,
                         "inputRowsPerSecond": 1.0,
@@ -141,16 +152,71 @@ def test_counts_outlive_a_run_and_gauges_do_not() -> None:
 def test_an_idle_query_lives() -> None:
     watched = Watched()
     labels = {"query": "archive"}
-    idle = QueryIdleEvent(ID, RUN, "2026-11-25T12:00:00.000Z")
-    watched.listener.onQueryIdle(idle)
+    watched.listener.onQueryIdle(IDLE)
     assert watched.value("last_progress_timestamp_seconds", labels) is None
     watched.progress(TOLD)
     before = watched.value("last_progress_timestamp_seconds", labels)
-    watched.listener.onQueryIdle(idle)
+    watched.listener.onQueryIdle(IDLE)
     after = watched.value("last_progress_timestamp_seconds", labels)
     assert before is not None
     assert after is not None
     assert after >= before
+
+
+def stored(directory: Path, epoch: int) -> dict[str, Any]:
+    """Make a batch that has ended, with one nsqd that was unreachable; return its end."""
+    spool = Spool.create(str(directory), "query", "clicks", "spark")
+    plan = [("127.0.0.1:4150", 2), ("127.0.0.1:4250", 2)]
+    spool.begin(epoch, plan)
+    first, second = spool.partition(epoch, 0), spool.partition(epoch, 1)
+    first.store_chunk(0, rows_of([b"12345", b"678"]))
+    note_report(first, TaskReport(chunks=1, store_ms=20, slowest_chunk_ms=20, redelivered=1))
+    first.end(1)
+    second.end(0)
+    on_disk(second.path).with_name("1.unreachable").write_text("gone")
+    return {"format": 2, "spool": "query", "epoch": epoch, "plan": plan}
+
+
+IDLE = QueryIdleEvent(ID, RUN, "2026-11-25T12:00:00.000Z")
+
+
+def test_nothing_waits_for_an_idle_query() -> None:
+    watched = Watched()
+    watched.progress(TOLD | {"depth": {"127.0.0.1:4150": 250_000}, "lag": 250_000, "publishedPerSecond": 5})
+    watched.listener.onQueryIdle(IDLE)
+    assert watched.value("depth", NSQD) == watched.value("lag") == 0
+    assert watched.value("published_per_second") is None
+    watched.progress(TOLD)
+    assert watched.value("lag") == 9
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_the_last_batch_of_a_run_counts(tmp_path: Path, idle: bool) -> None:
+    watched = Watched()
+    told = TOLD | {"spoolDir": str(tmp_path)}
+    watched.progress(told, end=stored(tmp_path, 1))
+    gone = {**NSQD, "nsqd": "127.0.0.1:4250"}
+    if idle:
+        watched.listener.onQueryIdle(IDLE)
+        assert watched.value("bytes_total") == 8
+        assert watched.value("unreachable_partitions_total", gone) == 1
+    told |= {"lastBatch": BATCH | {"bytes": 8, "chunks": 1}, "unreachable": {gone["nsqd"]: 1}}
+    watched.progress(told, end=stored(tmp_path, 2))
+    assert watched.value("bytes_total") == 8
+    watched.end()
+    assert watched.value("bytes_total") == 16
+    assert watched.value("chunks_total") == 2
+    assert watched.value("redelivered_rows_total") == 2
+    assert watched.value("unreachable_partitions_total", gone) == 2
+
+
+def test_a_last_batch_that_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    end = {"format": 2, "spool": "query", "epoch": 3, "plan": [["127.0.0.1:4150", 1]]}
+    watched.progress(TOLD | {"spoolDir": str(tmp_path)}, end=end)
+    watched.end()
+    assert "cannot count batch 3 of clicks/spark: spool" in caplog.text
+    assert watched.value("bytes_total") is None
 
 
 @pytest.mark.parametrize("offset", ["", "null", "17", "not json", '{"0": 5}', '["nsq"]'])

@@ -129,6 +129,7 @@ def test_report_tells_what_waited(real_topic: Topic, tmp_path: Path) -> None:
         "channel": real_topic.channel,
         "depth": {real_topic.nsqd.tcp_address: 30},
         "lag": 30,
+        "spoolDir": str(tmp_path),
         "spoolBytes": 0,
     }
     assert reader.reportLatestOffset() == told

@@ -11,10 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from anyio.from_thread import start_blocking_portal
+from prometheus_client import CollectorRegistry
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from nsq_anyio.spark import NsqDataSource
+from nsq_anyio.spark.listener import NSQListener
 
 from ...real_servers import real_nsqlookupd
 from ..conftest import new_name
@@ -39,6 +41,25 @@ def test_available_now_reads_what_waits_in_bounded_batches(
     assert ledger.duplicates == 0
     assert [len(runs[0]) for runs in ledger.batches.values()] == [1_000, 1_000, 500]
     assert topic.state().left == 0
+
+
+def test_a_listener_counts_the_only_batch_of_a_run(
+    spark: SparkSession, real_topic: Topic, tmp_path: Path
+) -> None:
+    registry = CollectorRegistry()
+    listener = NSQListener(registry)
+    spark.streams.addListener(listener)
+    try:
+        real_topic.publish([b"x" * 100] * 30)
+        Query.of(real_topic, tmp_path).run(spark)
+        found = lambda: {  # noqa: E731
+            sample.name: sample.value for metric in registry.collect() for sample in metric.samples
+        }
+        wait_until(lambda: "nsq_spark_bytes_total" in found(), "the end of the run to be counted")
+    finally:
+        spark.streams.removeListener(listener)
+    assert found()["nsq_spark_bytes_total"] == 3_000
+    assert found()["nsq_spark_rows_total"] == 30
 
 
 def test_rows_tell_where_they_come_from(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
