@@ -110,6 +110,7 @@ def _check_peek(options: ReadOptions) -> None:
 
 def _spooled(options: ReadOptions, spool_dir: str, parts: Plan) -> list[InputPartition]:
     if not parts:
+        Spool.check_place(spool_dir)
         return []
     name = str(uuid.uuid4())
     Spool.create(spool_dir, name, options.topic, options.channel).begin(_EPOCH, parts)

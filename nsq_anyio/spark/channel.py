@@ -16,6 +16,8 @@ __all__ = ["ChannelWatch", "create_at", "depth_at", "look_up"]
 
 _TOPIC_NOT_FOUND = "TOPIC_NOT_FOUND"
 
+_IS_NEW = "channel %s of topic %s is new at %s: it gets no message that other channels have got before"
+
 _log = logging.getLogger("nsq_anyio.spark")
 
 
@@ -70,10 +72,12 @@ async def depth_at(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
             return Depth(address, 0)  # it was deleted there, and nsqlookupd does not know yet
         if creates:
             await create_at(nsqd, options)
+            _log.warning(_IS_NEW, channel, topic, f"nsqd {address}")
         return Depth(address, 0, is_missing=not creates)
     found = next((row for row in of_topic.channels if row.channel_name == channel), None)
     if found is None and creates:
         await nsqd.create_channel(topic, channel)
+        _log.warning(_IS_NEW, channel, topic, f"nsqd {address}")
     return _depth(address, of_topic, found, is_missing=found is None and not creates)
 
 
@@ -114,4 +118,5 @@ async def look_up(nsqlookupd: Nsqlookupd, options: ReadOptions) -> Lookup:
     if channel not in lookup.channels and options.create_channel != "false":
         # An nsqd that gets the topic later asks for its channels, and creates them before the first message.
         await nsqlookupd.create_channel(topic, channel)
+        _log.warning(_IS_NEW, channel, topic, f"nsqlookupd {nsqlookupd.url}")
     return lookup

@@ -32,6 +32,9 @@ __all__ = ["CLOSE_TIMEOUT", "Links", "connected"]
 CLOSE_TIMEOUT = 10.0
 """Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
 
+_MSG_TIMEOUT = "E_BAD_BODY IDENTIFY msg timeout"
+"""How nsqd refuses what IDENTIFY asks for as msg_timeout."""
+
 _log = logging.getLogger("nsq_anyio.spark")
 
 
@@ -171,6 +174,11 @@ class Links:
         try:
             await link.run()
         except (InvalidOption, PermanentRefusal, TLSFailed) as error:
+            if _MSG_TIMEOUT in str(error):
+                error = InvalidOption(
+                    f"msgTimeout={self._options.msg_timeout} is not valid: nsqd {self._nsqd} allows no more "
+                    "than its --max-msg-timeout, 900 by default"
+                )
             self._background.fail(error)
 
     async def _shut_down(self, cancelled: bool) -> None:

@@ -153,8 +153,11 @@ def _unknown(key: str, known: Mapping[str, TextOption], purpose: str, elsewhere:
             return f"option {option.name} is not for {purpose}: leave it out"
     # The value is not shown: it may belong to a misspelt secret.
     near = get_close_matches(key.lower(), known, n=1)
+    # Of options that begin in the same way, some are for streams, and some for batch reads.
+    near += [name for name in known if name.startswith(key.lower()) and name not in near]
     if near:
-        return f"unknown option {key!r} for {purpose}: did you mean {known[near[0]].name}?"
+        meant = " or ".join(known[name].name for name in near)
+        return f"unknown option {key!r} for {purpose}: did you mean {meant}?"
     names = ", ".join(option.name for option in known.values())
     return f"unknown option {key!r} for {purpose}: use one of {names}"
 

@@ -17,9 +17,11 @@ have been lost. It deletes the epoch once the sink has the batch.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 from ..storage.interface import Storage
@@ -84,6 +86,22 @@ class Spool:
         }
         put_document(path / QUERY, content)
         return cls.open(spool_dir, query, topic, channel)
+
+    @staticmethod
+    def check_place(spool_dir: str) -> None:
+        """Check that spools can be written in a directory, and make it.
+
+        :raises SpoolError: if not
+        """
+        directory = place_of(spool_dir)
+        with as_spool_error(directory):
+            storage = storage_of(directory)
+            storage.prove(directory)
+            if isinstance(directory, Path):  # elsewhere, the proof has written a file
+                directory.mkdir(parents=True, exist_ok=True)
+                probe = directory / f".probe-{uuid.uuid4().hex}"
+                storage.put(probe)
+                storage.remove(probe)
 
     @classmethod
     def at(cls, spool_dir: str, query: str) -> Spool:

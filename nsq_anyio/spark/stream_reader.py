@@ -126,6 +126,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Once is enough while no messages come: in a store, each look is a request.
         if begin.epoch and self._idle_since is None:
             self._history.count_batch(self._open(begin.spool), begin.epoch)
+        elif self._idle_since is None:
+            Spool.check_place(self._spool_dir)
         self._wait_if_idle()
         self._latest = self._ask()
         self._progress.asked(self._latest)

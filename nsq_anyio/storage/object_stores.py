@@ -54,9 +54,21 @@ _CLIENT_OPTIONS = {
     "user_agent",
 }
 
+_REMEDIES = (
+    (
+        re.compile(r"incorrectly configured region|<Code>(AuthorizationHeaderMalformed|PermanentRedirect)<"),
+        "set AWS_REGION to the region of the bucket",
+    ),
+    (
+        re.compile(r"<Code>(ExpiredToken|InvalidToken)<"),
+        "set new credentials, with the AWS_SESSION_TOKEN that belongs to them, or give the machines a role",
+    ),
+)
+"""What to do about failures that S3 tells in a way of its own."""
+
 _STATUS = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-_KIND = re.compile(r"\b(?:kind: (\w+),|source: (\w+Response) {)")
+_KIND = re.compile(r"\b(?:kind: (\w+),|source: (\w+Response) {|inner: (BareRedirect),)")
 _LOST = re.compile(r"\bkind: (?:Interrupted|Timeout),")
 _DENIED = "(code: AccessDenied)"
 """S3 answers 200 to the deletion of several objects, and says of each one what became of it."""
@@ -124,7 +136,7 @@ class ObjectStore:
         except FileNotFoundError:
             raise FileNotFoundError(errno.ENOENT, "No such object") from None
         except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise StorageFailure(errno.EACCES, self._told(error), NOT_ALLOWED) from None
+            raise StorageFailure(errno.EACCES, self._told(error), _remedy(error) or NOT_ALLOWED) from None
         except BaseError as error:
             if _DENIED in str(error):
                 text = f"{self.name} answered AccessDenied"
@@ -132,7 +144,7 @@ class ObjectStore:
             if _TOKEN.search(str(error)):
                 text = f"no credentials of {self.name} were found, or no token was given for them"
                 raise StorageFailure(errno.EACCES, text, self.credentials) from None
-            raise StorageFailure(errno.EIO, self._told(error)) from None
+            raise StorageFailure(errno.EIO, self._told(error), _remedy(error)) from None
 
     def _told(self, error: Exception) -> str:
         """Return what kind of failure it was: the HTTP status with a code, or the kind of network failure."""
@@ -140,7 +152,7 @@ class ObjectStore:
         status = _STATUS.search(text)
         if status is None:
             kind = _KIND.search(text)
-            told = kind[1] or kind[2] if kind else type(error).__name__
+            told = kind[kind.lastindex or 0] if kind else type(error).__name__
             return f"{self.name} cannot be used: {told}"
         code = _CODE.search(text)
         return f"{self.name} answered {status[1].strip()}{f', {code[1]}' if code else ''}"
@@ -169,6 +181,10 @@ _AZURE = ObjectStore(
     keeps_directories=True,
 )
 _STORES = {"s3": _S3, "gs": _GCS, "az": _AZURE, "abfss": _AZURE}
+
+
+def _remedy(error: Exception) -> str:
+    return next((remedy for pattern, remedy in _REMEDIES if pattern.search(str(error))), "")
 
 
 def is_answer_lost(error: Exception) -> bool:

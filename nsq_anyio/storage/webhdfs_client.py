@@ -51,7 +51,8 @@ class WebHdfsClient:
     def __init__(self, root: str) -> None:
         self._addresses = http_addresses(root)
         self._user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-        self._http = httpx.Client(timeout=_TIMEOUT)
+        # With a transport of its own, it takes no proxy from the environment, as the HTTP client of nsqd.
+        self._http = httpx.Client(timeout=_TIMEOUT, transport=httpx.HTTPTransport())
         weakref.finalize(self, self._http.close)  # at the end of the process at the latest
 
     def ask(self, method: str, path: str, operation: str, **parameters: str) -> Any:

@@ -21,6 +21,7 @@ __all__ = [
     "SilentStorage",
     "forgetful_hdfs",
     "refusing_namenode",
+    "refusing_s3",
     "running_careless_store",
     "silent_storage",
 ]
@@ -91,6 +92,21 @@ def refusing_namenode(status: int, exception: str) -> Generator[str]:
 
     with _serving(Refusal) as address:
         yield address
+
+
+@contextmanager
+def refusing_s3(status: int, code: str) -> Generator[str]:
+    """Run a server of S3 that answers everything with one error, for the length of the block."""
+
+    class Refusal(_Quiet):
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.answer(status, f"<Error><Code>{code}</Code><Message>hush</Message></Error>".encode())
+
+        do_GET = do_PUT  # noqa: N815 - a name of the standard library
+
+    with _serving(Refusal) as address:
+        yield f"http://{address}"
 
 
 @contextmanager

@@ -64,6 +64,16 @@ def test_channel_that_is_missing_is_created_and_gets_what_the_topic_kept(nsqd: N
     assert channel_depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 5)]
 
 
+def test_new_channel_is_told_once(nsqd: Nsqd, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever reads it for the first time finds nothing."""
+    caplog.set_level(logging.WARNING, LOGGER)
+    topic = nsqd.topic(new_name())
+    options = reading(nsqd, topic=topic.name, channel="new")
+    for _ in range(2):
+        channel_depths(options)
+    assert caplog.text.count(f"channel new of topic {topic.name} is new at nsqd {nsqd.tcp_address}") == 1
+
+
 def test_topic_that_is_missing_is_created_so_that_nothing_is_missed(nsqd: Nsqd) -> None:
     topic = new_name()
     assert channel_depths(reading(nsqd, topic=topic)) == [Depth(nsqd.tcp_address, 0)]

@@ -83,6 +83,18 @@ def test_a_refusal_is_explained(
     assert "script" not in str(caught.value)
 
 
+def test_no_proxy_of_the_environment_is_used(unreachable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one for nsqd and nsqlookupd."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://{unreachable}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setattr("nsq_anyio.storage.webhdfs_client.GIVE_UP", 0.2)
+    with refusing_namenode(403, "AccessControlException") as address, pytest.raises(SpoolError) as caught:
+        Spool.create(f"webhdfs://{address}/spools", "query", "clicks", "spark")
+    assert "HDFS answered 403, AccessControlException" in str(caught.value)
+
+
 SITE = """<?xml version="1.0"?>
 <configuration>
   <property><name>dfs.nameservices</name><value>lake, other</value></property>

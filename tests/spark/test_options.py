@@ -210,6 +210,10 @@ def test_password_of_an_address_is_not_shown() -> None:
     [
         ("maxInFlite", "unknown option 'maxInFlite' for reading: did you mean maxInFlight?"),
         ("authSecrett", "unknown option 'authSecrett' for reading: did you mean authSecret?"),
+        (
+            "maxrow",
+            "unknown option 'maxrow' for reading: did you mean maxRows or maxRowsPerBatch or maxRows",
+        ),
         ("zzz", "unknown option 'zzz' for reading: use one of topic, channel, nsqd, "),
         ("batchrows", "option batchRows is not for reading: leave it out"),
     ],

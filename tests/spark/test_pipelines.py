@@ -12,14 +12,16 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from nsq_anyio.cli.main import cli
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.pipelines import PipelineFailed, Progress, archive, metrics, replay
 from nsq_anyio.spark.pipelines import paced as paced_module
 from nsq_anyio.spark.pipelines.__main__ import parsed
-from nsq_anyio.spark.pipelines.failure import failed
+from nsq_anyio.spark.pipelines.failure import failed, spark_errors_explained
 from nsq_anyio.spark.pipelines.paced import paced
 from nsq_anyio.spark.pipelines.progress import follow
 from nsq_anyio.spark.session import JavaMissing, find_java
@@ -93,6 +95,38 @@ def test_replay_refuses(changes: dict[str, Any], expected: str) -> None:
     given: dict[str, Any] = {"input": "/in", "topic": "t", "nsqd": "127.0.0.1:4150", **changes}
     with pytest.raises(InvalidOption, match=expected):
         replay(NO_SPARK, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "expected"),
+    [
+        ("archive", ["--option", "maxRowPerBatch=1"], "did you mean maxRowsPerBatch"),
+        ("archive", ["--option", "maxRows=1"], "maxRows=1 is for batch reads"),
+        ("metrics", ["--key", "a..b"], "key='a..b' is not valid"),
+        ("replay", ["--option", "batchRow=1"], "did you mean batchRows"),
+    ],
+)
+def test_the_command_checks_its_options_before_spark_starts(
+    name: str, flags: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    given = {
+        "archive": ["--channel", "c", "--state", "/state", "--output", "/out"],
+        "metrics": ["--channel", "c", "--state", "/state"],
+        "replay": ["--input", "/in"],
+    }
+    command = ["pipeline", name, "--topic", "t", "--nsqd", "127.0.0.1:4150", *given[name], *flags]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 2, result.output
+    assert expected in result.stderr.replace("\n", " ")
+
+
+def test_a_jvm_that_has_ended_is_told() -> None:
+    with (
+        pytest.raises(PipelineFailed, match=r"JVM has ended: .*spark\.driver\.memory"),
+        spark_errors_explained(),
+    ):
+        raise ConnectionRefusedError(111, "Connection refused")
 
 
 # Following a query.

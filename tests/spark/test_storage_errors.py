@@ -23,7 +23,7 @@ from nsq_anyio.storage.failure import NOT_ALLOWED, StorageFailure
 from nsq_anyio.storage.object_stores import object_store
 from nsq_anyio.storage.place import Place, place_of, storage_of
 
-from .bad_storages import running_careless_store
+from .bad_storages import refusing_s3, running_careless_store
 from .storages import (
     ACCOUNT,
     ACCOUNT_KEY,
@@ -120,6 +120,25 @@ def test_wrong_credentials_are_told_without_them(
     told = "".join(traceback.format_exception(error)) + caplog.text
     for secret in (*SECRETS, key):
         assert secret not in told
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "remedy"),
+    [
+        (400, "ExpiredToken", "AWS_SESSION_TOKEN"),
+        (403, "ExpiredToken", "AWS_SESSION_TOKEN"),
+        (400, "AuthorizationHeaderMalformed", "set AWS_REGION to the region of the bucket"),
+        (301, "PermanentRedirect", "set AWS_REGION to the region of the bucket"),
+    ],
+)
+def test_a_failure_of_s3_has_its_remedy(
+    status: int, code: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with refusing_s3(status, code) as endpoint:
+        use(monkeypatch, environment_of_s3(endpoint))
+        error = created(f"{no_such_bucket()}/spools")
+    assert remedy in str(error)
+    assert "hush" not in str(error)
 
 
 def test_a_deletion_that_is_not_allowed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

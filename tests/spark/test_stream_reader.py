@@ -22,6 +22,7 @@ from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
 from nsq_anyio.spark.spooled_partition import SpooledPartition
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
+from .conftest import new_name
 from .nsqds import Nsqd, Topic, running_nsqd
 from .reading import Offset, logged, options_of, read
 from .rows import ids
@@ -83,6 +84,17 @@ def test_nothing_waits_nothing_happens(topic: Topic, tmp_path: Path) -> None:
     topic.publish_numbers(5)
     end, _ = run(reader, start, ReadAllAvailable())
     assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_wrong_spool_dir_is_told_before_a_message_comes(embedded_nsqd: Nsqd, tmp_path: Path) -> None:
+    topic = embedded_nsqd.topic(new_name())
+    (tmp_path / "file").touch()
+    reader = reader_of(topic, tmp_path / "file" / "spool")
+    with pytest.raises(SpoolError, match="spoolDir must be a path that the driver and all executors share"):
+        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    reader = reader_of(topic, tmp_path / "made" / "spool")
+    reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert list((tmp_path / "made" / "spool").iterdir()) == []
 
 
 def test_each_query_has_a_spool_of_its_own(topic: Topic, tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import json
 import signal
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
@@ -48,19 +48,39 @@ def run_pipeline(
     :raises click.ClickException: for any error of this package
     :raises EndedBySignal: if a signal interrupted it before its end
     """
-    with (
-        errors_explained(),
-        show_progress(shown=not as_json) as progress,
-        quiet_session(f"nsq-anyio {name}", master=master, config=conf) as (spark, pipelines),
-        _stopped_by_signals() as (stop, received),
-    ):
-        summary = getattr(pipelines, name)(spark, **arguments, on_progress=progress.take, stop=stop)
+    with errors_explained():
+        _check(name, arguments)
+        with (
+            show_progress(shown=not as_json) as progress,
+            quiet_session(f"nsq-anyio {name}", master=master, config=conf) as (spark, pipelines),
+            _stopped_by_signals() as (stop, received),
+        ):
+            summary = getattr(pipelines, name)(spark, **arguments, on_progress=progress.take, stop=stop)
     if as_json:
         click.echo(json.dumps(summary_fields(summary)))
     else:
         print_table(_table(name, summary))
     if received and arguments.get("trigger", _TO_THE_END) == _TO_THE_END:
         raise EndedBySignal(received[0])
+
+
+class _Checked(Exception):
+    """The arguments are valid."""
+
+
+class _NoSpark:
+    """Ends a pipeline when it begins to use Spark, which is when it has checked its arguments."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _Checked
+
+
+def _check(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what a pipeline refuses, before Spark takes seconds to start."""
+    from ...spark import pipelines
+
+    with suppress(_Checked):
+        getattr(pipelines, name)(_NoSpark(), **arguments)
 
 
 @contextmanager

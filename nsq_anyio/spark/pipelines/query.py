@@ -15,6 +15,7 @@ from ...errors import InvalidOption, NSQError
 from ..depth import channel_depths
 from ..given_options import read_options
 from ..source import NsqDataSource
+from ..stream_reader import NsqStreamReader
 from .failure import spark_errors_explained
 from .progress import OnProgress, Summary, follow
 
@@ -53,6 +54,7 @@ class Source:
             options,
         )
         self._options = read_options(self._texts)
+        NsqStreamReader(self._options)  # which refuses the options of batch reads
 
     def load(self, spark: SparkSession) -> DataFrame:
         """Return the stream of the channel's messages.
@@ -120,6 +122,7 @@ def run(
     else:
         check_seconds("trigger", trigger, 0)
         writer = writer.trigger(processingTime=f"{round(trigger * 1000)} milliseconds")
+    source.lag()  # it tells of a channel that is new, before the query creates it in another process
     with spark_errors_explained():
         query = writer.start()
     return follow(query, lag=source.lag, on_progress=on_progress, stop=stop)
