@@ -17,15 +17,15 @@ from .links import Links, connected
 from .options import ReadOptions
 from .portion import MessageChunk, Portion
 
-__all__ = ["BoundedReader", "bounded_reader"]
+__all__ = ["BYTES_IN_FLIGHT", "CHUNK_BYTES", "BoundedReader", "bounded_reader"]
 
 _MOST_CONNECTIONS = 4
 """With more of them, nsqd spends more on what its clients share than larger chunks save."""
 
-_CHUNK_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of bodies in a chunk. Larger chunks cost memory, and are written no faster."""
 
-_BYTES_IN_FLIGHT = 4 * _CHUNK_BYTES
+BYTES_IN_FLIGHT = 4 * CHUNK_BYTES
 """Bytes of bodies above which no more messages are let in, so that large ones do not fill the memory."""
 
 _GROWTH = 4
@@ -153,7 +153,7 @@ class BoundedReader:
 
     @property
     def _most_bytes(self) -> int:
-        return _CHUNK_BYTES if self._bytes_left is None else min(_CHUNK_BYTES, self._bytes_left)
+        return CHUNK_BYTES if self._bytes_left is None else min(CHUNK_BYTES, self._bytes_left)
 
     def _chunk(self, portions: list[Portion]) -> MessageChunk:
         return MessageChunk(self._topic, self._channel, self._nsqd, portions)
@@ -186,7 +186,7 @@ class BoundedReader:
 
     def _arrived(self) -> None:
         # Without a bound of bytes, the size of small messages makes no difference.
-        if self._bytes_left is not None or self._links.waiting_bytes > _CHUNK_BYTES:
+        if self._bytes_left is not None or self._links.waiting_bytes > CHUNK_BYTES:
             self._let_in()
 
     def _room(self, inflow: Inflow, most: int) -> int:
@@ -196,7 +196,7 @@ class BoundedReader:
         """
         if not inflow.received_rows:
             return most if self._bytes_left is None else 1
-        room = _BYTES_IN_FLIGHT // len(self._links) - inflow.held_bytes - inflow.waiting_bytes
+        room = BYTES_IN_FLIGHT // len(self._links) - inflow.held_bytes - inflow.waiting_bytes
         more = most
         if self._bytes_left is not None:
             room = min(room, self._bytes_left - inflow.waiting_bytes)

@@ -18,13 +18,13 @@ from .channel import ChannelWatch, create_at, depth_at, look_up
 from .options import ReadOptions
 from .plan import Depth
 
-__all__ = ["Depth", "DepthClient", "channel_depths", "nsqlookupd_clients"]
+__all__ = ["PATIENCE", "Depth", "DepthClient", "channel_depths", "nsqlookupd_clients"]
 
 T = TypeVar("T")
 
 _CONCURRENCY = 16
 
-_PATIENCE = 300.0
+PATIENCE = 300.0
 """Seconds for which all nsqds, or all nsqlookupds, of a running query may be silent."""
 
 _TRY_EVERY = 1.0
@@ -174,10 +174,10 @@ class DepthClient:
                 reason += " at nsqdHttp, which is by default the port after that of nsqd"
             error = ClusterFailed(tuple(failures), reason, tuple(answers.failures.values()))
             now = time.monotonic()
-            if kind not in self._answered or now - self._silent_since.get(kind, now) > _PATIENCE:
+            if kind not in self._answered or now - self._silent_since.get(kind, now) > PATIENCE:
                 raise error
             if kind not in self._silent_since:
-                _log.warning("%s; trying again for %g s", error, _PATIENCE)
+                _log.warning("%s; trying again for %g s", error, PATIENCE)
                 self._silent_since[kind] = now
             return False
         self._answered.add(kind)

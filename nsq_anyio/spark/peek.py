@@ -46,7 +46,10 @@ async def peek(options: ReadOptions, nsqd: str, rows: int, file: IOBase) -> None
                 chunks.append(chunk)
                 readers.append(reader)
                 taken += len(chunk)
-                await anyio.to_thread.run_sync(writer.write_batch, chunk.record_batch())
+                await anyio.to_thread.run_sync(
+                    writer.write_batch,  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                    chunk.record_batch(),
+                )
                 reader.forget_bodies(chunk)
                 _check_held(readers[0], chunks[0])
             if not taken:

@@ -6,27 +6,25 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from .bounded_reader import CHUNK_BYTES
 from .chunks import Partition
 
 __all__ = ["stored_rows"]
 
 _ROWS = 10_000
 
-_BYTES = 16 * 1024 * 1024
-"""Bytes above which chunks are not joined: the JVM has to have a whole batch in its memory, for each task."""
-
 
 def stored_rows(partition: Partition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an ended partition, the same at each call, in batches of a good size for Spark.
 
-    Small chunks are joined; a large one is a batch of its own.
+    Small chunks are joined; a large one is a batch of its own, since the JVM has whole batches in its memory.
 
     :raises SpoolError: if a chunk is missing or damaged, or cannot be read
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in partition.read(ended=True):
-        if waiting and (rows >= _ROWS or size + batch.nbytes > _BYTES):
+        if waiting and (rows >= _ROWS or size + batch.nbytes > CHUNK_BYTES):
             yield from _joined(waiting)
             waiting, rows, size = [], 0, 0
         waiting.append(batch)

@@ -213,7 +213,7 @@ def test_the_only_nsqd_is_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> N
         with DepthClient(reading(old, topic="only")) as asked:
             asked.ask()
             stopping.close()
-            monkeypatch.setattr(depth, "_PATIENCE", 0.5)
+            monkeypatch.setattr(depth, "PATIENCE", 0.5)
             with pytest.raises(ClusterFailed, match=old.http_address):
                 asked.ask()
             monkeypatch.undo()
@@ -239,7 +239,7 @@ def test_the_only_nsqlookupd_is_away_for_a_while(monkeypatch: pytest.MonkeyPatch
                 stopping.close()
                 topic.publish_numbers(3)
                 assert asked.ask() == [Depth(nsqd.tcp_address, 3)]
-                monkeypatch.setattr(depth, "_PATIENCE", 0)
+                monkeypatch.setattr(depth, "PATIENCE", 0)
                 with pytest.raises(ClusterFailed, match="no nsqlookupd answered"):
                     asked.ask()
 

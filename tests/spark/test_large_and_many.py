@@ -116,8 +116,8 @@ def test_chunks_are_joined_up_to_a_number_of_rows_or_bytes(
 async def test_a_peek_has_no_more_than_some_bodies_in_memory(
     real_nsqd: Nsqd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(bounded_reader, "_CHUNK_BYTES", 2 * MIB)
-    monkeypatch.setattr(bounded_reader, "_BYTES_IN_FLIGHT", 4 * MIB)
+    monkeypatch.setattr(bounded_reader, "CHUNK_BYTES", 2 * MIB)
+    monkeypatch.setattr(bounded_reader, "BYTES_IN_FLIGHT", 4 * MIB)
     topic = real_nsqd.topic(new_name())
     for _ in range(10):
         topic.publish([b"x" * MIB] * 4)

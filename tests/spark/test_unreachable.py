@@ -238,6 +238,7 @@ def test_the_only_nsqd_is_started_again_while_it_is_read(
     started: list[Nsqd] = []
 
     def start_again() -> None:
+        time.sleep(2)
         flags = [f"--tcp-address={old.tcp_address}", f"--http-address={old.http_address}"]
         started.append(running.enter_context(running_nsqd(kind, flags)))
         published(started[0], 20)
@@ -251,7 +252,7 @@ def test_the_only_nsqd_is_started_again_while_it_is_read(
         async def lose_it(self: BoundedReader) -> MessageChunk:
             monkeypatch.setattr(BoundedReader, "take", take)
             await anyio.to_thread.run_sync(stopping.close)
-            tasks.submit(lambda: (time.sleep(2), start_again()))
+            tasks.submit(start_again)
             return await take(self)
 
         monkeypatch.setattr(BoundedReader, "take", lose_it)

@@ -52,14 +52,15 @@ def test_a_listener_counts_the_only_batch_of_a_run(
     try:
         real_topic.publish([b"x" * 100] * 30)
         Query.of(real_topic, tmp_path).run(spark)
-        found = lambda: {  # noqa: E731
-            sample.name: sample.value for metric in registry.collect() for sample in metric.samples
-        }
-        wait_until(lambda: "nsq_spark_bytes_total" in found(), "the end of the run to be counted")
+        wait_until(lambda: "nsq_spark_bytes_total" in _values(registry), "the end of the run to be counted")
     finally:
         spark.streams.removeListener(listener)
-    assert found()["nsq_spark_bytes_total"] == 3_000
-    assert found()["nsq_spark_rows_total"] == 30
+    found = _values(registry)
+    assert (found["nsq_spark_rows_total"], found["nsq_spark_bytes_total"]) == (30, 3_000)
+
+
+def _values(registry: CollectorRegistry) -> dict[str, float]:
+    return {sample.name: sample.value for metric in registry.collect() for sample in metric.samples}
 
 
 def test_rows_tell_where_they_come_from(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
