@@ -49,9 +49,7 @@ def numbers(count: int, first: int = 0) -> list[bytes]:
 def test_reason_of_a_refused_option_is_told(spark: SparkSession, real_topic: Topic, tmp_path: Path) -> None:
     arguments = reading(real_topic, tmp_path)
     arguments["options"]["maxRows"] = 5
-    with pytest.raises(
-        PipelineFailed, match="InvalidOption: maxRows=5 is for batch reads: use maxRowsPerBatch"
-    ):
+    with pytest.raises(InvalidOption, match="maxRows=5 is for batch reads: use maxRowsPerBatch"):
         archive(spark, **arguments, output=str(tmp_path / "out"))
 
 
