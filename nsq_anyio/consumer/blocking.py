@@ -236,8 +236,7 @@ class _ThreadMessage(Message):
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
         request = Requeue(delay, backoff=backoff)
-        request.__cause__ = sys.exception()  # which the event loop does not see
-        self._answer(partial(self._call.message.requeue_as, request))
+        self._answer(partial(self._call.message.requeue_as, request, sys.exception()))
 
     def touch(self) -> None:
         self._check_unanswered()

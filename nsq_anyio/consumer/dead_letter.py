@@ -98,7 +98,8 @@ class DeadLetters:
         if error is None:
             failure = Failure(text=_DELIVERED_TOO_OFTEN.format(message.attempts))
         else:
-            failure = Failure.of((isinstance(error, Requeue) and error.__cause__) or error)
+            cause = error.__cause__ or error.__context__ if isinstance(error, Requeue) else None
+            failure = Failure.of(cause or error)
         payload, headers = sealed_parts(message, reason, failure, time.time_ns())
         try:
             async with message.keep_alive():
@@ -112,8 +113,7 @@ class DeadLetters:
                 event = DeadLetterFailed(dead_letter_topic=self._topic, error=failed, **about(message))
                 self._emit(event)
                 if not message.responded:
-                    message.response = "requeued"  # directly, because `Message.requeue` may give it up
-                    message.delivery.delegate.requeue(message, None, backoff=True)
+                    message.requeue_now()
                 return False
             message.answer_for(failed)
             raise

@@ -68,7 +68,7 @@ class GivingUp:
         """
         if not message.delivery.delegate.holds(message):
             return  # it has timed out meanwhile, and nsqd delivers it again
-        message.response = None  # if it waited in the inbox, it has one: for its taker, it is answered
+        message.reopen()
         self._begun.add(message)
         try:
             await self._give_up(message, error)

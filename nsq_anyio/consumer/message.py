@@ -171,30 +171,39 @@ class Message:
         :raises AlreadyResponded: if it was finished or requeued before
         :raises InvalidOption: if the delay is negative or not finite
         """
-        request = Requeue(delay, backoff=backoff)
-        request.__cause__ = sys.exception()  # of which a dead letter may tell
-        self.requeue_as(request)
+        self.requeue_as(Requeue(delay, backoff=backoff), sys.exception())
 
-    def requeue_as(self, request: Requeue) -> None:
-        """Requeue the message, as `requeue` does; internal."""
+    def requeue_as(self, request: Requeue, error: BaseException | None) -> None:
+        """Requeue the message, as `requeue` does; internal.
+
+        :param error: the exception that the caller handles, for the dead letter; None if there is none
+        """
         if self.response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
         if request.backoff:
-            self._requeue_failed(request, request.delay)
+            self._requeue_failed(error or request, request.delay)
         else:
-            self.response = "requeued"
-            self.delivery.delegate.requeue(self, request.delay, backoff=False)
+            self.requeue_now(request.delay, backoff=False)
 
     def _requeue_failed(
         self, error: BaseException, delay: float | None = None, *, backoff: bool = True
     ) -> None:
         """Requeue the message, or have it given up if this was its last attempt."""
-        self.response = "requeued"
         delegate = self.delivery.delegate
         if delegate.giving_up is not None and delegate.giving_up.is_last(self):
+            self.response = "requeued"
             delegate.give_up_soon(self, error)
         else:
-            delegate.requeue(self, delay, backoff=backoff)
+            self.requeue_now(delay, backoff=backoff)
+
+    def requeue_now(self, delay: float | None = None, *, backoff: bool = True) -> None:
+        """Requeue the message, even at its last attempt or while it waits to be given up; internal."""
+        self.response = "requeued"
+        self.delivery.delegate.requeue(self, delay, backoff=backoff)
+
+    def reopen(self) -> None:
+        """Take back the response of a message that has waited to be given up; internal."""
+        self.response = None
 
     def touch(self) -> None:
         """Ask nsqd for another ``msg_timeout`` (TOUCH). nsqd allows at most ``max_msg_timeout`` in all.

@@ -221,7 +221,4 @@ class Subscription:
 def _hand_back(messages: Iterable[Message]) -> None:
     """Send REQ with delay 0 for messages that will not be processed here."""
     for message in messages:
-        message.response = (
-            None  # a message that waits to be given up is in flight, although it has a response
-        )
-        message.requeue(0, backoff=False)
+        message.requeue_now(0, backoff=False)

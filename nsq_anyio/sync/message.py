@@ -95,10 +95,9 @@ class Message:
         :raises InvalidOption: if the delay is negative or not finite
         :raises Closed: in a forked child
         """
-        request = Requeue(delay, backoff=backoff)
-        request.__cause__ = sys.exception()  # which the event loop does not see
+        request, error = Requeue(delay, backoff=backoff), sys.exception()
         self._take_answer()
-        self._exchange.answers.call(lambda: self._requeue(request))
+        self._exchange.answers.call(lambda: self._requeue(request, error))
 
     def touch(self) -> None:
         """Ask nsqd for another ``msg_timeout`` (TOUCH). nsqd allows at most ``max_msg_timeout`` in all.
@@ -212,9 +211,9 @@ class Message:
         message = self._message
         self._exchange.answers.call(lambda: message.answer_for(error))
 
-    def _requeue(self, request: Requeue) -> None:
+    def _requeue(self, request: Requeue, error: BaseException | None) -> None:
         if not self._message.responded:
-            self._message.requeue_as(request)
+            self._message.requeue_as(request, error)
 
     def _touch(self) -> None:
         if not self._message.responded:

@@ -188,8 +188,9 @@ async def test_a_failed_handling_is_the_last_from_max_attempts_on(failing: Any, 
     assert line == b"FIN " + id
     assert told == [False]
     (event,) = events.of(GaveUp)
-    cause = event.error.__cause__ if isinstance(event.error, nsq.Requeue) else event.error
-    assert isinstance(cause, ValueError) or failing is requeues_a_batch
+    assert event.error is not None
+    cause = event.error.__cause__ if failing is asks_in_run else event.error
+    assert isinstance(cause, nsq.Requeue if failing is requeues_a_batch else ValueError)
     assert str(event).endswith(f"of t/c at attempt {attempts}: {event.error!r}")
 
 
