@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from ..connection.stray import is_stray
 from ..errors import Discard
 from ..events import Emitter, HandlerFailed
+from ..middleware import in_own_context
 from .about import about
 from .dead_letter import DISCARDED, GAVE_UP, DeadLetters
 from .message import Message
@@ -43,7 +44,7 @@ class GivingUp:
         self._emit = emit
         self._dead_letters = dead_letters
         self._begun: set[Message] = set()
-        self._call = self._tell if wrapping is None else wrapping.handler(self._tell, gives_up=True)
+        self._wrapped = None if wrapping is None else wrapping.handler(self._tell, gives_up=True)
 
     def is_last(self, message: Message) -> bool:
         """Return whether ``message`` is given up if its handling fails now."""
@@ -77,7 +78,7 @@ class GivingUp:
 
     async def _give_up(self, message: Message, failure: BaseException | None) -> None:
         try:
-            await self._call(message)
+            await (self._wrapped(message) if self._wrapped else in_own_context(self._tell(message)))
         except BaseException as error:
             failed = isinstance(error, Exception) or is_stray(error)
             if failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any
 
@@ -11,6 +12,7 @@ import anyio
 from ..connection.stray import is_stray
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
+from ..middleware import in_own_context
 from ..unwrapping import only_error, ungrouped
 from .about import about
 from .blocking import BlockingHandler
@@ -126,10 +128,13 @@ class Workers:
         while not self._stop.reached:
             # A scope per message would cost as much as all the rest of handling it. This one is replaced only
             # when a deadline has cancelled it.
+            # Likewise for its context, which is replaced only when a handler has changed it.
+            context = copy_context()
             with anyio.CancelScope() as worker.scope:
-                await self._take_and_handle(worker)
+                await in_own_context(self._take_and_handle(worker, context), context)
 
-    async def _take_and_handle(self, worker: Worker) -> None:
+    async def _take_and_handle(self, worker: Worker, context: Context) -> None:
+        unchanged = context.copy()
         scope, deadlines = worker.scope, self._deadlines
         # With middleware, `_call_checked` measures the time.
         meter = self._meter if self._call is self._handler else None
@@ -169,6 +174,11 @@ class Workers:
                     self._warn_of_false(message)
             finally:
                 worker.message = None
+            try:
+                if context != unchanged:  # which compares single variables only if one was set
+                    return
+            except Exception:  # noqa: BLE001 - of the `__eq__` of a value, which is another one then
+                return
 
     async def _call_checked(self, message: Message) -> object:
         started = perf_counter()

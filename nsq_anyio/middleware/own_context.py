@@ -8,7 +8,7 @@ context too, but would cost more, and cancellation would have to be passed on to
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from types import coroutine
 from typing import Any, TypeVar
@@ -19,12 +19,17 @@ ResultT = TypeVar("ResultT")
 
 
 @coroutine
-def in_own_context(inner: Coroutine[Any, Any, ResultT]) -> Generator[Any, Any, ResultT]:
-    """Await a coroutine in a copy of the current context, so that its changes do not outlive it.
+def in_own_context(
+    inner: Coroutine[Any, Any, ResultT], context: Context | None = None
+) -> Generator[Any, Any, ResultT]:
+    """Await a coroutine in a context of its own, so that its changes do not outlive it.
 
     The event loop sees only what the coroutine yields, so this works on every backend.
+
+    :param context: the context; default: a copy of the current one
     """
-    context = copy_context()
+    if context is None:
+        context = copy_context()
     step: Callable[[], Any] = partial(inner.send, None)
     while True:
         try:

@@ -163,7 +163,7 @@ class HandlerThreads:
         """Call the handler, with the middleware around it."""
         around = message.around()
         if around is None:
-            return self._call_here((), message)
+            return copy_context().run(self._call_here, (), message)
         variables = around.enter()
         result: object = None
         error: BaseException | None = None

@@ -349,3 +349,71 @@ async def test_a_handler_that_returns_the_wrong_thing_is_told_with_middleware_to
             await consumer.run(handler)
         assert await answer_of(peer, id) == b"REQ id 0"
     assert calls == [1]
+
+
+class Unequal:
+    """A value that cannot be compared, like an array."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+@pytest.mark.parametrize("value", ["mine", Unequal(), "none"])
+async def test_no_message_sees_what_the_handler_of_another_has_set(value: Any, awaits: bool) -> None:
+    seen: list[object] = []
+    own: ContextVar[list[bytes]] = ContextVar("own")
+
+    async def handler(message: nsq.Message) -> None:
+        seen.append((request.get(), own.get(None)))
+        request.set(value)
+        own.set([message.body])
+        if awaits:
+            await anyio.sleep(0.001)
+            await anyio.lowlevel.checkpoint()
+        assert (request.get(), own.get()) == (value, [message.body]) or isinstance(value, Unequal)
+        if message.body == b"fails":
+            raise nsq.Requeue(0, backoff=False)
+        if message.body == b"last":
+            consumer.stop()
+
+    async with consuming(max_in_flight=4) as (consumer, peer):
+        await peer.messages(b"a", b"b", b"fails", b"last")
+        await consumer.run(handler)
+    assert seen == [("none", None)] * 4
+    assert request.get() == "none"
+
+
+async def test_a_handler_sees_the_variables_of_the_caller_of_run() -> None:
+    seen: list[str] = []
+
+    async def handler(_: nsq.Message) -> None:
+        seen.append(request.get())
+        request.set("changed")
+        if len(seen) == 2:
+            consumer.stop()
+
+    async with consuming(max_in_flight=2) as (consumer, peer):
+        await peer.messages(b"a", b"b")
+        token = request.set("caller's")
+        await consumer.run(handler)
+        request.reset(token)
+    assert seen == ["caller's"] * 2
+
+
+async def test_no_message_sees_what_on_give_up_has_set() -> None:
+    def give_up(_: nsq.Message) -> None:
+        request.set("given up")
+
+    async def handler(_: nsq.Message) -> None:
+        seen.append(request.get())
+        consumer.stop()
+
+    seen: list[str] = []
+    async with consuming(on_give_up=give_up, max_in_flight=2) as (consumer, peer):
+        await peer.messages(b"old", attempts=101)
+        await peer.messages(b"a")
+        await consumer.run(handler)
+    assert seen == ["none"]

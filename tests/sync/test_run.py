@@ -19,7 +19,7 @@ NO_BACKOFF = nsq.ConsumerOptions(requeue_delay=0, max_backoff_duration=0)
 
 
 def test_handlers_run_in_threads_of_their_own(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
-    publish(nsqd, *(b"%d" % number for number in range(4)))
+    publish(nsqd, *(b"%d" % number for number in range(8)))
     together = threading.Barrier(4)
     names: list[str] = []
     variable: ContextVar[str] = ContextVar("variable")
@@ -30,14 +30,15 @@ def test_handlers_run_in_threads_of_their_own(nsqd: nsq.embedded.EmbeddedNsqd, b
         together.wait(LIMIT)
         names.append(threading.current_thread().name)
         seen.append(variable.get())
-        if len(names) == 4:
+        variable.set("the handler's")
+        if len(names) == 8:
             consumer.stop()
 
     with nsq.sync.consume("t", "c", nsqd=nsqd.tcp_address, backend=backend) as consumer:
         consumer.run(handle, threads=4)
         assert consumer.max_in_flight == 4
-    assert sorted(names) == [f"nsq-anyio handler {number}" for number in range(1, 5)]
-    assert seen == ["the caller's"] * 4
+    assert sorted(names) == [f"nsq-anyio handler {number}" for number in range(1, 5) for _ in range(2)]
+    assert seen == ["the caller's"] * 8
     assert nothing_left(nsqd)
     assert no_threads_left()
 
