@@ -11,7 +11,7 @@ from ..middleware import Around
 from ..unwrapping import only_error
 from .handling import Handling
 from .message import Message, finish_all
-from .wrapping import Wrapping, entered, left
+from .wrapping import Wrapping, entered, is_in_generator, left
 
 __all__ = ["Batch"]
 
@@ -35,7 +35,8 @@ class Batch(list[Message]):
     async def __aenter__(self) -> Self:
         self._entered = tuple(self)
         if self._wrapping is not None and self._entered:
-            self._around = await entered(self._wrapping.around(self._entered), self._end_block)
+            around = self._wrapping.around(self._entered, in_generator=is_in_generator())
+            self._around = await entered(around, self._end_block)
         return self
 
     async def __aexit__(

@@ -11,10 +11,11 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from threading import Lock
+from typing import Self
 
 import anyio
 from anyio import to_thread
@@ -247,8 +248,10 @@ class _ThreadMessage(Message):
         if not self._call.is_forked:
             self._call.in_event_loop(partial(self._call.message.answer_for, error))
 
-    async def _keep_touching(self) -> None:
-        await self._call.message._keep_touching()  # noqa: SLF001 - its own class
+    @asynccontextmanager
+    async def keep_alive(self) -> AsyncGenerator[Self]:
+        async with self._call.message.keep_alive():
+            yield self
 
     def _answer(self, answer: Callable[[], None]) -> None:
         self._check_unanswered()

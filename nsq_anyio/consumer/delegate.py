@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from ..policy.backoff import Result
 
-__all__ = ["GivesUp", "MessageDelegate"]
+__all__ = ["GivesUp", "MessageDelegate", "Touches"]
 
 MessageT = TypeVar("MessageT")
 MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
@@ -28,6 +28,18 @@ class GivesUp(Protocol[MessageT_contra]):
         ...
 
 
+class Touches(Protocol[MessageT_contra]):
+    """Touches messages: a `Touching`."""
+
+    def begin(self, message: MessageT_contra) -> None:
+        """Touch ``message`` half-way to each deadline, until an `end` for each `begin`."""
+        ...
+
+    def end(self, message: MessageT_contra) -> None:
+        """Touch ``message`` no more."""
+        ...
+
+
 class MessageDelegate(Protocol[MessageT]):
     """Takes the answers to the messages of one connection, as go-nsq's ``MessageDelegate`` does.
 
@@ -39,6 +51,11 @@ class MessageDelegate(Protocol[MessageT]):
     topic: str
     channel: str
     giving_up: GivesUp[MessageT] | None
+
+    @property
+    def touching(self) -> Touches[MessageT]:
+        """Touches messages that are kept alive."""
+        ...
 
     def holds(self, message: MessageT) -> bool:
         """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""

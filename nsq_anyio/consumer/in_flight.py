@@ -24,7 +24,7 @@ from ..policy.requeue import requeue_delay
 from ..protocol import commands, session
 from .about import about
 from .backoff_controller import BackoffController
-from .delegate import GivesUp
+from .delegate import GivesUp, Touches
 from .in_flight_limit import InFlightLimit
 from .inbox import Inbox
 from .loop_watch import LoopWatch
@@ -46,6 +46,7 @@ class InFlight:
     :param nsqd: the address, as ``host:port`` or a path
     :param expired: called when messages have timed out
     :param giving_up: asked before a failed message is answered
+    :param touching: touches messages that are kept alive
     :ivar counters: counts the outcomes of the messages
     :ivar last_arrival: when any bytes last arrived on the connection
     :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
@@ -64,11 +65,13 @@ class InFlight:
         loop_watch: LoopWatch,
         expired: Callable[[], None],
         giving_up: GivesUp[Message],
+        touching: Touches[Message],
     ) -> None:
         self.nsqd: str = nsqd
         self.topic: str = topic
         self.channel: str = channel
         self.giving_up: GivesUp[Message] | None = giving_up
+        self.touching: Touches[Message] = touching
         self.counters: Counters = Counters()
         self.last_arrival: float = 0.0
         self.last_message_at: float = 0.0

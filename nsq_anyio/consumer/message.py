@@ -11,7 +11,6 @@ from typing import ClassVar, Literal, Self
 
 import anyio
 
-from ..connection.background import Background
 from ..connection.stray import is_stray
 from ..envelope import Envelope, decode
 from ..errors import AlreadyResponded, Discard, Requeue
@@ -225,23 +224,12 @@ class Message:
 
         The message still times out after nsqd's ``max_msg_timeout``.
         """
-        stray: BaseException | None = None
-        async with Background(self._keep_touching).around_block():
-            try:
-                yield self
-            except BaseException as error:
-                if not is_stray(error):
-                    raise
-                stray = error  # the task group might take it for its own cancellation, and end it
-        if stray is not None:
-            raise stray
-
-    async def _keep_touching(self) -> None:
-        while self.delivery.deadline < self.delivery.hard_deadline:
-            await anyio.sleep(self.time_left() / 2)
-            if self.responded or not self.delivery.delegate.holds(self):
-                return
-            self.touch()
+        touching = self.delivery.delegate.touching
+        touching.begin(self)
+        try:
+            yield self
+        finally:
+            touching.end(self)
 
     def give_up(self, error: BaseException | None) -> None:
         """Report a message that is given up, and finish it.

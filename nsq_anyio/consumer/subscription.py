@@ -15,7 +15,7 @@ from ..options import ConsumerOptions
 from ..protocol import commands, session
 from ..protocol.identify import IdentifyReply
 from .backoff_controller import BackoffController
-from .delegate import GivesUp
+from .delegate import GivesUp, Touches
 from .in_flight import InFlight
 from .inbox import Inbox
 from .loop_watch import LoopWatch
@@ -53,6 +53,7 @@ class Subscription:
         loop_watch: LoopWatch,
         make_message: MakeMessage,
         giving_up: GivesUp[Message],
+        touching: Touches[Message],
     ) -> None:
         self.address: NsqdAddress = address
         self.nsqd: str = str(address)
@@ -67,6 +68,7 @@ class Subscription:
             loop_watch=loop_watch,
             expired=self.may_proceed,
             giving_up=giving_up,
+            touching=touching,
         )
         self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, emit)
         self.arrival: Callable[[float, int], Delivery] = self.in_flight.arrival

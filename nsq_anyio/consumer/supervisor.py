@@ -37,6 +37,7 @@ from .loop_watch import LoopWatch
 from .message import MakeMessage, Message
 from .statistics import Counters
 from .subscription import Subscription
+from .touching import Touching
 
 if TYPE_CHECKING:
     from ..discovery import Discovery
@@ -86,6 +87,7 @@ class Supervisor:
         self._emit = emit
         self._fail = fail
         self._giving_up = giving_up
+        self._touching = Touching()
         self._make_message = make_message
         self._rng = random.Random()
         self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
@@ -128,6 +130,7 @@ class Supervisor:
                     lambda: bool(self.subscriptions),
                 )
             tasks.start_soon(self._tick)
+            tasks.start_soon(self._touching.run)
             tasks.start_soon(self.distribution.run)
 
     # Connections
@@ -175,6 +178,7 @@ class Supervisor:
             redistribute=self.distribution.redistribute,
             loop_watch=self._loop_watch,
             giving_up=self._giving_up,
+            touching=self._touching,
             make_message=self._make_message,
         )
         subscribed_at: float | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
@@ -11,7 +13,7 @@ from ..middleware import Around, in_own_context
 from .handling import ConsumerMiddleware, Handling
 from .message import Delivery, MakeMessage, Message
 
-__all__ = ["WrappedMessage", "Wrapping", "entered", "left"]
+__all__ = ["WrappedMessage", "Wrapping", "entered", "is_in_generator", "left"]
 
 
 class Wrapping:
@@ -25,12 +27,20 @@ class Wrapping:
         self._grace = grace
         self.make_message: MakeMessage = partial(WrappedMessage, self)
 
-    def around(self, messages: tuple[Message, ...], *, gives_up: bool = False) -> Around[Handling]:
-        """Return the middleware around ``messages``; their own blocks are not wrapped again."""
+    def around(
+        self, messages: tuple[Message, ...], *, gives_up: bool = False, in_generator: bool = False
+    ) -> Around[Handling]:
+        """Return the middleware around ``messages``; their own blocks are not wrapped again.
+
+        :param in_generator: whether that is in an async generator. Then there is no shield, because its scope
+            would stay open in the task of a caller who abandons the generator
+        """
         for message in messages:
             if isinstance(message, WrappedMessage):
                 message.is_wrapped = True
-        return Around(self._middleware, Handling(messages, gives_up=gives_up), self._grace)
+        return Around(
+            self._middleware, Handling(messages, gives_up=gives_up), None if in_generator else self._grace
+        )
 
     def handler(
         self, handler: Callable[[Message], Awaitable[object]], *, gives_up: bool = False
@@ -70,7 +80,8 @@ class WrappedMessage(Message):
 
     async def __aenter__(self) -> Self:
         if not (self.is_wrapped or self.responded):
-            self._around = await entered(self._wrapping.around((self,)), self.end_block)
+            around = self._wrapping.around((self,), in_generator=is_in_generator())
+            self._around = await entered(around, self.end_block)
         return self
 
     async def __aexit__(
@@ -81,6 +92,12 @@ class WrappedMessage(Message):
     ) -> bool:
         around, self._around = self._around, None
         return await left(around, exc_type, exc, traceback, self.end_block)
+
+
+def is_in_generator() -> bool:
+    """Return whether the caller, an ``__aenter__``, is called by an async generator."""
+    caller = sys._getframe(2)  # noqa: SLF001 - as the `inspect` module does
+    return bool(caller.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
 
 
 async def entered(

@@ -31,7 +31,7 @@ class Around(Generic[SubjectT]):
 
     After a cancellation, the middleware exits under a shield, so that its cleanup can await.
 
-    :param grace: the seconds that this may take, for all middleware together
+    :param grace: the seconds that this may take, for all middleware together; None for no shield
     """
 
     __slots__ = ("_cancellation", "_grace", "_middleware", "_scope", "_stack", "subject")
@@ -40,7 +40,7 @@ class Around(Generic[SubjectT]):
         self,
         middleware: Sequence[Callable[[SubjectT], AbstractAsyncContextManager[object]]],
         subject: SubjectT,
-        grace: float,
+        grace: float | None,
     ) -> None:
         self.subject: SubjectT = subject
         self._middleware = middleware
@@ -52,7 +52,8 @@ class Around(Generic[SubjectT]):
     async def __aenter__(self) -> SubjectT:
         stack = self._stack
         # Entered before the middleware, because scopes that a middleware opens must be nested in it.
-        stack.enter_context(self._scope)
+        if self._grace is not None:
+            stack.enter_context(self._scope)
         try:
             for make in self._middleware:
                 await stack.enter_async_context(make(self.subject))
@@ -89,6 +90,8 @@ class Around(Generic[SubjectT]):
         self.subject.ended(error)
         if self._cancellation is None and error is not None and _is_cancellation(error):
             self._cancellation = error
+            if self._grace is None:
+                return
             # A new scope around the cleanup would not nest with the scopes that the middleware has open.
             self._scope.shield = True
             self._scope.deadline = anyio.current_time() + self._grace

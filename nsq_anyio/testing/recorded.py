@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Self
 
 import anyio
 
 from ..checks import check_integer, check_seconds
+from ..connection.background import background_tasks
 from ..consumer.delegate import GivesUp
 from ..consumer.message import Delivery, Message
+from ..consumer.touching import Touching
 from ..errors import InvalidBody, InvalidOption
 from ..names import check_channel, check_topic
 from ..policy.backoff import Result
@@ -52,6 +56,12 @@ class RecordedMessage(Message):
     def time_left(self) -> float:
         return max(self.delivery.deadline - self._recorder.now(), 0.0)
 
+    @asynccontextmanager
+    async def keep_alive(self) -> AsyncGenerator[Self]:
+        async with background_tasks() as tasks, super().keep_alive():
+            tasks.start_soon(self._recorder.touching.run)
+            yield self
+
     def deliver(self) -> None:
         """Restart its timeout from now, as `handle` does."""
         self._recorder.is_in_event_loop = is_in_event_loop()
@@ -70,6 +80,7 @@ class _Recorder:
         self.channel: str = channel
         self.nsqd: str = nsqd
         self.giving_up: GivesUp[Message] | None = None
+        self.touching: Touching = Touching()
         self.answer: Answer | None = None
         self.touches: int = 0
         self.error: BaseException | None = None

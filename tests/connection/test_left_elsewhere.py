@@ -5,6 +5,7 @@ Each test runs an event loop of its own: the scopes of the task that has entered
 
 import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -118,11 +119,6 @@ async def nsqlookupd_in_a_generator(_message: nsq.Message) -> AsyncGenerator[Non
         yield
 
 
-async def keep_alive_in_a_generator(message: nsq.Message) -> AsyncGenerator[None]:
-    async with message.keep_alive():
-        yield
-
-
 servers: list[str] = []
 
 
@@ -138,9 +134,7 @@ async def is_refused(address: str) -> bool:
 @on_each_loop
 @pytest.mark.filterwarnings("ignore:Async generator .* was garbage collected:ResourceWarning")
 @pytest.mark.parametrize("by_the_collector", [True, False])
-@pytest.mark.parametrize(
-    "generate", [nsqd_in_a_generator, nsqlookupd_in_a_generator, keep_alive_in_a_generator]
-)
+@pytest.mark.parametrize("generate", [nsqd_in_a_generator, nsqlookupd_in_a_generator])
 def test_the_other_blocks(
     loop: tuple[str, dict[str, bool]],
     generate: Callable[[nsq.Message], AsyncGenerator[None]],
@@ -185,3 +179,72 @@ def test_the_other_blocks(
             tasks.start_soon(abandon, await anext(consumer), reached)
 
     run(main, loop)
+
+
+@asynccontextmanager
+async def middleware(_handling: nsq.Handling) -> AsyncGenerator[None]:
+    yield
+
+
+async def kept_alive(consumer: nsq.Consumer) -> AsyncGenerator[None]:
+    async for message in consumer:
+        async with message.keep_alive():
+            yield
+
+
+async def in_blocks(consumer: nsq.Consumer) -> AsyncGenerator[None]:
+    async for message in consumer:
+        async with message:
+            yield
+
+
+async def in_blocks_of_batches(consumer: nsq.Consumer) -> AsyncGenerator[None]:
+    async for batch in consumer.batches(1):
+        async with batch:
+            yield
+
+
+@on_each_loop
+@pytest.mark.filterwarnings("ignore:Async generator .* was garbage collected:ResourceWarning")
+@pytest.mark.parametrize("way", ["closed elsewhere", "collected", "kept"])
+@pytest.mark.parametrize("generate", [kept_alive, in_blocks, in_blocks_of_batches])
+def test_blocks_of_messages_leave_no_scope_behind(
+    loop: tuple[str, dict[str, bool]], generate: Callable[[nsq.Consumer], AsyncGenerator[None]], way: str
+) -> None:
+    """A generator that is left by ``break`` costs its caller nothing, whoever closes it and when."""
+    kept: list[AsyncGenerator[None]] = []
+    peers: list[FakeConnection] = []
+
+    async def keep(peer: FakeConnection) -> None:
+        peers.append(peer)
+        peer.backlog.extend([b"a", b"b"])
+        await serve(peer)
+
+    async def abandon(consumer: nsq.Consumer) -> None:
+        generator = generate(consumer)
+        async for _ in generator:
+            break
+        if way == "closed elsewhere":
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(generator.aclose)
+        elif way == "kept":
+            kept.append(generator)
+
+    async def main() -> None:
+        async with (
+            fake_nsqd(keep) as nsqd,
+            nsq.consume("t", "c", nsqd=nsqd.address, max_in_flight=2, middleware=[middleware]) as consumer,
+        ):
+            with anyio.fail_after(LIMIT):
+                await abandon(consumer)
+                gc.collect()
+                await anyio.wait_all_tasks_blocked()
+                with anyio.move_on_after(0.01) as scope:
+                    await anyio.sleep_forever()
+                assert scope.cancelled_caught
+                (await anext(consumer)).finish()
+        assert peers[0].in_flight == set()
+        if kept:
+            await kept.pop().aclose()
+
+    anyio.run(main, backend=loop[0], backend_options=loop[1])

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import anyio
 
@@ -98,9 +99,13 @@ class Cell:
 Block = Callable[[Cell], Awaitable[None]]
 
 
-def _consume(cell: Cell) -> contextlib.AbstractAsyncContextManager[nsq.Consumer]:
+def _consume(
+    cell: Cell, middleware: Sequence[Any] = ()
+) -> contextlib.AbstractAsyncContextManager[nsq.Consumer]:
     options = PATIENT if cell.peer.temper is Temper.ANSWERING else CONSUMER
-    return nsq.consume("t", "c", nsqd=cell.peer.address, options=options, max_in_flight=4)
+    return nsq.consume(
+        "t", "c", nsqd=cell.peer.address, options=options, max_in_flight=4, middleware=middleware
+    )
 
 
 async def consume(cell: Cell) -> None:
@@ -162,6 +167,31 @@ async def message(cell: Cell) -> None:
         if cell.opening:
             await cell.work()
         async with await anext(consumer):
+            await cell.work()
+
+
+async def wrapped_message(cell: Cell) -> None:
+    """In a middleware, and kept alive."""
+
+    @contextlib.asynccontextmanager
+    async def middleware(_handling: nsq.Handling) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            failure: BaseException | None = None
+            try:
+                yield
+            except (Mine, GeneratorExit) as error:  # or this very group would wrap it
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    await cell.begin()
+    async with _consume(cell, [middleware]) as consumer:
+        if cell.opening:
+            await cell.work()
+        message = await anext(consumer)
+        async with message, message.keep_alive():
             await cell.work()
 
 
@@ -278,6 +308,7 @@ BLOCKS: dict[str, Block] = {
     "batches": batches,
     "message": message,
     "keep_alive": keep_alive,
+    "wrapped message": wrapped_message,
     "produce": produce,
     "publish": publish_alone,
     "publishes": _publishing(PRODUCER, 3),

@@ -1,7 +1,7 @@
 """A ledger of restarts: messages that are only handed back are never given up, and no message is lost.
 
-Each program prefetches many more messages than it handles before it is ended. In the long form, which runs with
-``NSQ_ANYIO_LEDGER=long``, 2,000 messages go through 30 restarts of each program.
+Each program prefetches many more messages than it handles before it is ended. In the long form, which runs
+with ``NSQ_ANYIO_LEDGER=long``, 2,000 messages go through 30 restarts of each program.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ async def test_messages_that_were_handed_back_are_handled(cluster: Cluster, tmp_
         await runs.until_done()
         done, given_up = set(runs.lines("done")), await runs.given_up()
         begun = Counter(runs.lines("begun"))
-        print(
+        print(  # noqa: T201 - the figures of the long form
             f"{program}: {len(done)} handled in {begun.total()} handlings, {len(given_up)} given up, "
             f"{MESSAGES - len(done | given_up.keys())} lost"
         )

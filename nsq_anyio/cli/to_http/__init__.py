@@ -3,7 +3,7 @@
 ::
 
     command         the flags
-    run             consume                                                  endpoint, touching
+    run             consume                                                  endpoint
     forward         which endpoints get a message, and what becomes of it    status_policy
     sender          one request, and its answer
     connections     from a pool, over TLS if need be                         exchange

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import anyio
 import httpx
 
-from ...connection.background import background_tasks
 from ...consumer import Message, consume
 from ...options import TLSOptions
 from ..flags.connection import ConsumerFlags
@@ -20,7 +19,6 @@ from .endpoint import Endpoint
 from .forward import handler, is_in_sample
 from .sender import open_sender
 from .status_policy import StatusPolicy
-from .touching import Touching
 
 __all__ = ["ToHttp"]
 
@@ -72,17 +70,12 @@ class ToHttp:
         async with sending as sender:
             deliver = handler(self.mode, self.endpoints, sender.send, self.policy).handle
 
-            touching = Touching()
-
             async def handle(message: Message) -> None:
                 if not is_in_sample(message, self.sample):
                     return
                 # Trying several endpoints in turn can take longer than nsqd's message timeout.
-                touching.begin(message)
-                try:
+                async with message.keep_alive():
                     await deliver(message)
-                finally:
-                    touching.end(message)
 
             consuming = consume(
                 self.topic,
@@ -93,6 +86,5 @@ class ToHttp:
                 options=self.consumer.options,
                 connection=self.consumer.connection,
             )
-            async with background_tasks() as tasks, consuming as consumer:
-                tasks.start_soon(touching.run)
+            async with consuming as consumer:
                 await handle_until(stop, consumer, handle, self.concurrency)

@@ -1,37 +1,44 @@
-"""Touches messages while they are being delivered, because a server can take longer than nsqd waits."""
+"""Touches messages that are kept alive: nsqd requeues a message that takes longer than its timeout."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import anyio
 
-from ...consumer import Message
+from .message import Message
 
 __all__ = ["Touching"]
 
 
 class Touching:
-    """Touches each message half-way to each of its deadlines, as `Message.keep_alive` does.
+    """Touches each message half-way to each of its deadlines, for `Message.keep_alive`.
 
-    One task does it for all messages. `Message.keep_alive` has a task for each, which costs more than sending
-    the message.
+    One task of the consumer does it for all messages. A task group for each would cost more than handling a
+    message. It would also be open in the user's task, where only that task could close it: an async generator
+    that is abandoned inside such a block is closed by another one.
     """
 
     def __init__(self) -> None:
         self._touch_at: dict[Message, float] = {}
+        self._begun: Counter[Message] = Counter()
         self._next_check = math.inf
         self._earlier = anyio.Event()
 
     def begin(self, message: Message) -> None:
-        """Touch this message, until `end`."""
+        """Touch this message, until an `end` for each `begin`."""
+        self._begun[message] += 1
         at = self._touch_at[message] = (anyio.current_time() + message.deadline) / 2
         if at < self._next_check:
             self._earlier.set()
 
     def end(self, message: Message) -> None:
         """Touch this message no more."""
-        self._touch_at.pop(message, None)
+        self._begun[message] -= 1
+        if not self._begun[message]:
+            del self._begun[message]
+            self._touch_at.pop(message, None)
 
     async def run(self) -> None:
         """Touch messages, until cancelled."""
@@ -46,7 +53,7 @@ class Touching:
     def _touch_due(self, now: float) -> None:
         for message in [message for message, at in self._touch_at.items() if at <= now]:
             before = message.deadline
-            if not message.responded:
+            if not message.responded and message.delivery.delegate.holds(message):
                 message.touch()
             if message.deadline > before:
                 self._touch_at[message] = (now + message.deadline) / 2

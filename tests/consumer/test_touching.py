@@ -1,4 +1,4 @@
-"""Messages of ``to-http`` are touched while they are delivered."""
+"""Messages that are kept alive are touched half-way to each deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.cli.to_http.touching import Touching
+from nsq_anyio.consumer.touching import Touching
 
 from .. import virtual_time
 
@@ -26,6 +26,17 @@ class FakeMessage:
     hard_deadline: float
     touched_at: list[float] = field(default_factory=list[float])
     responded: bool = False
+
+    @property
+    def delivery(self) -> FakeMessage:
+        return self
+
+    @property
+    def delegate(self) -> FakeMessage:
+        return self
+
+    def holds(self, _: FakeMessage) -> bool:
+        return True
 
     def touch(self) -> None:
         assert not self.responded
@@ -82,6 +93,20 @@ async def test_no_longer_than_nsqd_allows() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(touching.run)
         assert await touched(touching, message(10, 12), 60) == [5, 8.5]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_message_is_touched_until_its_last_end() -> None:
+    touching = Touching()
+    found = message(10, 100)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(touching.run)
+        touching.begin(cast("nsq.Message", found))
+        assert await touched(touching, found, 6) == [5]
+        await anyio.sleep(6)
+        touching.end(cast("nsq.Message", found))
+        await anyio.sleep(60)
+        assert len(found.touched_at) == 2
         tasks.cancel_scope.cancel()
 
 
