@@ -253,7 +253,7 @@ class InFlight:
     def discarded(self, message: Message, reason: str) -> None:
         """Report that the handler discards ``message``."""
         self.counters.discarded += 1
-        self._emit(MessageDiscarded(reason=reason, **about(message)))
+        self._emit.seldom(MessageDiscarded(reason=reason, **about(message)))
 
     def failed(self, message: Message) -> None:  # noqa: ARG002
         """Count that the handler of ``message`` has failed."""

@@ -243,6 +243,7 @@ class Supervisor:
             blocked = await self._loop_watch.sleep(self._options.rdy_redistribute_interval)
             if blocked > self._msg_timeout / 2:  # `keep_alive` touches a message after that time
                 self._emit(LoopBlocked(blocked, self._msg_timeout, **self._emit.source))
+            self._emit.log_the_rest()
             now = anyio.current_time()
             self._inbox.update_time(now)
             for subscription in list(self.subscriptions.values()):
@@ -266,3 +267,4 @@ class Supervisor:
             async with anyio.create_task_group() as tasks:
                 for subscription in list(self.subscriptions.values()):
                     tasks.start_soon(subscription.drain)
+        self._emit.log_the_rest(at_once=True)

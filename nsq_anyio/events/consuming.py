@@ -182,7 +182,10 @@ class MessageTouched(MessageEvent):
 
 @dataclass(frozen=True, slots=True)
 class MessageDiscarded(MessageEvent):
-    """A handler raised `Discard`; its message is finished."""
+    """A handler raised `Discard`; its message is finished.
+
+    At most one a second is logged, with the number of the others.
+    """
 
     level: ClassVar[int] = logging.WARNING
     reason: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import TypedDict
 
@@ -42,6 +43,9 @@ class Emitter:
         self._logger = logging.getLogger(logger)
         self._hook = hook
         self._observer: EventHook | None = None
+        self._next_line_at = 0.0
+        self._last: Event | None = None  # of those that were not logged yet
+        self._unlogged = 0
 
     def __call__(self, event: Event) -> None:
         self.to_log(event)
@@ -50,6 +54,25 @@ class Emitter:
     def to_log(self, event: Event) -> None:
         """Log an event, without handing it to the hook. Any thread may do so."""
         self._logger.log(event.level, "%s", event, exc_info=event.logged_error)
+
+    def seldom(self, event: Event) -> None:
+        """Report an event whose kind may be frequent: at most one a second is logged, with their number."""
+        self._last = event
+        self._unlogged += 1
+        self.log_the_rest()
+        self.to_hook(event)
+
+    def log_the_rest(self, *, at_once: bool = False) -> None:
+        """Log the last event that was not logged yet, and how many others there were, once a second is over.
+
+        :param at_once: whether to do so in any case
+        """
+        now = time.monotonic()
+        if self._last is not None and (at_once or now >= self._next_line_at):
+            more = f" (and {self._unlogged - 1} more like it)" if self._unlogged > 1 else ""
+            self._logger.log(self._last.level, "%s%s", self._last, more)
+            self._last, self._unlogged = None, 0
+            self._next_line_at = now + 1.0
 
     @property
     def has_hook(self) -> bool:

@@ -245,3 +245,21 @@ async def test_what_is_shown_contains_no_bodies_and_no_credentials() -> None:
         message.finish()
     shown += [text for event in events for text in (repr(event), str(event))]
     assert not [text for text in shown if "secret" in text]
+
+
+async def test_discarded_messages_are_logged_once_a_second_with_their_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    events = Events()
+    async with consuming(max_in_flight=50, on_event=events) as (consumer, peer):
+        await peer.messages(*(b"%d" % number for number in range(50)))
+        for _ in range(50):
+            async with await anext(consumer) as message:
+                raise nsq.Discard(f"no use: {message.body!r}")
+        assert consumer.statistics().discarded == 50
+    lines = [record.message for record in caplog.records if "discarded" in record.message]
+    assert lines[0].endswith("discarded: no use: b'0'")
+    assert lines[-1].endswith(" more like it)")
+    assert len(lines) <= 4  # on a busy machine
+    assert sum(int(line.split("(and ")[1].split()[0]) + 1 for line in lines[1:]) == 49
+    assert len(events.of(nsq.events.MessageDiscarded)) == 50

@@ -236,7 +236,7 @@ class Runs:
 
 
 async def _or_ended(process: anyio.abc.Process, is_done: object) -> bool:
-    return process.returncode is not None or await is_done()  # type: ignore[operator,no-any-return]
+    return process.returncode is not None or await is_done()  # type: ignore[operator]
 
 
 async def test_messages_that_were_handed_back_are_handled(cluster: Cluster, tmp_path: Path) -> None:
