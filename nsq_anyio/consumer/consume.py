@@ -63,8 +63,9 @@ def consume(
     :param max_in_flight: the most messages that may be unanswered at once, over all connections, 0 or more;
         default: what the taker can use, which is 1 for iteration and ``concurrency`` for `Consumer.run`
     :param limiter: a budget shared with other consumers; with ``max_in_flight``, both bounds hold
-    :param on_give_up: a plain or async function, called with each message that was delivered more than
-        ``max_attempts`` times, before it is finished
+    :param on_give_up: a plain or async function, called with each message that is given up, before it is
+        finished: its handling failed at attempt ``max_attempts`` or later, or it was delivered more than
+        ``max_deliveries`` times
     :param dead_letter: where to publish messages that are given up or discarded, before they are finished.
         For a message that is given up, this follows ``on_give_up``, unless that raises or answers the message
     :param on_event: called with each event, see `nsq_anyio.events`

@@ -22,7 +22,7 @@ class Handling:
     :ivar nsqd: the address of the nsqd that delivered the first message, as ``host:port`` or a path
     :ivar attempts: how many times the first message was delivered, including this time; 1 to 65535
     :ivar outcome: None until the handler or block has ended. Then "finished"; "requeued", by the handler or
-        because of an exception; "discarded"; "gave_up", after more than ``max_attempts`` deliveries;
+        because of an exception, also if it is given up next; "discarded"; "gave_up", if this is the give-up;
         "timed_out", if nsqd no longer waits for the answer; or "cancelled", if the message is handed back at
         once, because the handler was cancelled or the program ends. For a batch, the outcome of the messages
         that its block has not answered; if there are none, that of the first message

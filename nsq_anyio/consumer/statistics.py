@@ -25,7 +25,7 @@ class Counters:
     :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
         than `Requeue` and `Discard`
     :ivar discarded: messages that were finished because of `Discard`
-    :ivar gave_up: messages that were finished because they exceeded ``max_attempts``
+    :ivar gave_up: messages that were given up
     :ivar redelivered: how many of the received messages had been delivered before, by their ``attempts``
     :ivar received_bytes: bytes that were received, after decryption and decompression
     """
@@ -75,7 +75,7 @@ class ConnectionStatistics:
     :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
         than `Requeue` and `Discard`
     :ivar discarded: messages that were finished because of `Discard`
-    :ivar gave_up: messages that were finished because they exceeded ``max_attempts``
+    :ivar gave_up: messages that were given up
     :ivar redelivered: how many of the received messages had been delivered before, by their ``attempts``
     :ivar received_bytes: bytes that were received, after decryption and decompression
     """
@@ -116,7 +116,7 @@ class ConsumerStatistics:
     :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
         than `Requeue` and `Discard`
     :ivar discarded: messages that were finished because of `Discard`
-    :ivar gave_up: messages that were finished because they exceeded ``max_attempts``
+    :ivar gave_up: messages that were given up
     :ivar redelivered: how many of the received messages had been delivered before, by their ``attempts``
     :ivar received_bytes: bytes that were received, after decryption and decompression
     :ivar per_connection: one snapshot per connection

@@ -9,8 +9,7 @@ and the first result decides. A failure raises the level, and the next wait is l
 level, and the next wait is shorter; at level 0 the consumer runs again. After a neutral result the next wait
 is as long as the last one. The wait is needed: a consumer that stayed PROBING might get no further message.
 
-A message that is given up gives no result, because no handler has seen it. RDY stays 1, and nsqd pushes the
-next message.
+A message that is given up unhandled gives no result. RDY stays 1, and nsqd pushes the next message.
 """
 
 from __future__ import annotations

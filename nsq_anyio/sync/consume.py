@@ -62,8 +62,8 @@ def consume(
     :param max_in_flight: the most messages that may be unanswered at once, over all connections, 0 or more;
         default: as many as the caller can use: 1 for iteration, ``max_size`` for `Consumer.batches` and
         ``threads`` for `Consumer.run`
-    :param on_give_up: a plain function, called in a thread of its own with each message that was delivered
-        more than ``max_attempts`` times, before it is finished
+    :param on_give_up: a plain function, called in a thread of its own with each message that is given up,
+        before it is finished
     :param on_event: called in the thread of the event loop
     :param middleware: as for `nsq_anyio.consume`. It wraps each handler of `Consumer.run`, each ``with
         message:`` block, and each give-up. It runs in the event loop; the thread of the handler or block sees

@@ -47,7 +47,7 @@ CONSUMER_COUNTERS: Final = {
     ),
     "failed": _consumer_counter("messages_failed", "Messages whose handler failed."),
     "discarded": _consumer_counter("messages_discarded", "Messages finished because of Discard."),
-    "gave_up": _consumer_counter("messages_given_up", "Messages that exceeded max_attempts."),
+    "gave_up": _consumer_counter("messages_given_up", "Messages that were given up."),
     "late": _consumer_counter("answers_late", "Answers dropped because their message had timed out."),
     "refused": _consumer_counter("answers_refused", "Answers that nsqd refused."),
 }
