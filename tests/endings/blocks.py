@@ -175,9 +175,9 @@ async def wrapped_message(cell: Cell) -> None:
 
     @contextlib.asynccontextmanager
     async def middleware(_handling: nsq.Handling) -> AsyncGenerator[None]:
+        failure: BaseException | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.sleep_forever)
-            failure: BaseException | None = None
             try:
                 yield
             except (Mine, GeneratorExit) as error:  # or this very group would wrap it
