@@ -268,3 +268,26 @@ def test_waiting_in_the_thread_of_the_event_loop_is_refused(
             message.finish()
     assert done.is_set()
     assert seen == ["refused"] * 6
+
+
+def test_a_failure_that_ends_the_program_may_be_the_last(
+    nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend
+) -> None:
+    publish(nsqd, b"x")
+    given_up: list[bytes] = []
+    options = nsq.ConsumerOptions(max_attempts=1)
+
+    def give_up(message: nsq.sync.Message) -> None:
+        given_up.append(message.body)
+
+    with (
+        pytest.raises(ValueError, match="mine"),
+        nsq.sync.consume(
+            "t", "c", nsqd=nsqd.tcp_address, backend=backend, options=options, on_give_up=give_up
+        ) as consumer,
+    ):
+        for message in consumer:
+            with message:
+                raise ValueError("mine")
+    assert given_up == [b"x"]
+    assert nothing_left(nsqd)
