@@ -182,8 +182,8 @@ class Handover:
         self.inbox = Inbox(5, self._give_up)
         self.taken: list[bytes] = []
 
-    async def _give_up(self, message: Message) -> None:
-        raise AssertionError(message)
+    async def _give_up(self, message: Message, error: BaseException | None) -> None:
+        raise AssertionError(message, error)
 
     def put(self, *bodies: bytes) -> None:
         delivery = Delivery(None, 0.0, float("inf"), float("inf"))  # type: ignore[arg-type]
