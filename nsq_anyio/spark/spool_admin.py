@@ -15,13 +15,13 @@ from ..storage.interface import Status
 from ..storage.place import Place, place_of, storage_of
 from .chunk_file import Chunk, Record
 from .chunks import Partition
-from .lease import VALID, holder
+from .lease import VALID, holder, time_of
 from .spool import PLAN, QUERY, Spool
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, holds_no_rows
 from .vanished import missing
 
-__all__ = ["SpoolInfo", "clear", "delete", "find_spools", "read_chunks"]
+__all__ = ["SpoolInfo", "clear", "delete", "find_spools", "look_again", "read_chunks"]
 
 F = TypeVar("F")
 
@@ -84,6 +84,14 @@ def find_spools(
     now = time.time() if now is None else now
     infos = [info for path in paths if (info := _info(path, now, check=check)) is not None]
     return sorted(infos, key=lambda info: (info.created or datetime.min.replace(tzinfo=UTC), info.uuid))
+
+
+def look_again(info: SpoolInfo) -> SpoolInfo | None:
+    """Return a spool as it is now; None if it was deleted. No chunk is read.
+
+    :raises SpoolError: if it cannot be read
+    """
+    return _info(info.path, time_of(info.path.parent), check=False)
 
 
 def read_chunks(info: SpoolInfo) -> Iterator[Chunk | SpoolError]:

@@ -8,12 +8,14 @@ import signal
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from anyio.from_thread import start_blocking_portal
 from click.testing import CliRunner, Result
 
 import nsq_anyio as nsq
 from nsq_anyio.cli.main import cli
+from nsq_anyio.spark.lease import Lease
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.storage.place import Place, storage_of
 
@@ -55,6 +57,43 @@ def test_the_command_takes_urls(store: Place) -> None:
     assert result.exit_code == 0, result.output
     assert not storage_of(store).exists(other.path)
     assert "name a directory in s3://bucket" in run("list", "s3://bucket").stderr
+
+
+@pytest.mark.parametrize("store", ["posix", "s3", "azure", "hdfs"], indirect=True)
+@pytest.mark.parametrize("name", ["delete", "put-back"])
+def test_a_spool_that_is_used_while_the_person_thinks_stays(
+    store: Place, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes meanwhile was not agreed to, whether its query still runs or has ended."""
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    other = Spool.create(str(store), OTHER, "views", "spark")
+    lease = Lease()
+
+    def start(*_: object, **__: object) -> bool:
+        lease.hold(spool.path)
+        return True
+
+    def run_and_end(*_: object, **__: object) -> bool:
+        spool.begin(1, [(NSQD, 5)])
+        spool.partition(1, 0).store_chunk(0, rows_of([b"a", b"b"]))
+        spool.partition(1, 0).end(1)
+        return True
+
+    def run(*which: str) -> Result:
+        nsqd = ["--nsqd", "127.0.0.1:1", "--backend", "trio"] if name == "put-back" else []
+        return CliRunner().invoke(cli, ["spool", name, str(store), *which, *nsqd])
+
+    monkeypatch.setattr(click, "confirm", start)
+    refused = run(QUERY)
+    lease.release()
+    assert refused.exit_code == 1
+    assert f"spool {QUERY} is in use by a query on " in refused.stderr
+    monkeypatch.setattr(click, "confirm", run_and_end)
+    refused = run("--all")
+    assert refused.exit_code == 0, refused.output
+    assert f"spool {QUERY} has changed since it was shown, and has 2 rows now: left alone" in refused.stderr
+    assert not storage_of(store).exists(other.path)
+    assert {entry.name for entry in storage_of(store).entries(spool.path)} == {"1", "query.json"}
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/spools", "webhdfs://{}/spools"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -127,7 +127,8 @@ def put_back(
         _confirm(chosen, "Publish these rows to NSQ again, and delete the spools?", yes=yes)
         done: list[tuple[SpoolInfo, int, list[Place]]] = []
         try:
-            run_to_end(partial(_put_back, chosen, access, done), backend)
+            may_clear = partial(_may_clear, all_of_them=all_of_them, force=force)
+            run_to_end(partial(_put_back, chosen, access, done, may_clear), backend)
         finally:
             report("put back", [(info, rows) for info, rows, _ in done], as_json=as_json)
     for info, _, left in done:
@@ -167,13 +168,20 @@ def delete_spools(
     from ..pipeline.run import errors_explained
 
     with errors_explained():
-        from ...spark.spool_admin import delete
+        from ...spark.spool_admin import delete, look_again
 
         chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)
         _confirm(chosen, "Delete these rows for good?", yes=yes)
-        for info in chosen:
-            in_thread(partial(delete, info))
-    report("deleted", [(info, info.rows) for info in chosen], as_json=as_json)
+        done: list[SpoolInfo] = []
+        try:
+            for info in chosen:
+                # The person may have thought for a while, and the deletion of other spools takes time.
+                now = in_thread(partial(look_again, info))
+                if _may_clear(info, now, all_of_them=all_of_them, force=force):
+                    in_thread(partial(delete, info))
+                    done.append(info)
+        finally:
+            report("deleted", [(info, info.rows) for info in done], as_json=as_json)
 
 
 def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: bool) -> list[SpoolInfo]:
@@ -201,17 +209,31 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
         chosen[named[0].uuid] = named[0]
     if all_of_them:
         chosen = {info.uuid: info for info in found}
-    used = [info for info in chosen.values() if info.user and not force]
-    for info in used:
-        text = f"spool {info.uuid} is in use by {info.user}"
-        if not all_of_them:
-            raise click.ClickException(
-                f"{text}: stop it first, or wait for a minute if it was killed; --force includes the spool, "
-                "and its query fails"
-            )
-        click.echo(f"{text}: left alone", err=True)
-        del chosen[info.uuid]
-    return list(chosen.values())
+    return [info for info in chosen.values() if _may_clear(info, info, all_of_them=all_of_them, force=force)]
+
+
+def _may_clear(shown: SpoolInfo, now: SpoolInfo | None, *, all_of_them: bool, force: bool) -> bool:
+    """Return whether to clear a spool: nobody uses it, and it is still as it was shown.
+
+    :raises click.ClickException: if not, and it was named
+    """
+    if force or now is None:  # one that is gone: what is done next says so
+        return True
+    if now.user:
+        text = f"spool {now.uuid} is in use by {now.user}"
+        remedy = (
+            "stop it first, or wait for a minute if it was killed; --force includes the spool, and its query "
+            "fails"
+        )
+    elif (now.epochs, now.bytes, now.last_written) != (shown.epochs, shown.bytes, shown.last_written):
+        text = f"spool {now.uuid} has changed since it was shown, and has {now.rows:,} rows now"
+        remedy = "if its query has ended for good, use this command again"
+    else:
+        return True
+    if not all_of_them:
+        raise click.ClickException(f"{text}: {remedy}")
+    click.echo(f"{text}: left alone", err=True)
+    return False
 
 
 def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
@@ -223,14 +245,17 @@ def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
 
 
 async def _put_back(
-    chosen: Sequence[SpoolInfo], access: WriteOptions, done: list[tuple[SpoolInfo, int, list[Place]]]
+    chosen: Sequence[SpoolInfo],
+    access: WriteOptions,
+    done: list[tuple[SpoolInfo, int, list[Place]]],
+    may_clear: Callable[[SpoolInfo, SpoolInfo | None], bool],
 ) -> None:
     """Publish one spool after another; add each to ``done``, with its rows and the spool's remains."""
     import anyio.to_thread
 
     from ...producer import produce
     from ...producer.in_parts import InParts, MpubLimit
-    from ...spark.spool_admin import clear, read_chunks
+    from ...spark.spool_admin import clear, look_again, read_chunks
     from ...spark.spool_errors import SpoolError
 
     async with produce(
@@ -238,6 +263,8 @@ async def _put_back(
     ) as producer:
         parts = InParts(producer, MpubLimit(access.max_body_size))
         for info in chosen:
+            if not may_clear(info, await anyio.to_thread.run_sync(look_again, info)):
+                continue
             chunks = read_chunks(info)
             published: list[tuple[Place, Record]] = []
             damage = {str(error): error for error in info.damage}
