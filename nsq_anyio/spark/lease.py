@@ -1,8 +1,8 @@
 """Shows that a query uses a spool, by a file whose modification time is renewed while the query runs.
 
 A query may wait for hours between two batches, so a thread renews the file. If the process is killed, the
-file grows old, and the lease expires. Its age is measured by the storage's own clock, so that the clocks
-of the machines need not agree.
+file grows old, and the lease expires; the spool's next query deletes it. Its age is measured by the storage's
+own clock, so that the clocks of the machines need not agree.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import socket
 import threading
+import time
 import uuid
 import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from types import FrameType
 
 from ..storage.place import Place, storage_of
 from .spool_errors import as_spool_error
@@ -23,6 +28,15 @@ __all__ = ["VALID", "Lease", "holder", "time_of"]
 
 VALID = 60.0
 """Seconds without renewal after which a lease has expired."""
+
+_FAREWELL = 5.0
+"""Seconds that the end of a query waits for the deletion of its lease."""
+
+_AT_ONCE = 1000
+"""Expired leases that are deleted between two renewals, which must not be late."""
+
+_kept: dict[threading.Thread, threading.Event] = {}
+"""The threads that renew the leases of this process, and what ends each of them."""
 
 _log = logging.getLogger("nsq_anyio.spark")
 
@@ -36,6 +50,7 @@ class Lease:
     def __init__(self, *, renew_every: float = 10.0) -> None:
         self._renew_every = renew_every
         self._path: Place | None = None
+        self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
     def __reduce__(self) -> tuple[type[Lease], tuple[()]]:
@@ -50,22 +65,53 @@ class Lease:
         self._path = spool / f"{LEASE}{uuid.uuid4().hex}"
         self._ended = threading.Event()
         _write(self._path)
-        thread = threading.Thread(
+        self._thread = threading.Thread(
             target=_keep,
             args=(self._path, self._renew_every, self._ended),
             name="nsq_anyio spool lease",
             daemon=True,
         )
-        thread.start()
+        _kept[self._thread] = self._ended
+        self._thread.start()
+        if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            # Spark ends the process of a query's reader in this way, before it could call `stop`.
+            signal.signal(signal.SIGTERM, _release_and_die)
         # So a reader that is dropped without `stop` does not hold its spool forever.
         weakref.finalize(self, self._ended.set)
 
     def release(self) -> None:
         """Give up the lease."""
+        if self._thread is None:
+            return
         self._ended.set()
-        if self._path is not None:
-            _delete(self._path)
-            self._path = None
+        self._thread.join(_FAREWELL)
+        self._path = self._thread = None
+        if not _kept and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _release_and_die:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def rival(self) -> str | None:
+        """Return a text that says who else uses the spool; None if nobody does.
+
+        A query that was killed leaves a lease that is still young. So this waits until such a lease is
+        renewed, or has expired.
+
+        :raises OSError: if the leases cannot be read
+        """
+        assert self._path is not None  # noqa: S101 - it is asked for while the lease is held
+        spool = self._path.parent
+        storage = storage_of(spool)
+        ahead = storage.time(spool) - time.monotonic()
+        seen: dict[str, float] | None = None
+        while True:
+            young = dict(_young(spool, ahead + time.monotonic(), self._path.name))
+            seen = young if seen is None else seen
+            for name, renewed in young.items():
+                if seen.get(name) != renewed:
+                    with suppress(FileNotFoundError):  # given up meanwhile
+                        return _user(spool / name)
+            if not young:
+                return None
+            time.sleep(storage.look_every)
 
 
 def holder(spool: Place, now: float) -> str | None:
@@ -74,17 +120,9 @@ def holder(spool: Place, now: float) -> str | None:
     :param now: the storage's time, from `time_of`
     :raises OSError: if it cannot be read
     """
-    storage = storage_of(spool)
-    for entry in storage.entries(spool):
-        if not entry.name.startswith(LEASE):
-            continue
-        path = spool / entry.name
-        try:
-            age = now - storage.status(path).modified
-            if age < VALID:
-                return f"{_user(path)}, seen {max(0, age):.0f} s ago"
-        except FileNotFoundError:
-            continue  # given up meanwhile
+    for name, renewed in _young(spool, now):
+        with suppress(FileNotFoundError):  # given up meanwhile
+            return f"{_user(spool / name)}, seen {max(0, now - renewed):.0f} s ago"
     return None
 
 
@@ -97,6 +135,13 @@ def time_of(directory: Place) -> float:
         return storage_of(directory).time(directory)
 
 
+def _young(spool: Place, now: float, but: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the leases that have not expired, each with the time of its renewal."""
+    for name, status in storage_of(spool).statuses(spool).items():
+        if name.startswith(LEASE) and name != but and now - status.modified < VALID:
+            yield name, status.modified
+
+
 def _user(path: Place) -> str:
     try:
         found = json.loads(storage_of(path).get(path))
@@ -106,15 +151,64 @@ def _user(path: Place) -> str:
 
 
 def _keep(path: Place, renew_every: float, ended: threading.Event) -> None:
-    storage = storage_of(path)
-    while not ended.wait(renew_every):
-        try:
-            if not storage.is_directory(path.parent):
+    try:
+        has_more = _delete_expired(path)
+        while not ended.wait(renew_every):
+            if not _renew(path):
                 return
-            storage.renew(path, _content())
-        except OSError as error:
-            _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
-    _delete(path)
+            has_more = has_more and _delete_expired(path)
+        _delete(path)
+    finally:
+        del _kept[threading.current_thread()]
+
+
+def _renew(path: Place) -> bool:
+    """Renew a lease; return False if the spool is gone."""
+    storage = storage_of(path)
+    try:
+        if not storage.is_directory(path.parent):
+            return False
+        storage.renew(path, _content())
+    except OSError as error:
+        _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
+    return True
+
+
+def _delete_expired(own: Place) -> bool:
+    """Delete the leases of queries that were killed, some at a time; return whether there are more.
+
+    Each batch lists the spool several times, so they would slow it down.
+    """
+    try:
+        found = storage_of(own).statuses(own.parent)
+    except OSError as error:
+        _log.warning("cannot look for expired leases in the spool %s: %s", own.parent, error)
+        return False
+    if own.name not in found:
+        return False
+    now = found[own.name].modified
+    expired = [
+        own.parent / name
+        for name, status in found.items()
+        if name.startswith(LEASE) and name != own.name and now - status.modified >= VALID
+    ]
+    _delete(*expired[:_AT_ONCE])
+    return len(expired) > _AT_ONCE
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _release_and_die(number: int, _frame: FrameType | None) -> None:
+    """Delete the leases of this process, then let the signal end it."""
+    kept = list(_kept.items())
+    for _, ended in kept:
+        ended.set()
+    for thread, _ in kept:
+        thread.join(_FAREWELL)
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
 
 
 def _content() -> bytes:
@@ -129,8 +223,9 @@ def _write(path: Place) -> None:
         _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
 
 
-def _delete(path: Place) -> None:
-    try:
-        storage_of(path).remove(path)
-    except OSError as error:
-        _log.warning("cannot delete %s, which marks its spool as in use: %s", path, error)
+def _delete(*leases: Place) -> None:
+    for first in leases[:1]:
+        try:
+            storage_of(first).remove(*leases)
+        except OSError as error:
+            _log.warning("cannot delete leases of the spool %s: %s", first.parent, error)

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from ..storage.interface import Storage
 from ..storage.place import Place, place_of, storage_of
@@ -45,6 +45,9 @@ __all__ = ["FORMAT", "PLAN", "QUERY", "Plan", "Spool"]
 Plan = Sequence[tuple[str, int]]
 """The nsqd of each partition, as ``host:port``, and the most rows to read."""
 
+Rival: TypeAlias = Callable[[], str | None]
+"""Returns a text that says who else uses the spool; None if nobody does."""
+
 QUERY = "query.json"
 PLAN = "plan.json"
 
@@ -52,6 +55,10 @@ _FORMATS = (1, FORMAT)
 _OLDER = f"the checkpoint is older than the spool: {BEGIN_ANEW}"
 
 _log = logging.getLogger("nsq_anyio.spark")
+
+
+def _nobody() -> None:
+    """Say that nobody else uses the spool, which is so for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +158,30 @@ class Spool:
             raise SpoolDamaged(path, f"is damaged: it lacks one of {', '.join(names)}")
         return {name: found[name] for name in names}
 
-    def begin(self, epoch: int, plan: Plan) -> None:
+    def begin(self, epoch: int, plan: Plan, rival: Rival = _nobody) -> None:
         """Create an epoch with all of its directories, before Spark logs it.
 
         An epoch of the same number is replaced if it is empty: Spark has never logged it, because the driver
-        was killed or the checkpoint could not be written.
+        was killed or the checkpoint could not be written. That of another driver is not: Spark may be about
+        to log it.
 
-        :raises SpoolError: if it cannot be written, or Spark has run this batch before
+        :raises SpoolError: if it cannot be written, another driver uses the spool, or Spark has run this
+            batch before
         """
         directory = self._epoch(epoch)
-        self._check_not_committed(epoch)
         with as_spool_error(directory):
-            if self._storage.exists(directory):
+            is_begun = self._storage.exists(directory)
+        if is_begun:
+            self._check_alone(rival)
+        self._check_not_committed(epoch, rival)
+        with as_spool_error(directory):
+            if is_begun:
                 self._discard_unused(epoch)
             self._storage.make(directory)
         self._make_partitions(epoch, plan)
         # Last, because the plan marks the epoch as complete.
         if not self._put_plan(epoch, plan):
+            self._check_alone(rival)
             raise SpoolError(directory, f"still has a plan that Spark has not logged: delete {PLAN} there")
         with as_spool_error(directory):
             self._storage.sync(self.path)
@@ -272,12 +286,24 @@ class Spool:
     def _epoch(self, epoch: int) -> Place:
         return self.path / str(epoch)
 
-    def _check_not_committed(self, epoch: int) -> None:
+    def _check_not_committed(self, epoch: int, rival: Rival = _nobody) -> None:
         """Refuse an epoch that Spark has committed: its rows are deleted, and it must not be begun again."""
         directory = self._epoch(epoch)
         with as_spool_error(directory):
-            if epoch <= committed(self.path):
-                raise SpoolError(directory, f"was committed before, so {_OLDER}")
+            is_committed = epoch <= committed(self.path)
+        if is_committed:
+            self._check_alone(rival)
+            raise SpoolError(directory, f"was committed before, so {_OLDER}")
+
+    def _check_alone(self, rival: Rival) -> None:
+        with as_spool_error(self.path):
+            user = rival()
+        if user is not None:
+            raise SpoolError(
+                self.path,
+                f"is in use by {user}, too: only one driver may run a query from a checkpoint, so stop one "
+                "of the two; if this is the one that has to go on, start it again then",
+            )
 
     def _discard_unused(self, epoch: int) -> None:
         directory = self._epoch(epoch)

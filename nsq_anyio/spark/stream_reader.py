@@ -118,7 +118,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Without messages it returns ``start``, and then asks again no sooner than after ``pollInterval``.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
-        :raises SpoolError: if the query's spool is missing, is another query's, or cannot be written
+        :raises SpoolError: if the query's spool is missing, is another query's, or cannot be written, or if
+            another driver runs the query, too
         :raises InvalidOption: for a kind of limit that is not supported, or a channel that another stream
             reads
         """
@@ -146,7 +147,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if not begin.epoch:
             Spool.create(self._spool_dir, begin.spool, self._options.topic, self._options.channel)
-        self._open(begin.spool).begin(begin.epoch + 1, parts)
+        self._open(begin.spool).begin(begin.epoch + 1, parts, self._lease.rival)
         self._history.planned(begin.epoch + 1)
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 

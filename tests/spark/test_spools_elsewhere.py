@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
+from nsq_anyio.spark import lease, stream_reader
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.lease import Lease, holder, time_of
 from nsq_anyio.spark.spool import Spool
@@ -16,9 +23,10 @@ from nsq_anyio.spark.spool_errors import AttemptSuperseded, NumberTaken, SpoolDa
 from nsq_anyio.storage.interface import MARKER
 from nsq_anyio.storage.objects import ObjectStorage
 from nsq_anyio.storage.place import Place, storage_of
-from nsq_anyio.storage.remote import RemotePlace
+from nsq_anyio.storage.remote import RemotePlace, RemoteStorage
 
-from .nsqds import wait_until
+from .nsqds import ROOT, wait_until
+from .processes import running
 from .raw_objects import Objects, Raw, raw
 from .reading import sound_chunks
 from .rows import bodies, rows_of, spooled
@@ -34,6 +42,7 @@ NSQD = "127.0.0.1:4150"
 
 OBJECT_STORES = ("s3", "gcs", "azure")
 remote = pytest.mark.parametrize("store", [*OBJECT_STORES, "hierarchical", "hdfs"], indirect=True)
+on_each = pytest.mark.parametrize("store", ["posix", "s3", "azure", "hdfs"], indirect=True)
 on_objects = pytest.mark.parametrize("store", OBJECT_STORES, indirect=True)
 
 DAMAGED = [
@@ -254,6 +263,104 @@ def test_a_lease_is_renewed_and_released(store: Place) -> None:
     wait_until(lambda: storage.status(store / entry.name).modified > written, "the lease to be renewed")
     held.release()
     assert holder(store, time_of(store)) is None
+
+
+@on_each
+def test_the_leases_of_queries_that_were_killed_are_deleted(
+    store: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "VALID", 0.0)
+    monkeypatch.setattr(lease, "_AT_ONCE", 2)
+    storage = storage_of(store)
+    for number in range(5):
+        storage.replace(store / f"lease-{number}", b"{}")
+    held = Lease(renew_every=0.1)
+    held.hold(store)
+    wait_until(lambda: len(storage.entries(store)) == 1, "the others to be deleted")
+    assert not storage.exists(store / "lease-0")
+    held.release()
+    assert storage.entries(store) == []
+
+
+@on_each
+def test_a_process_that_is_ended_by_spark_gives_up_its_lease(store: Place, tmp_path: Path) -> None:
+    """It gets a SIGTERM while it waits for Spark to call a method of its reader, and cannot call `stop`."""
+    program = (
+        "import sys, threading\n"
+        "from nsq_anyio.spark.lease import Lease\n"
+        "from nsq_anyio.storage.place import place_of\n"
+        "held = Lease()\n"
+        "held.hold(place_of(sys.argv[1]))\n"
+        "print('held', flush=True)\n"
+        "threading.Event().wait()\n"
+    )
+    spool = Spool.create(str(store), QUERY, "clicks", "spark")
+    command = [sys.executable, "-c", program, str(spool.path)]
+    with running(command, log_path=tmp_path / "log", env=os.environ, cwd=ROOT) as process:
+        wait_until(lambda: process.log == "held\n", "the lease")
+        assert holder(spool.path, time_of(store)) is not None
+        process.process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == -signal.SIGTERM
+    assert process.log == "held\n"
+    assert holder(spool.path, time_of(store)) is None
+
+
+@pytest.fixture
+def lively(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let leases be renewed, and looked at, often."""
+    monkeypatch.setattr(stream_reader, "Lease", partial(Lease, renew_every=0.1))
+    monkeypatch.setattr(RemoteStorage, "look_every", 0.2)
+
+
+@on_each
+@pytest.mark.usefixtures("lively")
+def test_a_second_driver_does_not_replace_a_plan(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes has begun another pod, and the first one lives on: Spark may log the plan of either."""
+    query = Query(store, monkeypatch)
+    first, second = query.reader(), query.reader()
+    start = first.initialOffset()
+    planned = query.plan(first, start)
+    refusal = "is in use by a query.*, too: only one driver may run a query from a checkpoint"
+    with pytest.raises(SpoolError, match=refusal):
+        second.latestOffset(start, ReadMaxRows(10))
+    second.stop()
+    query.sink += query.read(first, start, planned)
+    # Now the second one has read the log, and the first one is late: it is not told to begin anew.
+    first.stop()
+    second = query.reader()
+    following = query.plan(second, planned)
+    late = query.reader()
+    query.sink += query.read(second, planned, following)
+    query.waiting.append(b"later")
+    for is_committed in (False, True):
+        if is_committed:
+            second.commit(following)
+        with pytest.raises(SpoolError, match=refusal):
+            late.latestOffset(planned, ReadMaxRows(10))
+    late.stop()
+    second.stop()
+    assert (Counter(query.sink), query.waiting) == (EVERYTHING, [b"later"])
+
+
+@on_each
+@pytest.mark.usefixtures("lively")
+def test_the_plan_of_a_driver_that_was_killed_is_replaced(
+    store: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease is not renewed, so that it expires."""
+    query = Query(store, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_reader, "Lease", partial(Lease, renew_every=3600))
+        killed = query.reader()
+    start = killed.initialOffset()
+    query.plan(killed, start)
+    monkeypatch.setattr(lease, "VALID", 2.0)
+    restarted = query.reader()
+    planned = query.plan(restarted, start)
+    query.sink += query.read(restarted, start, planned)
+    restarted.stop()
+    killed.stop()
+    assert len(query.sink) == BATCH
 
 
 @remote
