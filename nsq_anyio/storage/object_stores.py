@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from .failure import NOT_ALLOWED, StorageFailure
@@ -22,7 +22,7 @@ from .failure import NOT_ALLOWED, StorageFailure
 if TYPE_CHECKING:
     from obstore.store import BackoffConfig, ClientConfig
 
-__all__ = ["Client", "ObjectStore", "is_answer_lost", "object_store"]
+__all__ = ["Client", "ObjectStore", "is_answer_lost", "is_undecided", "object_store"]
 
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
@@ -69,6 +69,7 @@ _REMEDIES = (
 _STATUS = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _KIND = re.compile(r"\b(?:kind: (\w+),|source: (\w+Response) {|inner: (BareRedirect),)")
+_CONFLICT = "status code: 409"
 _LOST = re.compile(r"\bkind: (?:Interrupted|Timeout),")
 _DENIED = "(code: AccessDenied)"
 """S3 answers 200 to the deletion of several objects, and says of each one what became of it."""
@@ -190,6 +191,19 @@ def _remedy(error: Exception) -> str:
 def is_answer_lost(error: Exception) -> bool:
     """Return whether the store may have done what it was asked for, though no answer came."""
     return isinstance(error, BaseError) and _LOST.search(str(error)) is not None
+
+
+def is_undecided(error: Exception) -> bool:
+    """Return whether a put met another request for its object, and has to be sent again.
+
+    obstore takes each 409 for a name that is taken. But S3 answers 412 then, and 409 with
+    ConditionalRequestConflict when the put met a deletion or another put. Of Azure's 409s, only
+    BlobAlreadyExists says that a name is taken.
+    """
+    text = str(error)
+    code = _CODE.search(text)
+    is_taken = code is not None and code[1].endswith("AlreadyExists")
+    return isinstance(error, AlreadyExistsError) and _CONFLICT in text and not is_taken
 
 
 def object_store(root: str) -> ObjectStore:

@@ -12,13 +12,13 @@ import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from .interface import MARKER, Entry, Status
-from .object_stores import Client, is_answer_lost, object_store
+from .object_stores import Client, is_answer_lost, is_undecided, object_store
 from .patience import GIVE_UP, tried
 from .remote import RemotePlace, RemoteStorage
 
@@ -57,9 +57,10 @@ class ObjectStorage(RemoteStorage):
         """Put an object on the condition that its name is free."""
         with self._store.as_os_error():
             try:
-                client = self._client_for(content)
-                _until_answered(lambda: obstore.put(client, target.key, content, mode="create"))
-            except AlreadyExistsError:
+                _put(self._client_for(content), target, content, "create")
+            except (AlreadyExistsError, PreconditionError) as error:
+                if is_undecided(error):
+                    raise
                 return False
         return True
 
@@ -91,7 +92,7 @@ class ObjectStorage(RemoteStorage):
     def replace(self, target: RemotePlace, content: bytes) -> None:
         """Put an object over another one."""
         with self._store.as_os_error():
-            obstore.put(self._client, target.key, content, mode="overwrite")
+            _put(self._client, target, content, "overwrite")
 
     def get(self, target: RemotePlace) -> bytes:
         """Return the content of an object."""
@@ -250,6 +251,15 @@ def _until_answered(send: Callable[[], R]) -> R:
     answer that has begun.
     """
     return tried(send, is_answer_lost, GIVE_UP)
+
+
+def _put(client: Client, target: RemotePlace, content: bytes, mode: Literal["create", "overwrite"]) -> None:
+    """Put an object; send the request again if its answer was lost, or it met another one."""
+    tried(
+        lambda: obstore.put(client, target.key, content, mode=mode),
+        lambda error: is_answer_lost(error) or is_undecided(error),
+        GIVE_UP,
+    )
 
 
 def _status(found: ObjectMeta) -> Status:

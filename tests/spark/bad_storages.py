@@ -52,9 +52,15 @@ class _Careless(_Quiet):
     objects: ClassVar[dict[str, bytes]] = {}
     delay: ClassVar[float] = 0.0
     deleted: ClassVar[str] = "<Deleted><Key>{}</Key></Deleted>"
+    refusals: ClassVar[list[tuple[int, str]]] = []
 
     def do_PUT(self) -> None:
-        self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.refusals:
+            status, code = self.refusals.pop(0)
+            self.answer(status, f"<Error><Code>{code}</Code><Message>hush</Message></Error>".encode())
+            return
+        self.objects[self.path] = content
         time.sleep(self.delay)
         self.answer(201)
 
@@ -74,7 +80,8 @@ class _Careless(_Quiet):
 def running_careless_store(**attributes: Any) -> Generator[str]:
     """Run a server of objects that replaces what it should not, for the length of the block.
 
-    :param attributes: ``delay``, seconds before it answers a put; ``deleted``, what S3 says of deletions
+    :param attributes: ``delay``, seconds before it answers a put; ``deleted``, what S3 says of deletions;
+        ``refusals``, the status and the code by which it answers the next puts, without doing anything
     """
     with _serving(type("Careless", (_Careless,), attributes)) as address:
         yield f"http://{address}"

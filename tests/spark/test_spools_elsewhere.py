@@ -10,8 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import obstore
 import pytest
+from obstore.exceptions import AlreadyExistsError
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from nsq_anyio.spark import lease, stream_reader
@@ -79,6 +82,28 @@ def test_without_damage_each_row_comes_once(life: Life, store: Place) -> None:
     query, error = live(life, nothing, store)
     assert error is None
     assert (Counter(query.sink), query.waiting) == (EVERYTHING, [])
+
+
+@on_objects
+def test_a_query_whose_puts_meet_other_requests_goes_on(
+    store: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a busy bucket: each object is refused once, for a reason other than its name."""
+    put = obstore.put
+    refused: set[str] = set()
+
+    def refuse_once(client: Any, key: str, *content: Any, **options: Any) -> object:
+        if key not in refused:
+            refused.add(key)
+            raise AlreadyExistsError("status code: 409 Conflict: <Code>ConditionalRequestConflict</Code>")
+        return put(client, key, *content, **options)
+
+    monkeypatch.setattr(obstore, "put", refuse_once)
+    monkeypatch.setattr("nsq_anyio.storage.patience._PAUSES", (0.0,))
+    query, error = live(after_a_kill_before_the_read, nothing, store)
+    assert error is None
+    assert (Counter(query.sink), query.waiting) == (EVERYTHING, [])
+    assert any(key.endswith(MARKER) for key in refused)
 
 
 @pytest.mark.timeout(600)

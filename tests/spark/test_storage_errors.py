@@ -22,6 +22,7 @@ from nsq_anyio.spark.stream_reader import NsqStreamReader
 from nsq_anyio.storage.failure import NOT_ALLOWED, StorageFailure
 from nsq_anyio.storage.object_stores import object_store
 from nsq_anyio.storage.place import Place, place_of, storage_of
+from nsq_anyio.storage.remote import RemotePlace, RemoteStorage
 
 from .bad_storages import refusing_s3, running_careless_store
 from .storages import (
@@ -139,6 +140,50 @@ def test_a_failure_of_s3_has_its_remedy(
         error = created(f"{no_such_bucket()}/spools")
     assert remedy in str(error)
     assert "hush" not in str(error)
+
+
+CONFLICT = (409, "ConditionalRequestConflict")
+
+
+@each_kind
+def test_a_put_that_met_another_request_is_sent_again(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 says by this that it has not decided, so the marker of a directory would be missing for good."""
+    objects: dict[str, bytes] = {}
+    refusals = [CONFLICT, (409, "OperationAborted")]
+    with running_careless_store(objects=objects, refusals=refusals) as endpoint:
+        use(monkeypatch, ENVIRONMENTS[scheme](endpoint))
+        place = place_of(f"{no_such_bucket(scheme)}/spools")
+        storage_of(place).make(place)
+        assert len(objects) == 1
+        refusals[:] = [CONFLICT]
+        storage_of(place).replace(place / "lease", b"content")
+        assert len(objects) == 2
+
+
+@each_kind
+@pytest.mark.parametrize(
+    "refusal", [(409, "BlobAlreadyExists"), (412, "ConditionNotMet"), (412, "PreconditionFailed")]
+)
+def test_a_name_that_is_taken_is_not_tried_again(
+    scheme: str, refusal: tuple[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_careless_store(objects={}, refusals=[refusal]) as endpoint:
+        use(monkeypatch, ENVIRONMENTS[scheme](endpoint))
+        place = place_of(f"{no_such_bucket(scheme)}/spools")
+        storage = storage_of(place)
+        assert isinstance(storage, RemoteStorage)
+        assert isinstance(place, RemotePlace)
+        assert storage.create(place / "name", b"content") is False
+
+
+@each_kind
+def test_a_put_that_stays_undecided_is_told(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsq_anyio.storage.objects.GIVE_UP", 0.2)
+    with running_careless_store(refusals=[CONFLICT] * 10) as endpoint:
+        use(monkeypatch, ENVIRONMENTS[scheme](endpoint))
+        error = created(f"{no_such_bucket(scheme)}/spools")
+    assert "answered 409 Conflict, ConditionalRequestConflict" in str(error)
+    assert "hush" not in "".join(traceback.format_exception(error))
 
 
 def test_a_deletion_that_is_not_allowed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
