@@ -24,7 +24,7 @@ from ..storage.place import Place, storage_of
 from .spool_errors import as_spool_error
 from .spool_files import LEASE
 
-__all__ = ["VALID", "Lease", "holder", "time_of"]
+__all__ = ["AT_ONCE", "VALID", "Lease", "holder", "time_of"]
 
 VALID = 60.0
 """Seconds without renewal after which a lease has expired."""
@@ -32,7 +32,7 @@ VALID = 60.0
 _FAREWELL = 5.0
 """Seconds that the end of a query waits for the deletion of its lease."""
 
-_AT_ONCE = 1000
+AT_ONCE = 1000
 """Expired leases that are deleted between two renewals, which must not be late."""
 
 _kept: dict[threading.Thread, threading.Event] = {}
@@ -192,8 +192,8 @@ def _delete_expired(own: Place) -> bool:
         for name, status in found.items()
         if name.startswith(LEASE) and name != own.name and now - status.modified >= VALID
     ]
-    _delete(*expired[:_AT_ONCE])
-    return len(expired) > _AT_ONCE
+    _delete(*expired[:AT_ONCE])
+    return len(expired) > AT_ONCE
 
 
 def _is_main_thread() -> bool:

@@ -88,18 +88,17 @@ def test_without_damage_each_row_comes_once(life: Life, store: Place) -> None:
 def test_a_query_whose_puts_meet_other_requests_goes_on(
     store: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a busy bucket: each object is refused once, for a reason other than its name."""
+    """As in a busy bucket: each marker and chunk is refused once, for a reason other than its name."""
     put = obstore.put
     refused: set[str] = set()
 
     def refuse_once(client: Any, key: str, *content: Any, **options: Any) -> object:
-        if key not in refused:
+        if key.endswith((MARKER, ".arrow")) and key not in refused:
             refused.add(key)
             raise AlreadyExistsError("status code: 409 Conflict: <Code>ConditionalRequestConflict</Code>")
         return put(client, key, *content, **options)
 
     monkeypatch.setattr(obstore, "put", refuse_once)
-    monkeypatch.setattr("nsq_anyio.storage.patience._PAUSES", (0.0,))
     query, error = live(after_a_kill_before_the_read, nothing, store)
     assert error is None
     assert (Counter(query.sink), query.waiting) == (EVERYTHING, [])
@@ -295,7 +294,7 @@ def test_the_leases_of_queries_that_were_killed_are_deleted(
     store: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "VALID", 0.0)
-    monkeypatch.setattr(lease, "_AT_ONCE", 2)
+    monkeypatch.setattr(lease, "AT_ONCE", 2)
     storage = storage_of(store)
     for number in range(5):
         storage.replace(store / f"lease-{number}", b"{}")
