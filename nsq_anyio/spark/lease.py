@@ -64,7 +64,7 @@ class Lease:
         self.release()
         self._path = spool / f"{LEASE}{uuid.uuid4().hex}"
         self._ended = threading.Event()
-        _write(self._path)
+        _renew(self._path)
         self._thread = threading.Thread(
             target=_keep,
             args=(self._path, self._renew_every, self._ended),
@@ -163,13 +163,15 @@ def _keep(path: Place, renew_every: float, ended: threading.Event) -> None:
 
 
 def _renew(path: Place) -> bool:
-    """Renew a lease; return False if the spool is gone."""
+    """Write a lease, or renew it; return False if the spool is gone."""
     storage = storage_of(path)
+    content = json.dumps({"host": socket.gethostname(), "process": os.getpid()})
     try:
         if not storage.is_directory(path.parent):
             return False
-        storage.renew(path, _content())
+        storage.renew(path, content.encode())
     except OSError as error:
+        # The query continues; it fails later if it cannot write to the spool at all.
         _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
     return True
 
@@ -209,18 +211,6 @@ def _release_and_die(number: int, _frame: FrameType | None) -> None:
         thread.join(_FAREWELL)
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
-
-
-def _content() -> bytes:
-    return json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode()
-
-
-def _write(path: Place) -> None:
-    try:
-        storage_of(path).replace(path, _content())
-    except OSError as error:
-        # The query continues; it fails later if it cannot write to the spool at all.
-        _log.warning("cannot mark the spool %s as in use: %s", path.parent, error)
 
 
 def _delete(*leases: Place) -> None:
