@@ -152,11 +152,11 @@ def _user(path: Place) -> str:
 
 def _keep(path: Place, renew_every: float, ended: threading.Event) -> None:
     try:
-        has_more = _delete_expired(path)
+        while _delete_expired(path) and not ended.is_set():
+            _renew(path)
         while not ended.wait(renew_every):
             if not _renew(path):
                 return
-            has_more = has_more and _delete_expired(path)
         _delete(path)
     finally:
         del _kept[threading.current_thread()]
