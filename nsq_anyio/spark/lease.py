@@ -181,20 +181,20 @@ def _delete_expired(own: Place) -> bool:
 
     Each batch lists the spool several times, so they would slow it down.
     """
+    storage = storage_of(own)
     try:
-        found = storage_of(own).statuses(own.parent)
+        found = storage.statuses(own.parent)
+        # Its own one is missing if it could not be written.
+        now = found[own.name].modified if own.name in found else 0.0
+        expired = [
+            own.parent / name
+            for name, status in found.items()
+            if name.startswith(LEASE) and name != own.name and now - status.modified >= VALID
+        ]
+        storage.remove(*expired[:AT_ONCE])
     except OSError as error:
-        _log.warning("cannot look for expired leases in the spool %s: %s", own.parent, error)
+        _log.warning("cannot delete expired leases of the spool %s: %s", own.parent, error)
         return False
-    if own.name not in found:
-        return False
-    now = found[own.name].modified
-    expired = [
-        own.parent / name
-        for name, status in found.items()
-        if name.startswith(LEASE) and name != own.name and now - status.modified >= VALID
-    ]
-    _delete(*expired[:AT_ONCE])
     return len(expired) > AT_ONCE
 
 
@@ -213,9 +213,8 @@ def _release_and_die(number: int, _frame: FrameType | None) -> None:
     signal.raise_signal(number)
 
 
-def _delete(*leases: Place) -> None:
-    for first in leases[:1]:
-        try:
-            storage_of(first).remove(*leases)
-        except OSError as error:
-            _log.warning("cannot delete leases of the spool %s: %s", first.parent, error)
+def _delete(path: Place) -> None:
+    try:
+        storage_of(path).remove(path)
+    except OSError as error:
+        _log.warning("cannot delete %s, which marks its spool as in use: %s", path, error)
