@@ -57,10 +57,6 @@ _OLDER = f"the checkpoint is older than the spool: {BEGIN_ANEW}"
 _log = logging.getLogger("nsq_anyio.spark")
 
 
-def _nobody() -> None:
-    """Say that nobody else uses the spool, which is so for a new one."""
-
-
 @dataclass(frozen=True, slots=True)
 class Spool:
     """The directory of one query, in a directory that is mounted or in another storage."""
@@ -158,7 +154,7 @@ class Spool:
             raise SpoolDamaged(path, f"is damaged: it lacks one of {', '.join(names)}")
         return {name: found[name] for name in names}
 
-    def begin(self, epoch: int, plan: Plan, rival: Rival = _nobody) -> None:
+    def begin(self, epoch: int, plan: Plan, rival: Rival | None = None) -> None:
         """Create an epoch with all of its directories, before Spark logs it.
 
         An epoch of the same number is replaced if it is empty: Spark has never logged it, because the driver
@@ -286,7 +282,7 @@ class Spool:
     def _epoch(self, epoch: int) -> Place:
         return self.path / str(epoch)
 
-    def _check_not_committed(self, epoch: int, rival: Rival = _nobody) -> None:
+    def _check_not_committed(self, epoch: int, rival: Rival | None = None) -> None:
         """Refuse an epoch that Spark has committed: its rows are deleted, and it must not be begun again."""
         directory = self._epoch(epoch)
         with as_spool_error(directory):
@@ -295,9 +291,9 @@ class Spool:
             self._check_alone(rival)
             raise SpoolError(directory, f"was committed before, so {_OLDER}")
 
-    def _check_alone(self, rival: Rival) -> None:
+    def _check_alone(self, rival: Rival | None) -> None:
         with as_spool_error(self.path):
-            user = rival()
+            user = None if rival is None else rival()
         if user is not None:
             raise SpoolError(
                 self.path,
