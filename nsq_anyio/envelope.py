@@ -17,7 +17,7 @@ Every envelope has exactly one encoding: `encode` of what `decode` returns gives
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -67,8 +67,12 @@ class Envelope:
     headers: Mapping[str, str]
     payload: bytes
 
-    def __reduce__(self) -> tuple[type[Envelope], tuple[dict[str, str], bytes]]:
-        return Envelope, (dict(self.headers), self.payload)  # a read-only mapping cannot be pickled
+    def __reduce__(self) -> tuple[Callable[[dict[str, str], bytes], Envelope], tuple[dict[str, str], bytes]]:
+        return _envelope, (dict(self.headers), self.payload)  # a read-only view cannot be pickled
+
+
+def _envelope(headers: dict[str, str], payload: bytes) -> Envelope:
+    return Envelope(MappingProxyType(headers), payload)
 
 
 def encode(payload: bytes, headers: Mapping[str, str]) -> bytes:
@@ -152,7 +156,7 @@ def decode(body: bytes) -> Envelope:
     end = _HEADERS_AT + int.from_bytes(body[len(_START) : _HEADERS_AT], "big")
     if end > len(body):
         raise InvalidEnvelope(f"an envelope of {len(body)} bytes is cut off: its headers end at byte {end}")
-    return Envelope(MappingProxyType(_decode_headers(body, end)), body[end:])
+    return _envelope(_decode_headers(body, end), body[end:])
 
 
 def _decode_headers(body: bytes, end: int) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
 import pickle
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,9 +59,14 @@ def test_headers_of_an_envelope_cannot_be_changed() -> None:
             found["b"] = "c"
 
 
-def test_an_envelope_can_be_pickled() -> None:
-    envelope = decode(encode(b"x", {"a": "1"}))
-    assert pickle.loads(pickle.dumps(envelope)) == envelope
+@pytest.mark.parametrize("copied", [lambda each: pickle.loads(pickle.dumps(each)), copy.deepcopy])
+def test_an_envelope_can_be_sent_to_another_process(copied: Callable[[Envelope], Envelope]) -> None:
+    for body in (b"raw", SAMPLE):
+        found = copied(decode(body))
+        assert found == decode(body)
+        headers: Any = found.headers
+        with pytest.raises(TypeError):
+            headers["b"] = "c"
 
 
 def test_names_become_lower_case() -> None:
