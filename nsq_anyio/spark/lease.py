@@ -18,6 +18,7 @@ import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 from ..storage.place import Place, storage_of
@@ -35,8 +36,11 @@ _FAREWELL = 5.0
 AT_ONCE = 1000
 """Expired leases that are deleted between two renewals, which must not be late."""
 
-_kept: dict[threading.Thread, threading.Event] = {}
-"""The threads that renew the leases of this process, and what ends each of them."""
+_kept: dict[Place, SimpleQueue[None]] = {}
+"""The leases that threads of this process renew, each with the queue that ends its thread.
+
+It is no `threading.Event`: a signal handler that sets one waits for itself if it has interrupted `set`.
+"""
 
 _log = logging.getLogger("nsq_anyio.spark")
 
@@ -51,7 +55,7 @@ class Lease:
         self._renew_every = renew_every
         self._path: Place | None = None
         self._thread: threading.Thread | None = None
-        self._ended = threading.Event()
+        self._end: SimpleQueue[None] = SimpleQueue()
 
     def __reduce__(self) -> tuple[type[Lease], tuple[()]]:
         # Readers are pickled for their tasks, but only the driver's holds a lease.
@@ -63,27 +67,27 @@ class Lease:
             return
         self.release()
         self._path = spool / f"{LEASE}{uuid.uuid4().hex}"
-        self._ended = threading.Event()
+        self._end = SimpleQueue()
         _renew(self._path)
         self._thread = threading.Thread(
             target=_keep,
-            args=(self._path, self._renew_every, self._ended),
+            args=(self._path, self._renew_every, self._end),
             name="nsq_anyio spool lease",
             daemon=True,
         )
-        _kept[self._thread] = self._ended
+        _kept[self._path] = self._end
         self._thread.start()
         if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             # Spark ends the process of a query's reader in this way, before it could call `stop`.
             signal.signal(signal.SIGTERM, _release_and_die)
         # So a reader that is dropped without `stop` does not hold its spool forever.
-        weakref.finalize(self, self._ended.set)
+        weakref.finalize(self, self._end.put, None)
 
     def release(self) -> None:
         """Give up the lease."""
         if self._thread is None:
             return
-        self._ended.set()
+        self._end.put(None)
         self._thread.join(_FAREWELL)
         self._path = self._thread = None
         if not _kept and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _release_and_die:
@@ -150,16 +154,24 @@ def _user(path: Place) -> str:
         return "a query"  # the content is only for people; what counts is the age
 
 
-def _keep(path: Place, renew_every: float, ended: threading.Event) -> None:
+def _keep(path: Place, renew_every: float, end: SimpleQueue[None]) -> None:
     try:
-        while _delete_expired(path) and not ended.is_set():
+        while _delete_expired(path) and end.empty():
             _renew(path)
-        while not ended.wait(renew_every):
+        while _is_kept(end, renew_every):
             if not _renew(path):
                 return
         _delete(path)
     finally:
-        del _kept[threading.current_thread()]
+        del _kept[path]
+
+
+def _is_kept(end: SimpleQueue[None], seconds: float) -> bool:
+    try:
+        end.get(timeout=seconds)
+    except Empty:
+        return True
+    return False
 
 
 def _renew(path: Place) -> bool:
@@ -204,11 +216,12 @@ def _is_main_thread() -> bool:
 
 def _release_and_die(number: int, _frame: FrameType | None) -> None:
     """Delete the leases of this process, then let the signal end it."""
-    kept = list(_kept.items())
-    for _, ended in kept:
-        ended.set()
-    for thread, _ in kept:
-        thread.join(_FAREWELL)
+    signal.signal(number, signal.SIG_IGN)  # Spark sends it twice
+    for end in list(_kept.values()):
+        end.put(None)
+    give_up_at = time.monotonic() + _FAREWELL
+    while _kept and time.monotonic() < give_up_at:
+        time.sleep(0.01)
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 

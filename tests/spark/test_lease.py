@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -61,6 +64,35 @@ def test_a_copy_for_a_task_holds_nothing(tmp_path: Path) -> None:
     pickle.loads(pickle.dumps(held)).release()
     assert leases(tmp_path)
     held.release()
+
+
+def test_a_second_sigterm_at_any_moment_does_no_harm(tmp_path: Path) -> None:
+    """Spark sends two, and the second one may interrupt what the first one makes the process do."""
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from nsq_anyio.spark.lease import Lease\n"
+        "def die(lines):\n"
+        "    left = lines\n"
+        "    def count(frame, event, argument):\n"
+        "        nonlocal left\n"
+        "        left -= event == 'line'\n"
+        "        if left == 0:\n"
+        "            signal.raise_signal(signal.SIGTERM)\n"
+        "        return count\n"
+        "    held = Lease()\n"
+        "    held.hold(Path(sys.argv[1]))\n"
+        "    signal.alarm(10)\n"
+        "    sys.settrace(count)\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "for lines in range(1, 60):\n"
+        "    process = os.fork() or die(lines)\n"
+        "    print(os.WTERMSIG(os.waitpid(process, 0)[1]))\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert told.split() == [str(signal.SIGTERM.value)] * 59
+    assert leases(tmp_path) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{}"])

@@ -310,13 +310,13 @@ def test_the_leases_of_queries_that_were_killed_are_deleted(
 def test_a_process_that_is_ended_by_spark_gives_up_its_lease(store: Place, tmp_path: Path) -> None:
     """It gets a SIGTERM while it waits for Spark to call a method of its reader, and cannot call `stop`."""
     program = (
-        "import sys, threading\n"
+        "import signal, sys\n"
         "from nsq_anyio.spark.lease import Lease\n"
         "from nsq_anyio.storage.place import place_of\n"
         "held = Lease()\n"
         "held.hold(place_of(sys.argv[1]))\n"
         "print('held', flush=True)\n"
-        "threading.Event().wait()\n"
+        "signal.pause()\n"
     )
     spool = Spool.create(str(store), QUERY, "clicks", "spark")
     command = [sys.executable, "-c", program, str(spool.path)]
