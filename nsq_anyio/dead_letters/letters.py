@@ -9,9 +9,14 @@ from ..consumer import Message
 from ..consumer.dead_letter_headers import DeadLetterHeaders, original_body
 from ..errors import InvalidEnvelope
 
-__all__ = ["Filter", "Letter"]
+__all__ = ["Filter", "Letter", "key_of"]
 
 _NANO = 1e9
+
+
+def key_of(message: Message) -> str:
+    """Return ``NSQD/ID``, which names a message of a topic: its id alone is unique within one nsqd only."""
+    return f"{message.nsqd}/{message.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,15 @@ class Letter:
         return f"{kind}: {text}" if kind else text
 
     @property
+    def key(self) -> str:
+        """See `key_of`."""
+        return key_of(self.message)
+
+    @property
     def ids(self) -> set[str]:
-        """Its own id, and that of the message that it was made from."""
-        return {self.message.id, self.get(DeadLetterHeaders.ID)}
+        """Its own id and that of the message that it was made from, each also as ``NSQD/ID``."""
+        nsqd, id = self.get(DeadLetterHeaders.NSQD), self.get(DeadLetterHeaders.ID)
+        return {self.key, self.message.id, f"{nsqd}/{id}", id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,8 @@ class Filter:
     :ivar error: contained in the error's class and text
     :ivar died_before: seconds since the epoch
     :ivar died_after: seconds since the epoch
-    :ivar ids: ids of the letters, or of the messages that they were made from
+    :ivar keys: the letters themselves, each as `Letter.key`
+    :ivar ids: as `Letter.ids`. Several letters may share one
     :ivar letters_only: whether to leave out messages that are not dead letters
     """
 
@@ -75,6 +87,7 @@ class Filter:
     died_after: float | None = None
     topic: str | None = None
     channel: str | None = None
+    keys: Collection[str] = ()
     ids: Collection[str] = ()
     letters_only: bool = False
 
@@ -86,6 +99,7 @@ class Filter:
             and (self.died_after is None or letter.died >= self.died_after)
             and (self.topic is None or letter.get(DeadLetterHeaders.TOPIC) == self.topic)
             and (self.channel is None or letter.get(DeadLetterHeaders.CHANNEL) == self.channel)
+            and (not self.keys or letter.key in self.keys)
             and (not self.ids or not letter.ids.isdisjoint(self.ids))
             and not (self.letters_only and letter.problem)
         )

@@ -22,22 +22,38 @@ class Work:
     """Retries or drops each selected letter of a walk.
 
     :param limit: the most letters to process; 0 for all
-    :param progress: called with each letter that was retried or dropped
-    :ivar done: how many letters were retried or dropped
+    :param progress: called for each letter that is finished
     :ivar left: how many were selected, but stay
     :ivar first_problem: why the first of those stays
     """
 
-    def __init__(self, walk: Walk, meant: Filter, limit: int, progress: Callable[[Letter], None]) -> None:
-        self.done: int = 0
+    def __init__(
+        self, walk: Walk, meant: Filter, limit: int, progress: Callable[[], None] = lambda: None
+    ) -> None:
         self.left: int = 0
         self.first_problem: str = ""
         self._walk = walk
         self._meant = meant
         self._limit = limit
+        self._chosen_so_far = 0
         self._progress = progress
         self._stop = anyio.Event()
         self._producer: Producer | None = None
+
+    @property
+    def finished(self) -> int:
+        """How many letters were retried or dropped, of which nsqd may not have confirmed some yet."""
+        return len(self._walk.finished)
+
+    @property
+    def done(self) -> int:
+        """How many letters were retried or dropped, as nsqd has confirmed at the end."""
+        return len(self._walk.confirmed)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many letters were finished and may still be there, because the connection was lost."""
+        return self.finished - self.done
 
     async def drop(self, stop: anyio.Event) -> None:
         """Finish the letters.
@@ -64,7 +80,7 @@ class Work:
 
         async def visit(messages: Sequence[Message]) -> None:
             if self._producer is None:
-                block = produce(self._walk.nsqds, options=options, connection=connection)
+                block = produce([*self._walk.nsqds.values()], options=options, connection=connection)
                 self._producer = await self._walk.enter(block)
             async with anyio.create_task_group() as tasks:
                 for letter in self._chosen(messages):
@@ -74,8 +90,7 @@ class Work:
 
     async def _drop(self, messages: Sequence[Message]) -> None:
         for letter in self._chosen(messages):
-            letter.message.finish()
-            self._count(letter)
+            self._finish(letter)
 
     async def _retry(self, producer: Producer, letter: Letter) -> None:
         try:
@@ -91,21 +106,21 @@ class Work:
         except NSQError as error:
             self._stays(letter, str(error))
         else:
-            letter.message.finish()
-            self._count(letter)
+            self._finish(letter)
 
     def _chosen(self, messages: Sequence[Message]) -> list[Letter]:
         """Return the selected letters, up to the limit."""
         letters = [letter for letter in map(Letter.of, messages) if self._meant.takes(letter)]
         if self._limit:
-            letters = letters[: max(self._limit - self.done - self.left, 0)]
-            if self.done + self.left + len(letters) >= self._limit:
+            letters = letters[: self._limit - self._chosen_so_far]
+            self._chosen_so_far += len(letters)
+            if self._chosen_so_far == self._limit:
                 self._stop.set()
         return letters
 
-    def _count(self, letter: Letter) -> None:
-        self.done += 1
-        self._progress(letter)
+    def _finish(self, letter: Letter) -> None:
+        self._walk.finish(letter.message)
+        self._progress()
 
     def _stays(self, letter: Letter, problem: str) -> None:
         self.left += 1

@@ -157,7 +157,7 @@ def test_retry_brings_the_bodies_back(nsqd: Server, topic: str, backend: str) ->
 def test_retry_some(nsqd: Server, topic: str) -> None:
     (letter,) = letters(nsqd, topic, "--error=error 2")
     done = run(*command("retry", nsqd, topic, "--json", str(letter["id"])))
-    assert json.loads(done.stdout) == {"retried": 1, "left": 0, "problem": None}
+    assert json.loads(done.stdout) == {"retried": 1, "unconfirmed": 0, "left": 0, "problem": None}
     assert taken(nsqd, topic, 1) == [BODIES[2]]
     assert json.loads(run(*command("retry", nsqd, topic, "--json", "--limit=1")).stdout)["retried"] == 1
     assert len(letters(nsqd, topic)) == 1

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio import envelope
 
 from ..cli.processes import COMMAND
 from .cluster import Cluster, Kind
@@ -58,3 +59,34 @@ async def test_a_retry(cluster: Cluster, nsqd_kind: Kind, nsqlookupd_kind: Kind)
                 async with await anext(consumer) as message:
                     seen.add(message.body)
     assert seen == bodies
+
+
+async def test_a_retry_where_addresses_are_mapped(cluster: Cluster) -> None:
+    lookupd = await cluster.nsqlookupd("embedded")
+    channels = {"t": ["c"], "t.dead": ["dead-letter"]}
+    nsqd = await cluster.nsqd(
+        "real", lookupds=[lookupd], channels=channels, broadcast_address="nsqd-1.invalid"
+    )
+    async with nsq.http.Nsqd(nsqd.http_url) as http:
+        await http.publish("t.dead", envelope.encode(b"one", {"nsq-dead-body": "raw", "nsq-dead-topic": "t"}))
+    port = nsqd.tcp_address.rpartition(":")[2]
+    async with nsq.http.Nsqlookupd(lookupd.http_url) as client:
+
+        async def is_registered() -> bool:
+            return bool((await client.lookup("t.dead")).producers)
+
+        await until_told(is_registered)
+    done = await anyio.run_process(
+        [
+            *(
+                *COMMAND,
+                "dead-letter",
+                "retry",
+                "--topic=t.dead",
+                f"--lookupd-http-address={lookupd.http_url}",
+            ),
+            f"--map-address=nsqd-1.invalid:{port}={nsqd.tcp_address}",
+        ]
+    )
+    assert done.stdout == b"retried 1 letter\n"
+    assert (await nsqd.channel("t", "c")).depth == 1

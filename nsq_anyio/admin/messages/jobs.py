@@ -14,12 +14,11 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ...dead_letters.letters import Filter, Letter
+from ...dead_letters.letters import Filter
 from ...dead_letters.look import Look
 from ...dead_letters.walk import Bounds, Walk
 from ...dead_letters.work import Work
 from ...errors import NSQError
-from ...events import ConnectFailed, Disconnected, Event
 from ...monitoring import Watch
 from ...names import is_ephemeral
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
@@ -40,11 +39,10 @@ _WALK = Bounds(visited=100_000, held=5_000, held_bytes=64 * 1024 * 1024)
 _WAIT = 1.0
 _NO_RECONNECT = 3600.0
 _CONSUMER = ConsumerOptions(
-    reconnect_delay=_NO_RECONNECT, max_reconnect_delay=_NO_RECONNECT, max_attempts=0, close_timeout=1.0
+    reconnect_delay=_NO_RECONNECT, max_reconnect_delay=_NO_RECONNECT, max_attempts=0, close_timeout=2.0
 )
 _PRODUCER = ProducerOptions(publish_timeout=20.0, cancelled_drain_timeout=0.5)
 _MOST_REMEMBERED = 50
-_MOST_NOTES = 10
 
 
 def is_job_kind(text: str) -> bool:
@@ -63,6 +61,8 @@ class Job:
     :ivar meant: which letters it is about
     :ivar limit: the most letters to retry or drop; 0 for all
     :ivar started: seconds since the epoch, and so is ``ended``, which is None while it runs
+    :ivar done: how many letters were retried or dropped; once it has ended, as nsqd has confirmed
+    :ivar unconfirmed: how many were finished and may still be there, because a connection was lost
     :ivar notes: what went wrong on the way
     :ivar problem: why it failed; empty if it did not
     """
@@ -75,6 +75,7 @@ class Job:
     started: float
     ended: float | None = None
     done: int = 0
+    unconfirmed: int = 0
     left: int = 0
     first_problem: str = ""
     visited: int = 0
@@ -204,16 +205,17 @@ class Jobs:
         if job.kind == "list":
             await self._list(job, walk)
             return
-        work = Work(walk, job.meant, job.limit, partial(self._handled, job))
+        work = Work(walk, job.meant, job.limit)
         run = work.drop if job.kind == "drop" else self._retrying(work)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._follow, job, lambda: (walk.visited, work.left))
+                tasks.start_soon(self._follow, job, lambda: (walk.visited, work.finished, work.left))
                 await run(job.stop)
                 tasks.cancel_scope.cancel()
         finally:
-            job.visited, job.left, job.first_problem = walk.visited, work.left, work.first_problem
-            job.is_cut = walk.is_cut
+            job.done, job.unconfirmed = work.done, work.unconfirmed
+            job.left, job.first_problem = work.left, work.first_problem
+            self._ended(job, walk)
 
     def _retrying(self, work: Work) -> Callable[[anyio.Event], Awaitable[None]]:
         return partial(work.retry, options=_PRODUCER, connection=self._connection)
@@ -224,11 +226,11 @@ class Jobs:
         look = Look(walk, job.meant, limit, enough=True)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._follow, job, lambda: (walk.visited, 0))
+                tasks.start_soon(self._follow, job, lambda: (walk.visited, 0, 0))
                 await look.run(job.stop)
                 tasks.cancel_scope.cancel()
         finally:
-            job.visited, job.is_cut = walk.visited, walk.is_cut
+            self._ended(job, walk)
         rows = await anyio.to_thread.run_sync(lambda: [LetterRow.of(letter) for letter in look.letters])
         rows.sort(key=lambda row: row.died, reverse=True)
         self._listings[job.topic, job.channel] = Listing(
@@ -255,27 +257,22 @@ class Jobs:
             max_in_flight=_MAX_IN_FLIGHT,
             options=_CONSUMER,
             connection=self._connection,
-            on_event=partial(_note, job),
             wait=_WAIT,
             only_earlier=job.kind == "retry",
             bounds=_WALK,
         )
 
-    async def _follow(self, job: Job, counts: Callable[[], tuple[int, int]]) -> None:
+    async def _follow(self, job: Job, counts: Callable[[], tuple[int, int, int]]) -> None:
         while True:
-            job.visited, job.left = counts()
+            job.visited, job.done, job.left = counts()
             await anyio.sleep(0.2)
 
-    def _handled(self, job: Job, letter: Letter) -> None:
-        job.done += 1
+    def _ended(self, job: Job, walk: Walk) -> None:
+        """Note how far a walk has come, and take the letters that are gone off the list."""
+        job.visited, job.is_cut = walk.visited, walk.is_cut
+        job.notes += [f"Letters may have been missed: {reason}." for reason in walk.lost.values()]
         listing = self._listings.get((job.topic, job.channel))
         if listing is not None:
-            kept = [row for row in listing.rows if row.id != letter.message.id]
+            kept = [row for row in listing.rows if row.key not in walk.confirmed]
             listing.count -= len(listing.rows) - len(kept)
             listing.rows = kept
-
-
-def _note(job: Job, event: Event) -> None:
-    """Note an nsqd that is lost on the way: its letters stay there."""
-    if isinstance(event, ConnectFailed | Disconnected) and len(job.notes) < _MOST_NOTES:
-        job.notes.append(f"{event.nsqd} is left out: {event.error}.")

@@ -45,7 +45,7 @@ class MessageRow:
 class LetterRow:
     """One dead letter, or another message of its topic.
 
-    :ivar id: its own id, by which it is selected
+    :ivar key: its nsqd and id, by which it is selected
     :ivar died: seconds since the epoch
     :ivar source_id: the id of the original message, on ``source_nsqd``
     :ivar published: when the original message was published, as ``died``; 0 if that is not known
@@ -53,6 +53,7 @@ class LetterRow:
     :ivar content: of the original body
     """
 
+    key: str
     id: str
     nsqd: str
     died: float
@@ -78,6 +79,7 @@ class LetterRow:
 
         published = letter.get(names.TIMESTAMP)
         return cls(
+            key=one_line(letter.key),
             id=one_line(letter.message.id),
             nsqd=letter.message.nsqd,
             died=letter.died,

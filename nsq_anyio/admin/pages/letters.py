@@ -66,7 +66,7 @@ async def letter(visit: Visit) -> Response:
     """Show one of the listed letters, in full."""
     topic, channel, listing = _listed(visit)
     wanted = visit.query.optional("id")
-    row = next((row for row in listing.rows if row.id == wanted), None)
+    row = next((row for row in listing.rows if row.key == wanted), None)
     return visit.show("_letter.html", {"topic": topic, "channel": channel, "row": row})
 
 
@@ -181,6 +181,6 @@ def _filter(fields: Mapping[str, str], ids: Sequence[str], *, letters_only: bool
         died_after=now + seconds if seconds < 0 else None,
         topic=fields.get("from_topic") or None,
         channel=fields.get("from_channel") or None,
-        ids=frozenset(ids),
+        keys=frozenset(ids),
         letters_only=letters_only,
     )

@@ -86,18 +86,20 @@ def list_letters(
     from .run import reaching
     from .show import blocks, json_line, table
 
-    look = Look(_walk(topic, channel, source, wait, consumer), meant, limit, enough=False)
+    walk = _walk(topic, channel, source, wait, consumer)
+    look = Look(walk, meant, limit, enough=False)
     run_draining(reaching(source, consumer, look.run), backend)
     if as_json:
         for letter in look.letters:
             click.echo(json_line(letter))
-        return
-    if look.letters:
-        from ..display import print_table
+    else:
+        if look.letters:
+            from ..display import print_table
 
-        print_table(table(look.letters), narrow=blocks(look.letters))
-    more = f", of which {len(look.letters):,} are shown" if look.count > len(look.letters) else ""
-    click.echo(f"{_letters(look.count)}{more}")
+            print_table(table(look.letters), narrow=blocks(look.letters))
+        more = f", of which {len(look.letters):,} are shown" if look.count > len(look.letters) else ""
+        click.echo(f"{_letters(look.count)}{more}")
+    _check_complete(walk)
 
 
 @dead_letter.command(
@@ -118,9 +120,10 @@ def show(
     consumer: ConsumerFlags,
     backend: str,
 ) -> None:
-    """Show one letter: its headers, the traceback, and the first 4096 bytes of the body.
+    """Show a letter: its headers, the traceback, and the first 4096 bytes of the body.
 
-    ID is the id of the letter, or of the message that it was made from. With --json, the body is complete.
+    ID is the id of the letter, or of the message that it was made from, alone or as NSQD/ID. If several
+    letters have it, all are shown. With --json, the body is complete.
     """
     from ...dead_letters.letters import Filter
     from ...dead_letters.look import Look
@@ -128,13 +131,18 @@ def show(
     from .run import reaching
     from .show import json_line, text
 
-    look = Look(_walk(topic, channel, source, wait, consumer), Filter(ids=[id]), 1, enough=True)
+    walk = _walk(topic, channel, source, wait, consumer)
+    look = Look(walk, Filter(ids=[id]), 0, enough=False)
     run_draining(reaching(source, consumer, look.run), backend)
+    if look.letters:
+        click.echo(
+            "\n".join(map(json_line, look.letters)) if as_json else "\n\n".join(map(text, look.letters))
+        )
+    _check_complete(walk)
     if not look.letters:
         raise click.ClickException(
             f"topic {topic} has no letter with the id {id}: see `nsq-anyio dead-letter list`"
         )
-    click.echo(json_line(look.letters[0]) if as_json else text(look.letters[0]))
 
 
 @dead_letter.command(
@@ -262,20 +270,35 @@ def _work(
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
     with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:
         task = progress.add_task("", total=None)
-        work = Work(walk, meant, limit, lambda _: progress.advance(task))
+        work = Work(walk, meant, limit, lambda: progress.advance(task))
         try:
             run_draining(main(work), backend)
         finally:
             if as_json:
-                click.echo(
-                    json.dumps({done: work.done, "left": work.left, "problem": work.first_problem or None})
-                )
+                counts = {done: work.done, "unconfirmed": work.unconfirmed, "left": work.left}
+                click.echo(json.dumps({**counts, "problem": work.first_problem or None}))
             else:
                 click.echo(f"{done} {_letters(work.done)}")
+    _check_complete(walk, work.unconfirmed)
     if work.left:
         stay = "1 letter stays" if work.left == 1 else f"{work.left:,} letters stay"
         kind = _SomeStay if work.done else click.ClickException
         raise kind(f"{stay}; the first: {work.first_problem}")
+
+
+def _check_complete(walk: Walk, unconfirmed: int = 0) -> None:
+    """Check that nsqd has confirmed everything, on connections that lasted.
+
+    :raises click.ClickException: if not
+    """
+    problems: list[str] = []
+    if unconfirmed:
+        were = "1 more letter was" if unconfirmed == 1 else f"{unconfirmed:,} more letters were"
+        problems.append(f"{were} finished without nsqd's confirmation, and may still be there")
+    if walk.lost:
+        problems.append(f"letters may have been missed: {'; '.join(walk.lost.values())}")
+    if problems:
+        raise click.ClickException(f"{'; '.join(problems)}. Run the command again")
 
 
 def _letters(count: int) -> str:

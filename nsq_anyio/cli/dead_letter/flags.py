@@ -11,7 +11,7 @@ import click
 
 from ..flags.kinds import Integer, duration, in_order
 from ..flags.names import complete_channel, complete_topic
-from ..flags.source import source_flags
+from ..flags.source import Source, source_flags
 
 __all__ = ["HELD_BY_ONE", "filter_flags", "ids_argument", "limit_flag", "place_flags"]
 
@@ -57,6 +57,7 @@ def filter_flags(command: _Command) -> _Command:
         newer_than: float | None,
         from_topic: str | None,
         from_channel: str | None,
+        source: Source,
         ids: Sequence[str] = (),
         **kwargs: Any,
     ) -> Any:
@@ -69,11 +70,25 @@ def filter_flags(command: _Command) -> _Command:
             None if newer_than is None else now - newer_than,
             from_topic,
             from_channel,
-            ids,
+            frozenset(_key(id, source) for id in ids),
         )
-        return command(*args, meant=meant, **kwargs)
+        return command(*args, meant=meant, source=source, **kwargs)
 
     return cast("_Command", _FILTERS(with_filter))
+
+
+def _key(id: str, source: Source) -> str:
+    """Return ``NSQD/ID``, which names a letter: two nsqds may use the same id.
+
+    :raises click.UsageError: if only the id is given, and there may be several nsqds
+    """
+    if "/" in id:
+        return id
+    if source.nsqd is None or len(source.nsqd) > 1:
+        raise click.UsageError(
+            f"{id!r} may be a letter of each nsqd: write NSQD/ID, as `nsq-anyio dead-letter list` prints it"
+        )
+    return f"{source.nsqd[0]}/{id}"
 
 
 _FILTERS = in_order(
@@ -95,7 +110,7 @@ _FILTERS = in_order(
     ),
     click.option("--from-channel", metavar="CHANNEL", help="Only letters from this channel."),
 )
-ids_argument: Callable[[Any], Any] = click.argument("ids", metavar="[ID]...", nargs=-1)
+ids_argument: Callable[[Any], Any] = click.argument("ids", metavar="[[NSQD/]ID]...", nargs=-1)
 limit_flag: Callable[[Any], Any] = click.option(
     "--limit", type=Integer(min=0), default=0, show_default=True, help="The most letters to process; 0: all."
 )

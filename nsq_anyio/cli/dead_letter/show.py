@@ -55,7 +55,7 @@ def _cells(letter: Letter) -> tuple[str, ...]:
     source = f"{letter.get(DeadLetterHeaders.TOPIC)}/{letter.get(DeadLetterHeaders.CHANNEL)}"
     error = letter.problem or letter.error
     cells = (
-        letter.message.id,
+        letter.key,
         _time(letter.died),
         letter.get(DeadLetterHeaders.REASON),
         source if letter.headers else "",

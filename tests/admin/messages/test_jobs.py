@@ -84,11 +84,11 @@ async def test_selected_letters_are_retried_and_dropped() -> None:
         await work(jobs, dead, "list", ALL)
         listing = jobs.listing(dead, "dead-letter")
         assert listing is not None
-        (second,) = [row.id for row in listing.rows if row.error.endswith("error 1")]
-        job = await work(jobs, dead, "retry", Filter(ids=[second], letters_only=True), limit=1)
+        (second,) = [row.key for row in listing.rows if row.error.endswith("error 1")]
+        job = await work(jobs, dead, "retry", Filter(keys=[second], letters_only=True), limit=1)
         assert (job.state, job.done, job.left) == ("done", 1, 0)
         assert await depth(on, "t", "c") == 1
-        assert second not in [row.id for row in listing.rows]
+        assert second not in [row.key for row in listing.rows]
         assert listing.count == 3
         job = await work(jobs, dead, "drop", Filter(error="error 0", letters_only=True))
         assert (job.done, await depth(on, dead, "dead-letter")) == (1, 2)
