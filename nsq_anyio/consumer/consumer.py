@@ -25,7 +25,7 @@ from .message import Message
 from .meter import ConsumerMeter, ConsumerReadings
 from .rate import Pace, RateLimit, as_rate_limit
 from .statistics import ConsumerStatistics, Counters
-from .supervisor import Supervisor
+from .supervisor import BeforeSubscribing, Supervisor
 from .wrapping import Wrapping
 
 __all__ = ["Consumer"]
@@ -56,6 +56,7 @@ class Consumer:
         middleware: Sequence[ConsumerMiddleware],
         options: ConsumerOptions,
         connection: ConnectionOptions,
+        before_subscribing: BeforeSubscribing | None,
     ) -> None:
         self._options = options
         self._emit = emit = Emitter("nsq_anyio.consumer", on_event, topic, channel)
@@ -81,6 +82,7 @@ class Consumer:
             limiter=limiter,
             options=options,
             connection_options=connection,
+            before_subscribing=before_subscribing,
             emit=self._emit,
             fail=self._fail,
             make_message=self._wrapping.make_message if self._wrapping else Message,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -42,7 +42,10 @@ from .touching import Touching
 if TYPE_CHECKING:
     from ..discovery import Discovery
 
-__all__ = ["Supervisor"]
+__all__ = ["BeforeSubscribing", "Supervisor"]
+
+BeforeSubscribing = Callable[[str], Awaitable[None]]
+"""See `nsq_anyio.consumer.consume.consume`."""
 
 
 class Supervisor:
@@ -50,6 +53,7 @@ class Supervisor:
 
     :param nsqds: static addresses; empty with ``discovery``
     :param discovery: finds the nsqds; None with static addresses
+    :param before_subscribing: awaited right before SUB; None if there is nothing to ask
     :param fail: called with the error that ends the consumer
     :ivar closed_counters: the counters of connections that have ended, by the address of the nsqd
     :ivar has_subscribed: whether an nsqd has accepted a subscription
@@ -68,6 +72,7 @@ class Supervisor:
         limiter: anyio.CapacityLimiter | None,
         options: ConsumerOptions,
         connection_options: ConnectionOptions,
+        before_subscribing: BeforeSubscribing | None,
         emit: Emitter,
         fail: Callable[[Exception], None],
         make_message: MakeMessage,
@@ -84,6 +89,7 @@ class Supervisor:
         self._inbox = inbox
         self._options = options
         self._connection_options = connection_options
+        self._before_subscribing = before_subscribing
         self._emit = emit
         self._fail = fail
         self._giving_up = giving_up
@@ -197,6 +203,8 @@ class Supervisor:
                 attached_at = anyio.current_time()
                 subscription.attach(connection, attached_at)
                 self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
+                if self._before_subscribing is not None:
+                    await self._before_subscribing(str(address))
                 await connection.subscribe(self.topic, self.channel)
                 subscribed_at = anyio.current_time()
                 subscription.ready.note_round_trip(subscribed_at - attached_at)

@@ -23,6 +23,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from ..consumer import Consumer, Message, consume
+from ..consumer.supervisor import BeforeSubscribing
 from ..errors import Closed, NSQError
 from ..events import (
     Connected,
@@ -75,7 +76,8 @@ class Bounds:
 class Walk:
     """Visits the messages that wait in a channel, each once.
 
-    :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options`` and ``connection``
+    :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options``, ``connection`` and
+        ``before_subscribing``
     :param max_in_flight: how many messages one connection holds, 1 or more
     :param options: default: no limit of attempts, since each walk counts as one
     :param wait: seconds without a message after which the walk ends
@@ -103,6 +105,7 @@ class Walk:
         only_earlier: bool = False,
         bounds: Bounds | None = None,
         patience: float = 10.0,
+        before_subscribing: BeforeSubscribing | None = None,
     ) -> None:
         self.nsqds: dict[str, str] = {}
         self.finished: set[str] = set()
@@ -118,6 +121,7 @@ class Walk:
             max_in_flight=max_in_flight,
             options=options or ConsumerOptions(max_attempts=0),
             connection=connection,
+            before_subscribing=before_subscribing,
         )
         self._wait = wait
         self._until = time.time() * _NANO if only_earlier else math.inf

@@ -18,7 +18,7 @@ from ...dead_letters.letters import Filter
 from ...dead_letters.look import Look
 from ...dead_letters.walk import Bounds, Walk
 from ...dead_letters.work import Work
-from ...errors import NSQError
+from ...errors import ConnectionLost, HTTPError, NSQError
 from ...monitoring import Watch
 from ...names import is_ephemeral
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
@@ -37,6 +37,7 @@ JobKind = Literal["list", "retry", "drop"]
 _MAX_IN_FLIGHT = 250
 _WALK = Bounds(visited=100_000, held=5_000, held_bytes=64 * 1024 * 1024)
 _WAIT = 1.0
+_PATIENCE = 2.0
 _NO_RECONNECT = 3600.0
 _CONSUMER = ConsumerOptions(
     reconnect_delay=_NO_RECONNECT, max_reconnect_delay=_NO_RECONNECT, max_attempts=0, close_timeout=2.0
@@ -250,10 +251,28 @@ class Jobs:
         found = places.with_channel(job.channel)
         if not found:
             raise JobRefused("No nsqd that can be reached by TCP has this channel.")
+        by_address = {place.address: place for place in found}
+        had_channel = {place.address for place in found if place.channel(job.channel)}
+
+        async def check(nsqd: str) -> None:
+            """Ask again right before SUB: it would create what was deleted meanwhile."""
+            try:
+                place = await by_address[nsqd].again(self._upstream, _PATIENCE)
+            except HTTPError as error:
+                raise ConnectionLost(
+                    nsqd, f"it does not say whether the channel is there: {error}"
+                ) from error
+            if place is None or not (
+                place.channel(job.channel) if nsqd in had_channel else place.gives_by(job.channel)
+            ):
+                raise ConnectionLost(nsqd, f"it has no channel {job.channel} of the topic any more")
+            had_channel.add(nsqd)
+
         return Walk(
             job.topic,
             job.channel,
-            nsqd=[place.address for place in found],
+            nsqd=list(by_address),
+            before_subscribing=check,
             max_in_flight=_MAX_IN_FLIGHT,
             options=_CONSUMER,
             connection=self._connection,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio
 
 from ...address import Address
 from ...connection.address_map import mapped
-from ...errors import DialFailed, InvalidAddress
-from ...http import Node, NsqdSurvey, TopicStats
+from ...errors import DialFailed, HTTPUnavailable, InvalidAddress
+from ...http import ChannelStats, Node, Nsqd, NsqdSurvey, Stats, TopicStats
 from ...monitoring import View
-from ...names import EPHEMERAL_SUFFIX
+from ...names import is_ephemeral
 from ...options import ConnectionOptions
 from ..upstream import Upstream
 
@@ -35,10 +38,13 @@ class Place:
     problem: str = ""
 
     @property
-    def lasting_channels(self) -> tuple[str, ...]:
-        """The names of the channels that stay without a consumer."""
-        names = (channel.channel_name for channel in self.topic.channels)
-        return tuple(name for name in names if not name.endswith(EPHEMERAL_SUFFIX))
+    def lasting_channels(self) -> Mapping[str, int]:
+        """The channels that stay without a consumer, each with the number of messages that it has got."""
+        return {
+            channel.channel_name: channel.message_count
+            for channel in self.topic.channels
+            if not is_ephemeral(channel.channel_name)
+        }
 
     @property
     def is_drained_by_a_channel(self) -> bool:
@@ -47,6 +53,34 @@ class Place:
         nsqd keeps the messages of a topic for its first channel. One that vanishes takes them along.
         """
         return not self.lasting_channels
+
+    def channel(self, name: str) -> ChannelStats | None:
+        """Return the statistics of a channel; None if it is not there."""
+        return next((each for each in self.topic.channels if each.channel_name == name), None)
+
+    def gives_by(self, channel: str) -> bool:
+        """Return whether messages can be taken through a channel, without a copy of new ones there.
+
+        It is there, or there is no channel at all, so that it gets what waits in the topic.
+        """
+        return not self.topic.channels or self.channel(channel) is not None
+
+    async def again(self, upstream: Upstream, limit: float) -> Place | None:
+        """Ask the nsqd again; return None if it has not got the topic any more.
+
+        :param limit: seconds within which it must answer
+        :raises HTTPError: if it does not
+        """
+        with anyio.move_on_after(limit):
+            async with upstream.used() as servers:
+                answers = await servers.ask_nsqds([self.url], partial(_topic_stats, self.topic.topic_name))
+            for error in answers.failures.values():
+                raise error
+            rows = [row for stats in answers.values.values() for row in stats.topics]
+            return next(
+                (replace(self, topic=row) for row in rows if row.topic_name == self.topic.topic_name), None
+            )
+        raise HTTPUnavailable(self.url, f"no answer within {limit:g} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +103,7 @@ class Places:
         """
         surveys = {each.node.url: each for each in view.survey.nsqds if not each.error}
         async with upstream.used() as servers:
-            answers = await servers.ask_nsqds(
-                surveys, lambda nsqd: nsqd.stats(topic=topic, include_clients=False, include_mem=False)
-            )
+            answers = await servers.ask_nsqds(surveys, partial(_topic_stats, topic))
         found = [replace(surveys[url], stats=stats) for url, stats in answers.values.items()]
         return cls(topic, tuple(_found(found, topic, connection)))
 
@@ -96,15 +128,12 @@ class Places:
         return sum(place.topic.depth for place in self.drained)
 
     def with_channel(self, channel: str) -> tuple[Place, ...]:
-        """Return those from which messages can be taken through a channel, without a copy of new ones there.
+        """Return those of which `Place.gives_by` says that."""
+        return tuple(place for place in self.reachable if place.gives_by(channel))
 
-        They have it, or have no channel at all, so that it gets what waits in the topic.
-        """
-        return tuple(
-            place
-            for place in self.reachable
-            if not place.topic.channels or any(each.channel_name == channel for each in place.topic.channels)
-        )
+
+def _topic_stats(topic: str, nsqd: Nsqd) -> Awaitable[Stats]:
+    return nsqd.stats(topic=topic, include_clients=False, include_mem=False)
 
 
 def _found(surveys: Iterable[NsqdSurvey], topic: str, connection: ConnectionOptions) -> Sequence[Place]:

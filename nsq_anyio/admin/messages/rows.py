@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...consumer import Message
 from ...consumer.dead_letter_headers import DeadLetterHeaders
 from ...dead_letters.letters import Letter
 from ...visible import one_line, visible
 from .content import Bounds, Content
+from .copies import Copy
 
 __all__ = ["LetterRow", "MessageRow"]
 
@@ -30,7 +30,7 @@ class MessageRow:
     content: Content
 
     @classmethod
-    def of(cls, message: Message) -> MessageRow:
+    def of(cls, message: Copy) -> MessageRow:
         """Read a message; the row does not keep it, or its body."""
         return cls(
             one_line(message.id),

@@ -11,14 +11,12 @@ from dataclasses import replace
 import anyio
 import anyio.to_thread
 
-from ...consumer import Message, consume
-from ...consumer.message import finish_all
-from ...errors import NSQError
-from ...events import ConnectFailed, Disconnected, Event, Subscribed
+from ...errors import InvalidOption, NSQError, PermanentRefusal, TLSFailed
 from ...monitoring import Watch
-from ...options import ConnectionOptions, ConsumerOptions
+from ...options import ConnectionOptions
 from ...unwrapping import ungrouped
 from ..upstream import Upstream
+from .copies import Copies, Copy, NothingLasts
 from .places import Place, Places
 from .rows import MessageRow
 from .sampling import Sampler, sample_rate_for
@@ -29,21 +27,12 @@ __all__ = ["Tail"]
 
 _log = logging.getLogger(__name__)
 
-_MAX_IN_FLIGHT = 64
-_BATCH = 256
-_GATHER = 0.05
 _TICK = 0.25
 _TICKS_A_STATE = 4
 _FACTOR = 4.0
 """By which factor more or fewer messages may come than are wanted before another sample rate is asked for."""
 _SETTLED = 10.0
 _PAUSE = 1.0
-_NO_RECONNECT = 3600.0
-"""A consumer that connects again by itself could create a topic that was deleted meanwhile."""
-
-_OPTIONS = ConsumerOptions(
-    reconnect_delay=_NO_RECONNECT, max_reconnect_delay=_NO_RECONNECT, max_attempts=0, close_timeout=1.0
-)
 
 
 class Tail:
@@ -90,7 +79,7 @@ class Tail:
         self._failed: dict[str, str] = {}
         self._restart = anyio.Event()
         self._sampler = Sampler(self._bounds.shown_per_second)
-        self._picked: list[Message] = []
+        self._picked: list[Copy] = []
         self._begun = 0.0
         self._is_rate_wrong = False
 
@@ -154,18 +143,7 @@ class Tail:
         self._begin_session(places)
         self._begun = anyio.current_time()
         self._tell(replace(self.state, sample_rate=sample_rate))
-        async with (
-            consume(
-                self._topic,
-                self._channel,
-                nsqd=list(self._names),
-                max_in_flight=_MAX_IN_FLIGHT,
-                options=_OPTIONS,
-                connection=replace(self._connection, sample_rate=sample_rate),
-                on_event=self._happened,
-            ) as consumer,
-            anyio.create_task_group() as tasks,
-        ):
+        async with anyio.create_task_group() as tasks:
 
             async def end() -> None:
                 await self._restart.wait()
@@ -174,14 +152,34 @@ class Tail:
             tasks.start_soon(end)
             tasks.start_soon(self._show)
             tasks.start_soon(self._watch_places)
-            async for batch in consumer.batches(_BATCH, _GATHER):
-                finish_all(batch)
-                now = anyio.current_time()
-                self._picked += [message for message in batch if self._sampler.pick(now)]
+            for place in places:
+                tasks.start_soon(self._copy, place, sample_rate)
         if not self._is_rate_wrong:
             return sample_rate
         received, _ = self._sampler.rates(anyio.current_time())
         return sample_rate_for(received * 100 / (sample_rate or 100), self._bounds.received_per_second)
+
+    async def _copy(self, place: Place, sample_rate: int) -> None:
+        """Take copies from one nsqd; end the session if it has none any more, or is lost."""
+        copies = Copies(place, self._channel, self._upstream, self._took, may_drain=self.may_drain)
+
+        def subscribed() -> None:
+            self._connected.add(place.address)
+            self._tell_rates()
+
+        try:
+            await copies.run(replace(self._connection, sample_rate=sample_rate), subscribed)
+        except (InvalidOption, PermanentRefusal, TLSFailed):
+            raise
+        except NSQError as error:
+            if isinstance(error, NothingLasts) or place.address in self._connected:
+                self._restart.set()
+            self._failed[place.address] = str(error)
+            self._tell_rates()
+
+    def _took(self, copies: Sequence[Copy]) -> None:
+        now = anyio.current_time()
+        self._picked += [copy for copy in copies if self._sampler.pick(now)]
 
     async def _show(self) -> None:
         """Render what was picked, and tell the state, again and again."""
@@ -195,7 +193,7 @@ class Tail:
             if ticks % _TICKS_A_STATE == 0:
                 self._tell_rates()
 
-    def _rendered(self, messages: Sequence[Message]) -> str:
+    def _rendered(self, messages: Sequence[Copy]) -> str:
         return self._render([MessageRow.of(message) for message in messages])
 
     def _keep(self, piece: Piece) -> None:
@@ -218,20 +216,6 @@ class Tail:
             if {place.address for place in wanted if place.url in asked} != before:
                 self._restart.set()
             self._tell(replace(self.state, is_paused=any(place.topic.paused for place in wanted)))
-
-    def _happened(self, event: Event) -> None:
-        match event:
-            case Subscribed(nsqd=nsqd):
-                self._connected.add(nsqd)
-                self._failed.pop(nsqd, None)
-                self._tell_rates()
-            case ConnectFailed(nsqd=nsqd, error=error):
-                self._failed[nsqd] = str(error)
-                self._tell_rates()
-            case Disconnected():
-                self._restart.set()
-            case _:
-                pass
 
     def _tell_rates(self) -> None:
         received, picked = self._sampler.rates(anyio.current_time())

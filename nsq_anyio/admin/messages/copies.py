@@ -1,0 +1,290 @@
+"""Copies of the messages that a topic gets on one nsqd, taken from nobody.
+
+An ephemeral channel gets copies only while the topic has a channel that lasts. Without one, nsqd keeps the
+messages of the topic for its first channel, and the ephemeral one would be that. Its messages vanish with it,
+requeued or not. nsqd does not tell when a channel is deleted. So it is asked right before SUB, right after
+it, and again and again. What came since it last showed that a lasting channel has got as many messages is
+published again, once the ephemeral channel is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio
+
+from ...address import NsqdAddress, nsqd_addresses
+from ...connection import Connection, Request, open_connection
+from ...connection.background import Background
+from ...errors import HTTPError, NSQError
+from ...http import Nsqd
+from ...options import ConnectionOptions
+from ...protocol import commands
+from ...protocol.session import Command, ResponseFailed
+from ..upstream import Upstream
+from .places import Place
+
+__all__ = ["Copies", "Copy", "NothingLasts"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_IN_FLIGHT = 64
+_INTERVAL = 0.25
+"""Seconds between two questions: what comes meanwhile may have to be published again."""
+_PATIENCE = 2.0
+"""Seconds without a proof after which the channel is left: nsqd has not answered, or the lasting channel has
+got fewer messages, because it was deleted and made again."""
+_LEAVING = 5.0
+"""Seconds to take, and to publish again, what nobody else has."""
+_UNANSWERED_SUB = 20.0
+"""Seconds to wait for the answer to SUB when nobody watches any more: nsqd may still execute it, and when
+this side hangs up, the channel vanishes with all that it has taken."""
+_SOON = 0.05
+_AT_ONCE = 1 << 20
+"""Bytes to publish at once; nsqd's --max-body-size is 5 MiB by default."""
+_MOST_HELD = 64 << 20
+
+
+class NothingLasts(NSQError):
+    """A topic has no lasting channel on an nsqd, so that an ephemeral one takes its messages from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One message, as it was received.
+
+    :ivar timestamp: when it was published, in nanoseconds since the epoch
+    """
+
+    wire_id: bytes
+    nsqd: str
+    attempts: int
+    timestamp: int
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        """The message's id on its nsqd."""
+        return self.wire_id.decode("ascii", "backslashreplace")
+
+
+class Copies:
+    """Receives the copies of one nsqd; the `Receiver` of its connection.
+
+    :param channel: the ephemeral channel
+    :param may_drain: whether to take the messages, if there is no lasting channel
+    :param took: called with what has come
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        channel: str,
+        upstream: Upstream,
+        took: Callable[[Sequence[Copy]], None],
+        *,
+        may_drain: bool,
+    ) -> None:
+        self._place = place
+        self._topic = place.topic.topic_name
+        self._channel = channel
+        self._upstream = upstream
+        self._took = took
+        self._may_drain = may_drain
+        self._connection: Connection[None, Copy]
+        self._subscription: Request | None = None
+        self._unproven: list[Copy] = []
+        self._proof: Place | None = None  # the last answer that was one
+
+    async def run(self, options: ConnectionOptions, subscribed: Callable[[], None]) -> None:
+        """Receive copies until cancelled.
+
+        :param subscribed: called once nsqd has accepted the subscription
+        :raises NothingLasts: if there are no copies, or none any more
+        :raises NSQError: if the connection cannot be opened or is lost
+        """
+        # nsqd drops what it has buffered when this side hangs up.
+        options = replace(options, output_buffer_size=-1)
+        background = Background(lambda: self._receive(options, subscribed, background.fail), self._shut_down)
+        try:
+            async with background.around_block():
+                await anyio.sleep_forever()
+        finally:
+            if self._unproven:
+                with anyio.CancelScope(shield=True):
+                    await self._give_back()
+
+    async def _receive(
+        self, options: ConnectionOptions, subscribed: Callable[[], None], fail: Callable[[Exception], None]
+    ) -> None:
+        try:
+            async with open_connection(_address(self._place), options, self) as self._connection:
+                await self._ask()
+                sub = commands.sub(self._topic, self._channel)
+                self._subscription = self._connection.request(Command.SUB, sub)
+                self._connection.outbox.put_and_send(commands.rdy(_MAX_IN_FLIGHT))
+                await self._subscription.wait()
+                subscribed()
+                try:
+                    await self._keep_asking()
+                except NSQError as error:
+                    fail(error)
+                    await anyio.sleep_forever()  # `_shut_down` hangs up
+        except NSQError as error:
+            fail(error)
+
+    async def _shut_down(self, cancelled: bool) -> None:
+        del cancelled
+        if self._subscription is None:
+            return
+        with suppress(NSQError):
+            with anyio.move_on_after(_UNANSWERED_SUB):
+                await self._subscription.wait()
+            with anyio.move_on_after(_LEAVING):
+                await self._leave()
+
+    # The receiver
+
+    def arrival(self, now: float, size: int) -> None:
+        """Return no source."""
+
+    def make_message(
+        self, source: None, timestamp: int, attempts: int, message_id: bytes, body: bytes
+    ) -> Copy:
+        """Make a copy of a message."""
+        del source
+        return Copy(message_id, self._place.address, attempts, timestamp, body)
+
+    def received(self, messages: list[Copy], now: float) -> None:
+        """Finish the messages: the channel would vanish with them."""
+        del now
+        self._connection.outbox.put(commands.fins([each.wire_id for each in messages]))
+        if not self._may_drain:
+            self._unproven += messages
+        self._took(messages)
+
+    def response_failed(self, failure: ResponseFailed) -> None:
+        """Take no notice of a FIN that came too late: the message comes again."""
+
+    def may_proceed(self) -> None:
+        """Nothing waits here."""
+
+    # What others have
+
+    async def _ask(self) -> Place:
+        """Ask nsqd which channels the topic has.
+
+        :raises NothingLasts: if there are no copies
+        :raises HTTPError: if nsqd does not answer
+        """
+        place = await self._place.again(self._upstream, _PATIENCE)
+        if place is None:
+            self._unproven.clear()  # they were deleted with the topic
+            raise NothingLasts("the topic was deleted")
+        if not (self._may_drain or place.lasting_channels):
+            raise NothingLasts("the topic has no lasting channel there any more")
+        return place
+
+    async def _keep_asking(self) -> None:
+        proven_at = anyio.current_time()
+        while True:
+            known = len(self._unproven)
+            try:
+                place = await self._ask()
+            except HTTPError:
+                place = None  # the next one may be answered
+            now = anyio.current_time()
+            if self._may_drain or (place is not None and self._is_proof(place, known)):
+                proven_at = now
+            elif now - proven_at > _PATIENCE:
+                raise NothingLasts("no lasting channel there is known to get the messages")
+            await anyio.sleep(_INTERVAL)
+
+    def _is_proof(self, place: Place, known: int) -> bool:
+        """Return whether a lasting channel has all that the ephemeral one has got; if so, forget ``known``.
+
+        A channel that is older than another one of its topic has got as many messages. One that is younger,
+        because it was deleted and made again, has got fewer, unless there were none to miss.
+        """
+        own = place.channel(self._channel)
+        if own is None or all(count < own.message_count for count in place.lasting_channels.values()):
+            return False
+        del self._unproven[:known]
+        self._proof = place
+        return True
+
+    async def _leave(self) -> None:
+        """Take what else the channel has got, unless others have it, and hang up.
+
+        :raises NSQError: if nsqd does not answer, or the connection is lost
+        """
+        while not (self._may_drain or self._connection.ended):
+            known = len(self._unproven)
+            place = await self._place.again(self._upstream, _PATIENCE)
+            if place is None or self._is_proof(place, known):
+                break
+            self._proof = None
+            own = place.channel(self._channel)
+            held = sum(len(each.body) for each in self._unproven)
+            if own is None or not own.depth or held > _MOST_HELD:
+                break
+            await anyio.sleep(_SOON)
+        await self._connection.close()
+
+    async def _give_back(self) -> None:
+        """Publish what nobody else has, once the ephemeral channel is gone: it would get that again."""
+        must_publish = False
+        reason = "it has not answered"
+        with anyio.move_on_after(_LEAVING):
+            while self._unproven:
+                try:
+                    place = await self._place.again(self._upstream, _PATIENCE)
+                    if place is None or (self._has_lasted(place) and not must_publish):
+                        return  # the messages were deleted with their topic, or others have them
+                    if place.channel(self._channel) is None:
+                        must_publish = True
+                        await self._publish()
+                except NSQError as error:
+                    reason = str(error)
+                await anyio.sleep(_SOON)
+        if self._unproven:
+            _log.error(
+                "%d messages of topic %s were taken from nsqd %s, and are lost: %s",
+                *(len(self._unproven), self._topic, self._place.name, reason),
+            )
+
+    def _has_lasted(self, place: Place) -> bool:
+        """Return whether a lasting channel has been there since the last proof."""
+        before = self._proof
+        if before is None:
+            return False
+        # A channel that was made again has got fewer messages; so has each one of an nsqd that was restarted.
+        is_restarted = place.topic.message_count < before.topic.message_count
+        then = before.lasting_channels
+        return any(
+            name in then and (is_restarted or count >= then[name])
+            for name, count in place.lasting_channels.items()
+        )
+
+    async def _publish(self) -> None:
+        async with self._upstream.used() as servers:
+            while self._unproven:
+                size = count = 0
+                while count < len(self._unproven) and size < _AT_ONCE:
+                    size += len(self._unproven[count].body)
+                    count += 1
+                bodies = [each.body for each in self._unproven[:count]]
+                publish = partial(Nsqd.publish_many, topic=self._topic, bodies=bodies)
+                answers = await servers.ask_nsqds([self._place.url], publish)
+                for error in answers.failures.values():
+                    raise error
+                del self._unproven[:count]
+
+
+def _address(place: Place) -> NsqdAddress:
+    (address,) = nsqd_addresses(place.address)
+    return address
