@@ -124,4 +124,4 @@ class Work:
 
     def _stays(self, letter: Letter, problem: str) -> None:
         self.left += 1
-        self.first_problem = self.first_problem or f"letter {letter.message.id}: {problem}"
+        self.first_problem = self.first_problem or f"letter {letter.key}: {problem}"

@@ -29,7 +29,7 @@ from tests.real_servers import RealServer, real_nsqd
 pytestmark = pytest.mark.anyio
 
 IS_LONG = os.environ.get("NSQ_ANYIO_LEDGER") == "long"
-MOMENTS = [number * 0.1 for number in range(20)] if IS_LONG else [0.25]
+MOMENTS = [number * 0.1 for number in range(20)] if IS_LONG else [0.4]
 """Seconds after a tail or a job begins, each of whose pieces to and from nsqd takes 0.1 s."""
 
 

@@ -11,7 +11,7 @@ import nsq_anyio as nsq
 from nsq_anyio import envelope
 
 from ..cli.processes import COMMAND
-from .cluster import Cluster, Kind
+from .cluster import Cluster, Kind, Server
 from .observe import LIMIT, until_told
 
 pytestmark = pytest.mark.anyio
@@ -90,3 +90,41 @@ async def test_a_retry_where_addresses_are_mapped(cluster: Cluster) -> None:
     )
     assert done.stdout == b"retried 1 letter\n"
     assert (await nsqd.channel("t", "c")).depth == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")  # the commands have loops of their own
+async def test_an_id_names_a_letter_of_one_nsqd(cluster: Cluster) -> None:
+    """Two nsqds on hosts whose names have the same hash make the same ids."""
+    channels = {"t.dead": ["dead-letter"]}
+    nsqds = [await cluster.nsqd("real", channels=channels, node_id=1) for _ in range(2)]
+    at = [f"--nsqd-tcp-address={nsqd.tcp_address}" for nsqd in nsqds]
+
+    async def command(name: str, *more: str) -> bytes:
+        with anyio.fail_after(LIMIT):
+            done = await anyio.run_process(
+                [*COMMAND, "dead-letter", name, "--topic=t.dead", "--wait=200ms", *more], check=False
+            )
+        assert done.returncode == (0 if b"Error" not in done.stderr else 2), done.stderr
+        return done.stdout + done.stderr
+
+    async def publish(nsqd: Server) -> None:
+        async with nsq.http.Nsqd(nsqd.http_url) as http:
+            await http.publish_many("t.dead", [b"%d" % number for number in range(2000)])
+
+    shared: set[str] = set()
+    while not shared:
+        async with anyio.create_task_group() as tasks:
+            for nsqd in nsqds:
+                tasks.start_soon(publish, nsqd)
+        found: list[set[str]] = []
+        for one in at:
+            lines = (await command("list", "--limit=0", "--json", one)).splitlines()
+            found.append({json.loads(line)["id"] for line in lines})
+        shared = found[0] & found[1]
+    id = min(shared)
+    before = [(await nsqd.channel("t.dead", "dead-letter")).depth for nsqd in nsqds]
+    assert b"write NSQD/ID" in await command("drop", id, "--yes", *at)
+    assert (await command("show", id, *at)).count(f"id: {id}\n".encode()) == 2
+    assert await command("drop", f"{nsqds[1].tcp_address}/{id}", "--yes", *at) == b"dropped 1 letter\n"
+    after = [(await nsqd.channel("t.dead", "dead-letter")).depth for nsqd in nsqds]
+    assert after == [before[0], before[1] - 1]
