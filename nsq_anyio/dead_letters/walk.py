@@ -51,6 +51,8 @@ HELD_BY_ONE = 2500
 
 _BATCH = 500
 _GATHER = 0.02
+_BUFFERING = 0.25
+"""Seconds that nsqd holds back output by default."""
 _NANO = 1e9
 _MAX_SLEEP = 0.5
 
@@ -80,7 +82,7 @@ class Walk:
         ``before_subscribing``
     :param max_in_flight: how many messages one connection holds, 1 or more
     :param options: default: no limit of attempts, since each walk counts as one
-    :param wait: seconds without a message after which the walk ends
+    :param wait: seconds without a message after which the walk ends, beside those that nsqd may hold it back
     :param only_earlier: whether to skip messages that were published after the walk began, by the clock of
         this machine. Otherwise a message that fails again after a retry would be retried for ever
     :param bounds: when to end early
@@ -123,7 +125,8 @@ class Walk:
             connection=connection,
             before_subscribing=before_subscribing,
         )
-        self._wait = wait
+        buffering = None if connection is None else connection.output_buffer_timeout
+        self._wait = wait + max(_BUFFERING if buffering is None else buffering, 0.0)
         self._until = time.time() * _NANO if only_earlier else math.inf
         self._bounds = bounds or Bounds()
         self._patience = patience

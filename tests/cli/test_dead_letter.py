@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Generator, Sequence
 from itertools import count
 from typing import Any
@@ -14,9 +15,10 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio import envelope
 from nsq_anyio.cli.backend import BACKENDS
+from nsq_anyio.testing import fault_proxy
 
 from .forwarders import Server, embedded_nsqds, until
-from .processes import LIMIT, run
+from .processes import LIMIT, run, running
 
 _numbers = count(1)
 
@@ -147,6 +149,15 @@ def test_show_one(nsqd: Server, topic: str, backend: str) -> None:
     assert b" has no letter with the id 0123456789abcdef" in done.stderr
 
 
+def test_an_id_alone_does_not_name_a_letter_of_several_nsqds(nsqd: Server, topic: str) -> None:
+    done = run(*command("drop", nsqd, topic, "--yes", "--nsqd-tcp-address=127.0.0.1:1", "0123456789abcdef"))
+    assert done.returncode == 2
+    assert b"write NSQD/ID" in done.stderr
+    (letter,) = letters(nsqd, topic, "--error=error 1")
+    done = run(*command("drop", nsqd, topic, "--yes", f"{letter['nsqd']}/{letter['id']}"))
+    assert (done.returncode, done.stdout) == (0, b"dropped 1 letter\n")
+
+
 def test_retry_brings_the_bodies_back(nsqd: Server, topic: str, backend: str) -> None:
     done = run(*command("retry", nsqd, topic, backend))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"retried 3 letters\n", b"")
@@ -202,6 +213,28 @@ def test_drop_asks_first(nsqd: Server, topic: str, backend: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"dropped 1 letter\n", b"")
     assert len(letters(nsqd, topic)) == 2
     assert nsqd.channel(topic, "c")["depth"] == 0
+
+
+def test_what_nsqd_has_not_confirmed_is_said(nsqd: Server, backend: str) -> None:
+    """The connection is lost while the FINs are on their way."""
+    topic = f"topic-{next(_numbers)}"
+    nsqd.publish(f"{topic}.dead", b"zero")
+    with (
+        anyio.from_thread.start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(fault_proxy(nsqd.tcp_address)) as proxy,
+    ):
+        by_proxy = Server(proxy.address, nsqd.http_url)
+        with running(*command("drop", by_proxy, topic, "--yes", "--wait=3s", backend)) as process:
+            until(lambda: nsqd.is_done_with(f"{topic}.dead", "dead-letter", 1))
+            proxy.to_server.delay = 5.0
+            nsqd.publish(f"{topic}.dead", b"one", b"two")
+            until(lambda: nsqd.channel(f"{topic}.dead", "dead-letter")["in_flight_count"] == 2)
+            time.sleep(0.5)  # until they are finished
+            portal.call(proxy.refuse)
+            portal.call(proxy.cut)
+            stdout, stderr = process.communicate(timeout=LIMIT)
+    assert (process.returncode, stdout) == (1, b"dropped 0 letters\n")
+    assert b"3 more letters were finished without nsqd's confirmation, and may still be there" in stderr
 
 
 @pytest.mark.parametrize("name", ["list", "retry"])

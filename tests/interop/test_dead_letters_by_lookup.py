@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import anyio
 import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio import envelope
+from nsq_anyio.dead_letters.letters import Filter
+from nsq_anyio.dead_letters.look import Look
+from nsq_anyio.dead_letters.walk import Walk
+from nsq_anyio.dead_letters.work import Work
 
 from ..cli.processes import COMMAND
 from .cluster import Cluster, Kind, Server
@@ -92,39 +97,33 @@ async def test_a_retry_where_addresses_are_mapped(cluster: Cluster) -> None:
     assert (await nsqd.channel("t", "c")).depth == 1
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")  # the commands have loops of their own
 async def test_an_id_names_a_letter_of_one_nsqd(cluster: Cluster) -> None:
     """Two nsqds on hosts whose names have the same hash make the same ids."""
     channels = {"t.dead": ["dead-letter"]}
     nsqds = [await cluster.nsqd("real", channels=channels, node_id=1) for _ in range(2)]
-    at = [f"--nsqd-tcp-address={nsqd.tcp_address}" for nsqd in nsqds]
-
-    async def command(name: str, *more: str) -> bytes:
-        with anyio.fail_after(LIMIT):
-            done = await anyio.run_process(
-                [*COMMAND, "dead-letter", name, "--topic=t.dead", "--wait=200ms", *more], check=False
-            )
-        assert done.returncode == (0 if b"Error" not in done.stderr else 2), done.stderr
-        return done.stdout + done.stderr
 
     async def publish(nsqd: Server) -> None:
         async with nsq.http.Nsqd(nsqd.http_url) as http:
-            await http.publish_many("t.dead", [b"%d" % number for number in range(2000)])
+            await http.publish_many("t.dead", [b"%d" % number for number in range(1000)])
 
-    shared: set[str] = set()
+    async def found(*ids: str) -> list[str]:
+        look = Look(walk(), Filter(ids=ids), 0, enough=False)
+        await look.run(anyio.Event())
+        return [letter.message.id for letter in look.letters]
+
+    def walk() -> Walk:
+        return Walk("t.dead", "dead-letter", nsqd=[nsqd.tcp_address for nsqd in nsqds], wait=0.1)
+
+    shared: list[str] = []
     while not shared:
         async with anyio.create_task_group() as tasks:
             for nsqd in nsqds:
                 tasks.start_soon(publish, nsqd)
-        found: list[set[str]] = []
-        for one in at:
-            lines = (await command("list", "--limit=0", "--json", one)).splitlines()
-            found.append({json.loads(line)["id"] for line in lines})
-        shared = found[0] & found[1]
-    id = min(shared)
+        shared = [id for id, times in Counter(await found()).items() if times == 2]
+    assert await found(shared[0]) == [shared[0]] * 2
     before = [(await nsqd.channel("t.dead", "dead-letter")).depth for nsqd in nsqds]
-    assert b"write NSQD/ID" in await command("drop", id, "--yes", *at)
-    assert (await command("show", id, *at)).count(f"id: {id}\n".encode()) == 2
-    assert await command("drop", f"{nsqds[1].tcp_address}/{id}", "--yes", *at) == b"dropped 1 letter\n"
+    work = Work(walk(), Filter(keys=[f"{nsqds[1].tcp_address}/{shared[0]}"]), 0)
+    await work.drop(anyio.Event())
+    assert work.done == 1
     after = [(await nsqd.channel("t.dead", "dead-letter")).depth for nsqd in nsqds]
     assert after == [before[0], before[1] - 1]

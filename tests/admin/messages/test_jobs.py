@@ -7,6 +7,8 @@ import nsq_anyio as nsq
 from nsq_anyio import envelope
 from nsq_anyio.admin.messages.jobs import Job, JobRefused, Jobs
 from nsq_anyio.dead_letters.letters import Filter
+from nsq_anyio.options import ConnectionOptions
+from nsq_anyio.testing import fault_proxy
 
 from .stage import Stage, ended, stage
 
@@ -95,6 +97,26 @@ async def test_selected_letters_are_retried_and_dropped() -> None:
         job = await work(jobs, dead, "drop")
         assert (job.done, await depth(on, dead, "dead-letter")) == (1, 1)  # the stray message stays
         assert await depth(on, "t", "c") == 1
+
+
+async def test_a_letter_is_not_dropped_before_nsqd_has_confirmed_it() -> None:
+    """The connection is lost while the FINs are on their way."""
+    async with stage() as on, fault_proxy(on.nsqd.tcp_address) as proxy:
+        dead = await die(on, "t", [b"one", b"two", b"three"])
+        on.connection = ConnectionOptions(map_address={on.nsqd.tcp_address: proxy.address})
+        jobs = on.jobs()
+        await work(jobs, dead, "list", ALL)
+        proxy.to_server.delay = 0.8
+        job = jobs.start(dead, "dead-letter", "drop", LETTERS)
+        while not job.done:  # noqa: ASYNC110 - it tells nobody
+            await anyio.sleep(0.01)
+        await proxy.refuse()
+        proxy.cut()
+        await ended(job)
+        assert (job.done, job.unconfirmed, len(job.notes)) == (0, 3, 1)
+        listing = jobs.listing(dead, "dead-letter")
+        assert listing is not None
+        assert len(listing.rows) == 3
 
 
 async def test_one_job_runs_on_a_channel() -> None:
