@@ -118,7 +118,9 @@ def test_dead_letters_are_blocks_of_lines(cluster: tuple[str, Server]) -> None:
         portal.call(discard)
     lines = shown("dead-letter", "list", "--topic=dying.dead", f"--nsqd-tcp-address={nsqd.tcp_address}")
     text = "".join(lines)
-    assert re.fullmatch(r"[0-9a-f]{16}  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  discarded  attempts 1", lines[0])
+    assert re.fullmatch(
+        r"127[.]0[.]0[.]1:\d+/[0-9a-f]{16}  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  discarded  attempts 1", lines[0]
+    )
     assert f"dying/{CHANNEL}" in text
     assert ERROR in text
     assert lines[-1] == "1 letter"

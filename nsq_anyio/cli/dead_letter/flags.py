@@ -84,11 +84,12 @@ def _key(id: str, source: Source) -> str:
     """
     if "/" in id:
         return id
-    if source.nsqd is None or len(source.nsqd) > 1:
+    nsqd, *others = source.nsqd or ("",)
+    if others or not nsqd:
         raise click.UsageError(
             f"{id!r} may be a letter of each nsqd: write NSQD/ID, as `nsq-anyio dead-letter list` prints it"
         )
-    return f"{source.nsqd[0]}/{id}"
+    return f"{nsqd}/{id}"
 
 
 _FILTERS = in_order(
