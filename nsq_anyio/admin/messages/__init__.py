@@ -9,6 +9,7 @@
     rows         messages and dead letters as they are shown
     sampling     picks as many messages as a browser can show
     tail_state   what viewers of a tail are given
+    copies       copies of the messages of one nsqd, taken from nobody
     tail         the live tail of one topic
     tails        which topics are tailed, and for how long
     publishing   publishes a message from a form

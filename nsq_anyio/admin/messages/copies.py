@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -97,6 +96,8 @@ class Copies:
         self._may_drain = may_drain
         self._connection: Connection[None, Copy]
         self._subscription: Request | None = None
+        self._leaving = anyio.Event()
+        self._left = anyio.Event()
         self._unproven: list[Copy] = []
         self._proof: Place | None = None  # the last answer that was one
 
@@ -133,19 +134,19 @@ class Copies:
                     await self._keep_asking()
                 except NSQError as error:
                     fail(error)
-                    await anyio.sleep_forever()  # `_shut_down` hangs up
+                with anyio.move_on_after(_LEAVING):
+                    await self._leave()
         except NSQError as error:
             fail(error)
+        finally:
+            self._left.set()
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled
-        if self._subscription is None:
-            return
-        with suppress(NSQError):
-            with anyio.move_on_after(_UNANSWERED_SUB):
-                await self._subscription.wait()
-            with anyio.move_on_after(_LEAVING):
-                await self._leave()
+        self._leaving.set()
+        if self._subscription is not None:
+            with anyio.move_on_after(_UNANSWERED_SUB + _LEAVING):
+                await self._left.wait()
 
     # The receiver
 
@@ -191,7 +192,7 @@ class Copies:
 
     async def _keep_asking(self) -> None:
         proven_at = anyio.current_time()
-        while True:
+        while not self._leaving.is_set():
             known = len(self._unproven)
             try:
                 place = await self._ask()
@@ -202,7 +203,8 @@ class Copies:
                 proven_at = now
             elif now - proven_at > _PATIENCE:
                 raise NothingLasts("no lasting channel there is known to get the messages")
-            await anyio.sleep(_INTERVAL)
+            with anyio.move_on_after(_INTERVAL):
+                await self._leaving.wait()
 
     def _is_proof(self, place: Place, known: int) -> bool:
         """Return whether a lasting channel has all that the ephemeral one has got; if so, forget ``known``.
