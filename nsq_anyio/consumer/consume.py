@@ -22,7 +22,6 @@ from .consumer import Consumer
 from .dead_letter import DeadLetter
 from .give_up import GiveUp
 from .handling import ConsumerMiddleware
-from .supervisor import BeforeSubscribing
 
 __all__ = ["consume"]
 
@@ -42,7 +41,6 @@ def consume(
     middleware: Sequence[ConsumerMiddleware] = (),
     options: ConsumerOptions | None = None,
     connection: ConnectionOptions | None = None,
-    before_subscribing: BeforeSubscribing | None = None,
 ) -> AbstractAsyncContextManager[Consumer]:
     """Consume a channel of a topic for the length of an ``async with`` block.
 
@@ -76,8 +74,6 @@ def consume(
         function is the outermost
     :param options: further options of the consumer
     :param connection: options of each connection
-    :param before_subscribing: awaited with the address of an nsqd right before SUB; if it raises
-        `ConnectionFailed`, nothing is created there; internal
     :raises InvalidName: if nsqd would refuse the topic or channel
     :raises InvalidAddress: if an address or URL is not valid
     :raises InvalidOption: if another value is out of range, or not exactly one of ``nsqd`` and
@@ -113,6 +109,5 @@ def consume(
         middleware=check_middleware(middleware),
         options=options or ConsumerOptions(),
         connection=prepared(connection or ConnectionOptions()),
-        before_subscribing=before_subscribing,
     )
     return Block(consumer.running(), Consumer, "async with nsq.consume(...) as consumer:")

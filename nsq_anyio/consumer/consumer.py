@@ -56,7 +56,7 @@ class Consumer:
         middleware: Sequence[ConsumerMiddleware],
         options: ConsumerOptions,
         connection: ConnectionOptions,
-        before_subscribing: BeforeSubscribing | None,
+        before_subscribing: BeforeSubscribing | None = None,
     ) -> None:
         self._options = options
         self._emit = emit = Emitter("nsq_anyio.consumer", on_event, topic, channel)

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["BeforeSubscribing", "Supervisor"]
 
 BeforeSubscribing = Callable[[str], Awaitable[None]]
-"""See `nsq_anyio.consumer.consume.consume`."""
+"""Awaited with the address of an nsqd right before SUB, which creates what is not there. If it raises
+`ConnectionFailed`, there is no SUB."""
 
 
 class Supervisor:

@@ -22,8 +22,11 @@ from typing import TypeVar
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from ..consumer import Consumer, Message, consume
+from ..address import nsqd_addresses
+from ..connection.prepare import prepared
+from ..consumer import Consumer, Message
 from ..consumer.supervisor import BeforeSubscribing
+from ..discovery import nsqlookupd_urls
 from ..errors import Closed, NSQError
 from ..events import (
     Connected,
@@ -35,6 +38,7 @@ from ..events import (
     ResponseFailed,
     Subscribed,
 )
+from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
 from ..unwrapping import ungrouped
 from .letters import key_of
@@ -78,8 +82,7 @@ class Bounds:
 class Walk:
     """Visits the messages that wait in a channel, each once.
 
-    :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options``, ``connection`` and
-        ``before_subscribing``
+    :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options`` and ``connection``
     :param max_in_flight: how many messages one connection holds, 1 or more
     :param options: default: no limit of attempts, since each walk counts as one
     :param wait: seconds without a message after which the walk ends, beside those that nsqd may hold it back
@@ -87,6 +90,7 @@ class Walk:
         this machine. Otherwise a message that fails again after a retry would be retried for ever
     :param bounds: when to end early
     :param patience: seconds until an nsqd must have accepted a subscription
+    :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to ask
     :ivar nsqds: the nsqds that were connected, each with the address that ``map_address`` put in its place
     :ivar finished: the messages that visits have finished, as `key_of` names them
     :ivar confirmed: those of them that nsqd has confirmed to be finished, which it does at the end
@@ -114,15 +118,19 @@ class Walk:
         self.confirmed: set[str] = set()
         self.is_cut: bool = False
         self._topic = topic
-        self._consume = partial(
-            consume,
-            topic,
-            channel,
-            nsqd=nsqd,
-            nsqlookupd=nsqlookupd,
+        self._new_consumer = partial(
+            Consumer,
+            check_topic(topic),
+            check_channel(channel),
+            nsqds=() if nsqd is None else nsqd_addresses(nsqd),
+            nsqlookupds=nsqlookupd_urls(nsqlookupd),
             max_in_flight=max_in_flight,
+            limiter=None,
+            on_give_up=None,
+            dead_letter=None,
+            middleware=(),
             options=options or ConsumerOptions(max_attempts=0),
-            connection=connection,
+            connection=prepared(connection or ConnectionOptions()),
             before_subscribing=before_subscribing,
         )
         buffering = None if connection is None else connection.output_buffer_timeout
@@ -165,7 +173,9 @@ class Walk:
                     try:
                         while not stop.is_set():
                             sent: dict[str, set[str]] = defaultdict(set)
-                            consumer = await self.enter(self._consume(on_event=partial(self._note, sent)))
+                            consumer = await self.enter(
+                                self._new_consumer(on_event=partial(self._note, sent)).running()
+                            )
                             consumers.append(consumer)
                             taken = await self._empty(consumer, visit, stop)
                             consumer.stop()  # it hands back what was not visited, and the next one gets that
