@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import TypeVarTuple, cast
 
-__all__ = ["first_error", "first_text", "leaves", "only_error", "single", "ungrouped"]
+__all__ = ["exits_in_group", "first_error", "first_text", "leaves", "only_error", "single", "ungrouped"]
+
+ArgsT = TypeVarTuple("ArgsT")
+
+_EXITS = (SystemExit, KeyboardInterrupt)
 
 
 def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -16,10 +20,25 @@ def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
     `KeyboardInterrupt` would not end the program as they should. Raise the result after the ``except``, or
     the group becomes its context.
     """
-    # Ctrl-C that was pressed twice, and so ended two tasks, is a single Ctrl-C.
-    if len(group.exceptions) == 1 or group.split(KeyboardInterrupt)[1] is None:
+    # Several handlers may call `sys.exit`, and Ctrl-C that is pressed twice may end two tasks. The program
+    # ends once.
+    if len(group.exceptions) == 1 or group.split(_EXITS)[1] is None:
         return group.exceptions[0]
     return group
+
+
+async def exits_in_group(function: Callable[[*ArgsT], Awaitable[object]], *arguments: *ArgsT) -> None:
+    """Run a child task, and raise its `SystemExit` or `KeyboardInterrupt` in an exception group.
+
+    asyncio breaks off the event loop when a task raises one of them bare. The other tasks are then cancelled
+    by the loop's clean-up, which the next bare one breaks off too: AnyIO's worker threads never end, nor does
+    the process. In a group, it waits for the other tasks on its way to the caller's task, which may raise it
+    bare.
+    """
+    try:
+        await function(*arguments)
+    except _EXITS as error:
+        raise BaseExceptionGroup("the program ends", [error]) from None
 
 
 def only_error(error: BaseException) -> BaseException:

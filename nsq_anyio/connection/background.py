@@ -47,9 +47,9 @@ class Background:
         self._run = run
         self._shutdown = shutdown
         self._block: anyio.CancelScope | None = None  # made in the event loop; `produce` is called outside
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """End the block with ``error``: the tasks cannot do their work."""
         if self.failure is None:
             self.failure = error
@@ -60,7 +60,7 @@ class Background:
     async def around_block(self) -> AsyncGenerator[None]:
         """Run the tasks around a block. What the block raises is raised unchanged, in no exception group.
 
-        :raises Exception: the error given to `fail`, unless the block itself raised one
+        :raises BaseException: the error given to `fail`, unless the block itself raised one
         :raises RuntimeError: if the task that leaves the block is not the one that entered it
         """
         entered_by = anyio.get_current_task().id

@@ -59,7 +59,7 @@ class Consumer:
         before_subscribing: BeforeSubscribing | None = None,
     ) -> None:
         self._options = options
-        self._emit = emit = Emitter("nsq_anyio.consumer", on_event, topic, channel)
+        self._emit = emit = Emitter("nsq_anyio.consumer", on_event, topic, channel, end=self._fail)
         self._wrapping = Wrapping(middleware, options.cancelled_drain_timeout) if middleware else None
         dead_letters = DeadLetters(topic, channel, dead_letter, emit) if dead_letter else None
         giving_up = GivingUp(options.max_attempts, on_give_up, emit, self._wrapping, dead_letters)
@@ -299,7 +299,7 @@ class Consumer:
             await self._inbox.give_up_failed()
         await self._supervisor.drain()
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._background.fail(error)
 
     def _check_open(self) -> None:

@@ -13,7 +13,7 @@ from ..connection.stray import is_stray
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from ..middleware import in_own_context
-from ..unwrapping import only_error, ungrouped
+from ..unwrapping import exits_in_group, only_error, ungrouped
 from .about import about
 from .blocking import BlockingHandler
 from .deadlines import DeadlineWatch, Worker
@@ -102,7 +102,7 @@ class Workers:
                         tasks.start_soon(self._blocking.serve)
                     async with anyio.create_task_group() as workers:
                         for _ in range(concurrency):
-                            workers.start_soon(self._work)
+                            workers.start_soon(exits_in_group, self._work)
                     tasks.cancel_scope.cancel()
         finally:
             # asyncio's `Task.cancel` may have ended one of the workers, and the group with it. Nobody takes

@@ -13,7 +13,8 @@ from .record import Event
 __all__ = ["ConnectionSource", "Emitter", "EventHook", "Source"]
 
 EventHook = Callable[[Event], None]
-"""A plain function of one event. An `Exception` that it raises is logged and suppressed."""
+"""A plain function of one event. An `Exception` that it raises is logged and suppressed; `SystemExit` and
+`KeyboardInterrupt` end the block and are raised from it."""
 
 
 class Source(TypedDict):
@@ -33,15 +34,26 @@ class ConnectionSource(TypedDict):
 class Emitter:
     """Logs events and hands them to the user's hook.
 
+    :param end: takes `SystemExit` and `KeyboardInterrupt` of the hook, and ends the block with them. Raised
+        from a task of a connection, they would break off asyncio's event loop. None to raise them
     :ivar source: the consumer's topic and channel; empty in a producer
     :ivar connection_source: the same for events that producers emit too; its values are None in a producer
     """
 
-    def __init__(self, logger: str, hook: EventHook | None, topic: str = "", channel: str = "") -> None:
+    def __init__(
+        self,
+        logger: str,
+        hook: EventHook | None,
+        topic: str = "",
+        channel: str = "",
+        *,
+        end: Callable[[BaseException], None] | None = None,
+    ) -> None:
         self.source: Source = {"topic": topic, "channel": channel}
         self.connection_source: ConnectionSource = {"topic": topic or None, "channel": channel or None}
         self._logger = logging.getLogger(logger)
         self._hook = hook
+        self._end = end
         self._observer: EventHook | None = None
         self._next_line_at = 0.0
         self._last: Event | None = None  # of those that were not logged yet
@@ -94,5 +106,9 @@ class Emitter:
             return
         try:
             self._hook(event)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if self._end is None:
+                raise
+            self._end(error)
         except (Exception, asyncio.CancelledError):  # the latter from result() of a cancelled task
             self._logger.exception("the on_event hook raised on %r", event)

@@ -54,7 +54,7 @@ class Producer:
         self._timeout = options.publish_timeout
         self._max_msg_size = options.max_msg_size
         self._background = Background(self._run, self._shut_down)
-        emit = Emitter("nsq_anyio.producer", on_event)
+        emit = Emitter("nsq_anyio.producer", on_event, end=self._background.fail)
         new_pool: Callable[..., Pool] = partial(Pool, nsqds)
         if nsqlookupds:
             from .discovered_pool import DiscoveredPool  # noqa: PLC0415 - httpx takes long to import

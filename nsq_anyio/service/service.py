@@ -14,7 +14,7 @@ from ..consumer import Consumer, Handler, RateLimit
 from ..consumer.handler_check import is_async_handler
 from ..consumer.rate import as_rate_limit
 from ..errors import InvalidOption
-from ..unwrapping import ungrouped
+from ..unwrapping import exits_in_group, ungrouped
 from .endpoint import health_endpoint
 from .metrics import Metrics
 
@@ -71,7 +71,7 @@ class Service:
                 tasks.start_soon(self._drain_at, stop)
                 async with anyio.create_task_group() as parts:
                     for block, handler in self._parts:
-                        parts.start_soon(self._run_part, block, handler)
+                        parts.start_soon(exits_in_group, self._run_part, block, handler)
                 tasks.cancel_scope.cancel()
 
     async def _run_part(self, block: AbstractAsyncContextManager[Consumer], handler: Handler) -> None:
