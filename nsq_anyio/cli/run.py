@@ -14,7 +14,7 @@ import click
 from ..errors import InvalidOption, NSQError
 from ..service.draining import Draining, drain_at_signal, watch_signals
 from ..signals import end_now
-from ..unwrapping import leaves
+from ..unwrapping import leaves, only_error
 from .backend import require_backend
 from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed
@@ -66,19 +66,19 @@ def run_to_end(main: Main, backend: str) -> None:
     _run_command(partial(_until_signal, main), backend)
 
 
-def run_draining(main: Draining, backend: str, on_second: Callable[[], None] | None = None) -> None:
+def run_draining(main: Draining, backend: str, on_signal: Callable[[int], None] | None = None) -> None:
     """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second exits immediately.
 
     The second signal exits with 130 or 143.
 
-    :param on_second: called right before a second signal ends the process
+    :param on_signal: called with the number of each signal, before that
     :raises EndedBySignal: on Windows, where Ctrl-C cancels ``main``
     :raises OutputClosed: if the reader of the output went away
     :raises OutputFailed: if the output cannot be written
     :raises click.UsageError: for an option out of range, or if the backend is not installed
     :raises click.ClickException: what ``main`` raises, or any other error of this package
     """
-    _run_command(partial(drain_at_signal, main, on_second=on_second), backend)
+    _run_command(partial(drain_at_signal, main, on_signal=on_signal), backend)
 
 
 async def handle_until(stop: anyio.Event, consumer: Consumer, handler: Handler, concurrency: int) -> None:
@@ -109,9 +109,12 @@ def _run(main: Callable[[], Awaitable[int | None]], backend: str) -> int | None:
             return anyio.run(main, backend_options={"use_uvloop": True})
         return anyio.run(main, backend=backend)
     except BaseException as error:
-        errors = list(leaves(error))
-        if len(errors) == 1 and isinstance(errors[0], KeyboardInterrupt):
+        ended_by = only_error(error)
+        if isinstance(ended_by, KeyboardInterrupt):
             return signal.SIGINT  # it came before the signal receiver was open, or on Windows, which has none
+        if isinstance(ended_by, SystemExit):
+            raise ended_by from None  # of a handler of `run`
+        errors = list(leaves(error))
         if isinstance(errors[0], ModuleNotFoundError):
             raise errors[0] from error  # an extra that is not installed
         if not all(isinstance(each, _EXPECTED) for each in errors):

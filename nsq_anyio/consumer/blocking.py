@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from threading import Lock
+from threading import Lock, Thread, current_thread
 from typing import Self
 
 import anyio
@@ -28,7 +28,10 @@ from .handler_check import name_of, returned_awaitable
 from .message import Message
 from .thread_requests import Requests
 
-__all__ = ["BlockingHandler"]
+__all__ = ["BlockingHandler", "abandoned_threads"]
+
+abandoned_threads: set[Thread] = set()
+"""The threads whose handlers were abandoned and have not returned yet."""
 
 
 class BlockingHandler:
@@ -93,6 +96,7 @@ class _Call:
         self._requests = requests
         self._process = os.getpid()
         self._lock = Lock()
+        self._thread: Thread | None = None
         self._started_at: float | None = None
         self._seconds: float | None = None
         self._abandoned = False
@@ -114,6 +118,7 @@ class _Call:
             if self._abandoned or self._expired:
                 return None, None
             self._started_at = time.monotonic()
+            self._thread = current_thread()
         view = _ThreadMessage(self)
         try:
             result = self._function(view)
@@ -126,6 +131,7 @@ class _Call:
         with self._lock:
             self._seconds = time.monotonic() - self._started_at
             abandoned = self._abandoned
+            abandoned_threads.discard(current_thread())
         if abandoned:
             self._report_end(self._seconds, counted=view.answered_here)
         return result, error
@@ -180,6 +186,8 @@ class _Call:
         """Stop waiting for the thread."""
         with self._lock:
             self._abandoned = True
+            if self._thread is not None and self._seconds is None:
+                abandoned_threads.add(self._thread)
         self._requests.perform()  # what it has requested until now
         if self._started_at is not None and self._seconds is None:
             self._report_abandoned(self._started_at, timed_out=False)

@@ -19,21 +19,21 @@ Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
 
 
 async def drain_at_signal(
-    main: Draining, stop: anyio.Event | None = None, on_second: Callable[[], None] | None = None
+    main: Draining, stop: anyio.Event | None = None, on_signal: Callable[[int], None] | None = None
 ) -> None:
     """Run ``main``; the first SIGINT or SIGTERM sets its stop event, the second ends the process at once.
 
     :param stop: the stop event; default: a new one
-    :param on_second: called right before a second signal ends the process
+    :param on_signal: called with the number of each signal, before that
     """
     stop = anyio.Event() if stop is None else stop
     signalled = False
 
     def stop_or_end(number: int) -> None:
         nonlocal signalled
+        if on_signal is not None:
+            on_signal(number)
         if signalled:
-            if on_second is not None:
-                on_second()
             end_now(number)
         signalled = True
         stop.set()

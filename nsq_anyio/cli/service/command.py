@@ -127,7 +127,7 @@ def run(
             raise click.UsageError("--processes and --reload do not work on Windows")
         from .run import run_supervised
 
-        return run_supervised(
+        run_supervised(
             context.meta[__name__],
             processes=processes,
             patience=_patience(consumer, producer if dead_letter else None),
@@ -135,6 +135,7 @@ def run(
             reload=reload,
             backend=backend,
         )
+        return 0
     from .job import Job
     from .run import run_child, run_here
 

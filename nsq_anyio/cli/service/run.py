@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import anyio
 
 from ...address import ListenAddress
+from ...consumer.blocking import abandoned_threads
 from ...service.metrics import Metrics
+from ...signals import end_now
 from ...unwrapping import ungrouped
 from ..run import run_draining
+from ..signals import EndedBySignal
 from .job import Job
 from .link import answer_questions, open_link
 from .reload import changes_of_code
-from .supervisor import FirstStartFailed, Supervisor
+from .supervisor import Supervisor
 
 __all__ = ["run_child", "run_here", "run_supervised"]
-
-_JOIN_LIMIT = 1.0
-"""Seconds that threads have to end after the service has ended."""
 
 
 def run_here(job: Job, http_address: ListenAddress | None, backend: str) -> None:
@@ -34,8 +37,8 @@ def run_here(job: Job, http_address: ListenAddress | None, backend: str) -> None
     async def main(stop: anyio.Event) -> None:
         await job.run(stop, http_address)
 
-    run_draining(main, backend)
-    _end_threads()
+    with _without_abandoned_threads():
+        run_draining(main, backend)
 
 
 def run_child(job: Job, descriptor: int, backend: str, *, has_metrics: bool) -> None:
@@ -57,8 +60,8 @@ def run_child(job: Job, descriptor: int, backend: str, *, has_metrics: bool) -> 
                 await service.run(stop)
                 tasks.cancel_scope.cancel()
 
-    run_draining(main, backend)
-    _end_threads()
+    with _without_abandoned_threads():
+        run_draining(main, backend)
 
 
 def run_supervised(
@@ -69,34 +72,73 @@ def run_supervised(
     http_address: ListenAddress | None,
     reload: bool,
     backend: str,
-) -> int:
-    """Keep processes running that handle messages, until a signal; return the exit code.
+) -> None:
+    """Keep processes running that handle messages, until a signal.
 
     :param patience: the seconds that a process has to drain before it is killed
+    :raises EndedBySignal: if the signal came before a process had loaded the handler
     :raises click.ClickException: for an error of this package, or if a process had to be killed
     """
     changes = changes_of_code if reload else None
     supervisor = Supervisor(arguments, processes, patience, http_address, changes)
-    code = 0
-
-    async def main(stop: anyio.Event) -> None:
-        nonlocal code
-        try:
-            await supervisor.run(stop)
-        except FirstStartFailed as error:
-            code = error.code
-
-    run_draining(main, backend, on_second=supervisor.kill)
-    return code if code >= 0 else 128 - code
+    run_draining(supervisor.run, backend, on_signal=supervisor.signalled)
+    if supervisor.ended_by is not None:
+        raise EndedBySignal(supervisor.ended_by)
 
 
-def _end_threads() -> None:
-    """End the process without waiting for abandoned handlers in threads, as the interpreter would."""
-    deadline = time.monotonic() + _JOIN_LIMIT
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread() and not thread.daemon:
-            thread.join(max(0, deadline - time.monotonic()))
-            if thread.is_alive():
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(0)
+_AGAIN = 0.05
+"""Seconds until a signal is sent again: it does not wake a thread that is just about to wait."""
+
+
+class _NoMoreWaiting(BaseException):
+    """Ends the interpreter's wait for threads."""
+
+
+@contextmanager
+def _without_abandoned_threads() -> Generator[None]:
+    """Let the process end after the block as any program of Python, except for handlers that were abandoned.
+
+    The interpreter waits for all threads that are not daemons, such as AnyIO's worker threads on asyncio. A
+    signal whose handler raises ends this wait; then come the exit handlers and all the rest. On Windows no
+    signal ends it.
+    """
+    try:
+        yield
+    finally:
+        if abandoned_threads and sys.platform != "win32":
+            others_ended, stopped = threading.Event(), threading.Event()
+            signal.signal(signal.SIGINT, partial(_stop_waiting, others_ended, stopped))
+            threading.Thread(target=_await_others, args=(others_ended, stopped), daemon=True).start()
+
+
+def _await_others(others_ended: threading.Event, stopped: threading.Event) -> None:
+    """Tell the main thread to wait no more, when it waits for nothing but abandoned threads."""
+    main = threading.main_thread()
+    main.join()  # until the interpreter waits for threads
+    while others := [
+        each
+        for each in threading.enumerate()
+        if each is not main and not each.daemon and each not in abandoned_threads
+    ]:
+        others[0].join()
+    others_ended.set()
+    while not stopped.wait(_AGAIN):
+        signal.pthread_kill(main.ident or 0, signal.SIGINT)
+
+
+def _stop_waiting(
+    others_ended: threading.Event, stopped: threading.Event, number: int, frame: FrameType | None
+) -> None:
+    """Handle SIGINT, which `_await_others` or a user has sent."""
+    if not others_ended.is_set():
+        end_now(number)
+    if frame is not None and frame.f_code.co_name == "_shutdown":  # of `threading`
+        stopped.set()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more may be on its way
+        sys.unraisablehook = partial(_show_unless_ours, sys.unraisablehook)
+        raise _NoMoreWaiting
+
+
+def _show_unless_ours(show: Callable[[Any], object], unraisable: Any) -> None:
+    if unraisable.exc_type is not _NoMoreWaiting:
+        show(unraisable)

@@ -14,7 +14,9 @@ import click
 from ...address import ListenAddress
 from ...policy.reconnect import ReconnectDelay
 from ...service.endpoint import MetricsUnavailable, health_endpoint
+from ...signals import SIGNALLED
 from ...unwrapping import ungrouped
+from ..ending import FAILED
 from .link import NoAnswer, Question
 from .merged_metrics import merged
 from .process import ServiceProcess, how_it_ended
@@ -29,15 +31,15 @@ _ANSWER_TIMEOUT = 5.0
 """Seconds that the event loop of a process may be blocked before the process counts as hung."""
 
 
-class FirstStartFailed(Exception):
-    """The first process ended before it had loaded its handler. It has printed the reason.
+class FirstStartFailed(click.ClickException):
+    """The first process ended before it had loaded its handler.
 
-    :ivar code: its exit code
+    :param code: its exit code, or the negative number of the signal that ended it
     """
 
     def __init__(self, code: int) -> None:
-        super().__init__(f"the first process {how_it_ended(code)}")
-        self.code = code
+        super().__init__(f"the first process {how_it_ended(code)} before it had loaded the handler")
+        self.exit_code = (code or FAILED) if code >= 0 else SIGNALLED - code
 
 
 class Supervisor:
@@ -69,6 +71,21 @@ class Supervisor:
         self._stop = anyio.Event()
         self._changed = anyio.Event()
         self._has_killed = False
+        self._has_started = False
+        self._signal: int | None = None
+
+    @property
+    def ended_by(self) -> int | None:
+        """The signal that came before any process had loaded its handler, or None."""
+        return None if self._has_started else self._signal
+
+    def signalled(self, number: int) -> None:
+        """Note the first signal, which also sets the stop event; end all processes at once at the second."""
+        if self._signal is None:
+            self._signal = number
+            return
+        for process in self._processes.values():
+            process.kill()
 
     async def run(self, stop: anyio.Event) -> None:
         """Keep the processes running until ``stop`` is set, and then until all have drained.
@@ -96,11 +113,6 @@ class Supervisor:
             raise click.ClickException(
                 "not all processes have drained: their messages in flight will time out"
             )
-
-    def kill(self) -> None:
-        """End all processes at once."""
-        for process in self._processes.values():
-            process.kill()
 
     async def _start_first(self, start_soon: Callable[..., object]) -> None:
         """Start one process before the others, so that an error that affects all is shown once."""
@@ -143,6 +155,7 @@ class Supervisor:
                 raise click.ClickException(f"the first process cannot be started: {error}") from error
             return f"cannot be started: {error}"
         finally:
+            self._has_started |= process.has_started
             del self._processes[number]
         is_first = number == 0 and not started.is_set() and self._changes is None
         if is_first and not self._stop.is_set():

@@ -44,3 +44,14 @@ def test_each_sample_has_its_process_and_each_family_one_head() -> None:
 
 def test_no_process_has_no_metrics() -> None:
     assert merged({}) == b""
+
+
+def test_a_label_of_the_program_stays() -> None:
+    heads = "# HELP jobs Of jobs.\n# TYPE jobs gauge\n"
+    text = heads + 'jobs{process="resize"} 1.0\njobs{process="scale",exported_process="x"} 2.0\n'
+    lines = merged({0: text, 1: text}).decode().splitlines()
+    for number in (0, 1):
+        assert f'jobs{{exported_process="resize",process="{number}"}} 1.0' in lines
+        assert (
+            f'jobs{{exported_exported_process="scale",exported_process="x",process="{number}"}} 2.0' in lines
+        )

@@ -11,7 +11,7 @@ import pytest
 from nsq_anyio.cli.backend import BACKENDS
 
 from ..forwarders import Server
-from .services import LIMIT, service
+from .services import LIMIT, exists, service
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends the process there"),
@@ -154,3 +154,74 @@ def test_wrong_flags(directory: Path, source: list[str], flags: tuple[str, ...],
         assert running.process.wait(LIMIT) in (1, 2)
         assert error in running.log
         assert "Traceback" not in running.log
+
+
+ENDING = """
+import atexit, concurrent.futures, os, sys, threading, time
+import nsq_anyio as nsq
+from tasks import note
+
+pool = concurrent.futures.ProcessPoolExecutor(1)
+atexit.register(lambda: note("exit", os.getpid(), threading.current_thread().name, 0))
+
+def work():
+    time.sleep(1.5)
+    note("thread", os.getpid(), "ended", 0)
+
+def handle(message):
+    body = message.body.decode()
+    note("begin", os.getpid(), body, message.attempts)
+    if body == "work":
+        threading.Thread(target=work, daemon=False).start()
+        note("pool", pool.submit(os.getpid).result(), "started", 0)
+        producer = nsq.sync.produce(message.nsqd).__enter__()
+        for _ in range(5):
+            producer.publish_soon(message.topic + ".soon", b"body")
+    if body == "hang":
+        time.sleep(1000)
+    if body == "exit":
+        time.sleep(0.5)
+        sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_program_ends_in_full_but_for_abandoned_handlers(
+    nsqd: Server, topic: str, source: list[str], directory: Path, backend: str
+) -> None:
+    (directory / "ending.py").write_text(ENDING)
+    flags = ("--concurrency", "2", "--consumer-opt", "drain_timeout,100ms", "--backend", backend)
+    with service(directory, "ending:handle", *source, *flags) as running:
+        nsqd.publish(topic, b"hang", b"work")
+        running.until(lambda: running.notes("pool"))
+        running.until(lambda: len(running.notes("begin")) == 2)
+        assert running.end() == 0, running.log
+        assert running.notes("thread")
+        own = [note for note in running.notes("exit") if note.pid == running.process.pid]
+        assert [note.body for note in own] == ["MainThread"]
+        assert not exists(running.notes("pool")[0].pid)
+        assert "Exception ignored" not in running.log
+    assert nsqd.topic(f"{topic}.soon")["message_count"] == 5
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_handler_exits_while_another_hangs(
+    nsqd: Server, topic: str, source: list[str], directory: Path, backend: str
+) -> None:
+    (directory / "ending.py").write_text(ENDING)
+    flags = ("--concurrency", "2", "--backend", backend)
+    with service(directory, "ending:handle", *source, *flags) as running:
+        nsqd.publish(topic, b"hang", b"exit")
+        assert running.process.wait(LIMIT) == 7
+        assert running.notes("exit")
+        assert "Traceback" not in running.log
+
+
+def test_a_process_whose_handler_exits_while_another_hangs_is_started_again(
+    nsqd: Server, topic: str, source: list[str], directory: Path
+) -> None:
+    (directory / "ending.py").write_text(ENDING)
+    flags = ("--concurrency", "2", "--processes", "2")
+    with service(directory, "ending:handle", *source, *flags) as running:
+        nsqd.publish(topic, b"exit", b"exit", b"hang", b"hang")
+        running.until(lambda: "ended with exit code 7; starting it again" in running.log)

@@ -157,12 +157,32 @@ def test_a_handler_that_stops_loading_is_no_storm(
         assert running.end() == 0
 
 
-def test_a_signal_while_processes_load_is_quick(source: list[str], directory: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_processes_load_is_quick(
+    source: list[str], directory: Path, number: signal.Signals
+) -> None:
     (directory / "slow.py").write_text("import time\nopen('loading', 'w').close()\ntime.sleep(1000)\n")
     with service(directory, "slow:handle", *source, *TWO) as running:
         running.until((directory / "loading").exists)
-        assert running.end() == 0, running.log
+        assert running.end(number) == 128 + number, running.log
         assert "killed" not in running.log
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "how"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was ended by SIGKILL"),
+        ("sys.exit(0)", 1, "ended with exit code 0"),
+        ("sys.exit(5)", 5, "ended with exit code 5"),
+    ],
+)
+def test_a_first_process_that_ends_without_a_word(
+    source: list[str], directory: Path, statement: str, code: int, how: str
+) -> None:
+    (directory / "silent.py").write_text(f"import os, signal, sys\n{statement}\n")
+    with service(directory, "silent:handle", *source, *TWO) as running:
+        assert running.process.wait(LIMIT) == code
+        assert f"Error: the first process {how} before it had loaded the handler\n" in running.log
 
 
 def test_metrics_of_all_processes(source: list[str], topic: str, nsqd: Server, directory: Path) -> None:
