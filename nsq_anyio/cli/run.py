@@ -12,8 +12,7 @@ import anyio
 import click
 
 from ..errors import InvalidOption, NSQError
-from ..service.draining import Draining, drain_at_signal, watch_signals
-from ..signals import end_now
+from ..service.draining import Draining, drain_at_signal, handling_signals
 from ..unwrapping import leaves, only_error
 from .backend import require_backend
 from .signals import EndedBySignal
@@ -140,16 +139,20 @@ def _end_with(errors: list[BaseException]) -> NoReturn:
 async def _until_signal(main: Main) -> int | None:
     """Run ``main`` until it ends or a signal cancels it; return that signal's number, or None."""
     first: int | None = None
-    async with anyio.create_task_group() as tasks:
+    signalled = anyio.Event()
 
-        def cancel_or_end(number: int) -> None:
-            nonlocal first
-            if first is not None:
-                end_now(number)
-            first = number
-            tasks.cancel_scope.cancel()
+    def note(number: int) -> None:
+        nonlocal first
+        first = number
+        signalled.set()
 
-        await tasks.start(watch_signals, cancel_or_end)
-        await main()
+    async def cancel() -> None:
+        await signalled.wait()
         tasks.cancel_scope.cancel()
+
+    with handling_signals(note):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel)
+            await main()
+            tasks.cancel_scope.cancel()
     return first

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any, TypeAlias
 
 import anyio
-from anyio.abc import TaskStatus
 
-from ..signals import HandlersRestored, end_now
+from ..signals import end_now
+from ..transport.event_loop import call_from_threads
 
-__all__ = ["Draining", "drain_at_signal", "watch_signals"]
+__all__ = ["Draining", "drain_at_signal", "handling_signals"]
 
 Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
 """Runs until its work is done or the event is set, then finishes what it has started and returns."""
+
+_receivers: list[Callable[[int], None]] = []
+"""What is called with each signal. All blocks of the program share the signal handlers, because a block that
+ends would otherwise take them from the others."""
+
+_before: dict[int, Any] = {}
+"""The signal handlers before the first of these blocks."""
 
 
 async def drain_at_signal(
@@ -27,32 +37,48 @@ async def drain_at_signal(
     :param on_signal: called with the number of each signal, before that
     """
     stop = anyio.Event() if stop is None else stop
+    with handling_signals(lambda _number: stop.set(), on_signal):
+        await main(stop)
+
+
+@contextmanager
+def handling_signals(
+    on_first: Callable[[int], None], on_signal: Callable[[int], None] | None = None
+) -> Generator[None]:
+    """Have the event loop call ``on_first`` for the first SIGINT or SIGTERM; the second ends the process.
+
+    The second one does so in the signal handler itself, so it needs no event loop, which may be blocked.
+
+    :param on_signal: called in the signal handler, with the number of each signal, before that
+    """
+    if sys.platform == "win32":
+        yield  # asyncio has no signal receiver there; Ctrl-C raises KeyboardInterrupt
+        return
+    call_soon = call_from_threads()
     signalled = False
 
-    def stop_or_end(number: int) -> None:
+    def receive(number: int) -> None:
         nonlocal signalled
         if on_signal is not None:
             on_signal(number)
         if signalled:
             end_now(number)
         signalled = True
-        stop.set()
+        call_soon(partial(on_first, number))
 
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(watch_signals, stop_or_end)
-        await main(stop)
-        tasks.cancel_scope.cancel()
+    if not _receivers:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            _before[each] = signal.signal(each, _receive)
+    _receivers.append(receive)
+    try:
+        yield
+    finally:
+        _receivers.remove(receive)
+        if not _receivers:
+            for each, handler in _before.items():
+                signal.signal(each, handler)
 
 
-async def watch_signals(
-    on_signal: Callable[[int], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-) -> None:
-    """Call ``on_signal`` for each SIGINT and SIGTERM; report started once no signal can be missed."""
-    if sys.platform == "win32":
-        task_status.started()
-        return  # asyncio has no signal receiver there; Ctrl-C raises KeyboardInterrupt
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    with HandlersRestored(*numbers), anyio.open_signal_receiver(*numbers) as signals:
-        task_status.started()
-        async for number in signals:
-            on_signal(number)
+def _receive(number: int, _frame: FrameType | None) -> None:
+    for receive in tuple(_receivers):
+        receive(number)

@@ -13,7 +13,6 @@ from ..errors import InvalidOption
 from ..events import EventHook
 from ..options import ConnectionOptions, ConsumerOptions
 from ..other_names import knowing_other_names
-from ..unwrapping import ungrouped
 from .draining import drain_at_signal
 from .service import Part, Service
 
@@ -50,7 +49,8 @@ async def serve(
 
     The first signal drains the service: it takes no more messages, and running handlers may continue for
     ``drain_timeout`` seconds, see `ConsumerOptions`. Then this call returns. A second signal ends the process
-    at once, with exit code 130 or 143. If this call is cancelled, running handlers have
+    at once, with exit code 130 or 143, even if the event loop is blocked. Several calls in one program share
+    their signals: the first one drains them all. If this call is cancelled, running handlers have
     ``cancelled_drain_timeout`` seconds to finish.
 
     To serve consumers that are already open, pass ``{consumer: handler, ...}`` as the handler, and neither a
@@ -129,8 +129,7 @@ async def serve(
     if not handle_signals:
         await service.run(anyio.Event() if stop is None else stop)
         return
-    with ungrouped():
-        await drain_at_signal(service.run, stop)
+    await drain_at_signal(service.run, stop)
 
 
 def _of_consumers(handlers: Mapping[Consumer, Handler], given: Mapping[str, object]) -> list[Part]:
