@@ -75,8 +75,8 @@ def handling_signals(
     finally:
         _receivers.remove(receive)
         if not _receivers:
-            for each, handler in _before.items():
-                signal.signal(each, handler)
+            for number, handler in _before.items():
+                signal.signal(number, handler)
 
 
 def _receive(number: int, _frame: FrameType | None) -> None:

@@ -1,10 +1,12 @@
-"""``python -m tests.endings.exits LOOP BLOCK HANDLER``: a program that its handlers end."""
+"""``python -m tests.endings.exits LOOP BLOCK HANDLER``: a program that its handlers or signals end."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 from anyio import to_thread
@@ -34,6 +36,19 @@ def _patient(_message: nsq.Message) -> None:
     time.sleep(_SECONDS)
 
 
+async def _asleep(_message: nsq.Message) -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await anyio.sleep_forever()
+
+
+async def _blocking(_message: nsq.Message) -> None:
+    """Block the event loop."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    time.sleep(1000)  # noqa: ASYNC251 - that is the point
+
+
 def _interrupted(_message: nsq.Message) -> None:
     time.sleep(_SECONDS)
     raise KeyboardInterrupt
@@ -47,6 +62,8 @@ async def _in_a_thread(_message: nsq.Message) -> None:
 HANDLERS: dict[str, Handler] = {
     "plain": _plain,
     "patient": _patient,
+    "asleep": _asleep,
+    "blocking": _blocking,
     "interrupted": _interrupted,
     "in a thread": _in_a_thread,
 }
@@ -69,6 +86,13 @@ async def _serve(handler: Handler, peer: Peer) -> None:
     await nsq.serve(handler, ["t", "u"], "c", nsqd=peer.address, options=PATIENT, concurrency=_AT_ONCE)
 
 
+async def _serve_twice(handler: Handler, peer: Peer) -> None:
+    async with anyio.create_task_group() as tasks:
+        for topic in ("t", "u"):
+            tasks.start_soon(partial(nsq.serve, handler, topic, "c", nsqd=peer.address, options=PATIENT))
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 async def _exit_in_the_hook(handler: Handler, peer: Peer) -> None:
     """Exit in a task of the consumer, when nsqd vanishes. ``handler`` has needed a thread before."""
 
@@ -87,6 +111,7 @@ BLOCKS: dict[str, Callable[[Handler, Peer], Awaitable[None]]] = {
     "run": _run,
     "run in a task": _run_in_a_task,
     "serve": _serve,
+    "serve twice": _serve_twice,
     "hook": _exit_in_the_hook,
 }
 

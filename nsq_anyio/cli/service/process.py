@@ -64,7 +64,7 @@ class ServiceProcess:
                 async with await SocketStream.from_socket(ours) as link, anyio.create_task_group() as tasks:
                     self.questions = Questions(link)
                     tasks.start_soon(self._note_start, self.questions, process.pid, started)
-                    tasks.start_soon(self.questions.read)
+                    tasks.start_soon(self._read, self.questions)
                     tasks.start_soon(self._drain_at, drain, link)
                     try:
                         await process.wait()
@@ -90,8 +90,16 @@ class ServiceProcess:
                 await link.send_eof()
         else:
             self._process.terminate()  # it holds no message yet, and its imports might take long
+        await self._kill_later("drain")
+
+    async def _read(self, questions: Questions) -> None:
+        await questions.read()
+        await self._kill_later("end")  # its service has ended, perhaps with an error, and a thread goes on
+
+    async def _kill_later(self, what: str) -> None:
+        assert self._process is not None  # noqa: S101 - `run` has set it
         await anyio.sleep(self._patience)
-        _log.error("%s did not drain within %g s, and is killed", self.name, self._patience)
+        _log.error("%s did not %s within %g s, and is killed", self.name, what, self._patience)
         self.was_killed = True
         self._process.kill()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -225,3 +227,28 @@ def test_a_process_whose_handler_exits_while_another_hangs_is_started_again(
     with service(directory, "ending:handle", *source, *flags) as running:
         nsqd.publish(topic, b"exit", b"exit", b"hang", b"hang")
         running.until(lambda: "ended with exit code 7; starting it again" in running.log)
+
+
+def test_a_process_that_a_thread_keeps_after_its_end_is_killed_and_started_again(
+    nsqd: Server, topic: str, source: list[str], directory: Path
+) -> None:
+    text = ENDING.replace("time.sleep(1.5)", "time.sleep(1000)")
+    (directory / "ending.py").write_text(text)
+    patience = ("--consumer-opt", "drain_timeout,0", "--consumer-opt", "close_timeout,100ms")
+    with service(directory, "ending:handle", *source, *patience, "--processes", "2") as running:
+        nsqd.publish(topic, b"work", b"work")
+        running.until(lambda: running.notes("pool"))
+        os.kill(running.notes("begin")[0].pid, signal.SIGTERM)
+        running.until(lambda: "did not end within 5.1 s, and is killed" in running.log)
+        running.until(lambda: "was ended by SIGKILL; starting it again" in running.log)
+
+
+def test_the_second_signal_ends_it_although_the_event_loop_is_blocked(
+    nsqd: Server, topic: str, source: list[str], directory: Path
+) -> None:
+    with service(directory, "tasks:block", *source) as running:
+        nsqd.publish(topic, b"a")
+        running.until(lambda: running.notes("begin"))
+        running.process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert running.end() == 143
