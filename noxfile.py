@@ -23,7 +23,8 @@ WITHOUT_OTHER_SESSIONS = tuple(f"--ignore=tests/{name}" for name in OTHER_SESSIO
 # uvloop and Trio take few branches that asyncio's own loop does not, and recording takes time. Where a signal
 # handler raises within coverage's own code, its lock is held for ever; and benchmarks count what Python does.
 NOT_RECORDED = (
-    "uvloop or trio or endings or signals or interrupted_by_a_signal or any_moment or ctrl_c or benchmarks"
+    "uvloop or trio or endings or signals or interrupted_by_a_signal or any_moment or ctrl_c or benchmarks "
+    "or heavy_request"
 )
 # Where other sessions or the wire matrix cover uvloop, asyncio's own loop stands for both.
 NOT_ON_UVLOOP = ("-k", "not uvloop")

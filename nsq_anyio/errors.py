@@ -43,6 +43,7 @@
     ├── RealServerError                 a real server cannot be started [testing]
     ├── HistoryFileUnusable             the file of a cluster's history [monitoring]
     ├── NoSubscription                  no nsqd accepts a subscription in time [dead_letters]
+    ├── NothingLasts                    a topic has no lasting channel, so a look takes its messages [admin]
     ├── CannotWrite, WorkDirUnusable    to-file cannot write an archive; its directory is in use [cli]
     └── DemoStalled                     the demo received no more messages [cli]
 

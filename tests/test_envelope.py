@@ -59,7 +59,16 @@ def test_headers_of_an_envelope_cannot_be_changed() -> None:
             found["b"] = "c"
 
 
-@pytest.mark.parametrize("copied", [lambda each: pickle.loads(pickle.dumps(each)), copy.deepcopy])
+def pickled(envelope: Envelope) -> Envelope:
+    copied: Envelope = pickle.loads(pickle.dumps(envelope))
+    return copied
+
+
+def deeply_copied(envelope: Envelope) -> Envelope:
+    return copy.deepcopy(envelope)
+
+
+@pytest.mark.parametrize("copied", [pickled, deeply_copied])
 def test_an_envelope_can_be_sent_to_another_process(copied: Callable[[Envelope], Envelope]) -> None:
     for body in (b"raw", SAMPLE):
         found = copied(decode(body))

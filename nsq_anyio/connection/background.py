@@ -81,7 +81,8 @@ class Background:
                         yield
                     except BaseException as raised:
                         # Trio raises KeyboardInterrupt in the block where asyncio cancels it.
-                        cancelled = not isinstance(raised, Exception)
+                        ends = (anyio.get_cancelled_exc_class(), KeyboardInterrupt, SystemExit)
+                        cancelled = isinstance(raised, ends)
                         raise
                     finally:
                         is_left_elsewhere = anyio.get_current_task().id != entered_by

@@ -340,7 +340,7 @@ async def test_a_message_on_its_last_attempt_comes_alone() -> None:
         await peer.messages(b"a", b"b", attempts=2)
         await peer.messages(b"c", b"d", attempts=3)
         await peer.messages(b"e", b"f")
-        got = []
+        got: list[list[bytes]] = []
         for _ in range(4):
             batch = await anext(batches)
             got.append(bodies(batch))

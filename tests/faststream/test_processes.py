@@ -69,9 +69,9 @@ async def batches(numbers: list[int], message: NsqMessage):
 patient = nsq.ConsumerOptions(reconnect_delay=0.1, requeue_delay=0.1, max_backoff_duration=0.1)
 
 
-@broker.subscriber("ledger", "c", max_in_flight=100, options=patient)
+@broker.subscriber("ledger", "c", max_workers=int(os.environ["WORKERS"]), max_in_flight=100, options=patient)
 async def ledger(number: int):
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.25)
     if number == 13:
         raise ValueError("unlucky")
     note("done", number)
@@ -94,11 +94,11 @@ async def nsqd(cluster: Cluster) -> Server:
 
 
 @contextmanager
-def service(nsqd: Server, directory: Path) -> Generator[subprocess.Popen[bytes]]:
+def service(nsqd: Server, directory: Path, workers: int = 1) -> Generator[subprocess.Popen[bytes]]:
     """Run the service in a directory; it is killed at the end."""
     (directory / "service.py").write_text(SERVICE)
     command = [sys.executable, "-m", "faststream", "run", "service:app"]
-    with in_own_group(command, directory, {"NSQD": nsqd.tcp_address}) as process:
+    with in_own_group(command, directory, {"NSQD": nsqd.tcp_address, "WORKERS": str(workers)}) as process:
         yield process
 
 
@@ -144,7 +144,7 @@ async def test_restarts_give_up_no_message_that_was_not_handled(nsqd: Server, tm
     await publish(nsqd, "ledger", range(count))
     done = tmp_path / "done"
     await restart(lambda: service(nsqd, tmp_path), lambda: len(lines(done)), times=times, limit=LIMIT)
-    with service(nsqd, tmp_path):
+    with service(nsqd, tmp_path, workers=50):
         await until(lambda: len({*lines(done)}) == count - 1, limit=4 * LIMIT)
         await until_empty(nsqd, "ledger", "c")
     assert {*map(int, lines(done))} == {*range(count)} - {13}

@@ -39,7 +39,7 @@ broker = NsqBroker(
 
 @broker.task(task_name="work")
 async def work(number: int) -> None:
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.25)
     if number == 13:
         raise ValueError("unlucky")
     with open("done", "a") as file:
@@ -54,8 +54,8 @@ def anyio_backend() -> str:
 
 
 @contextmanager
-def worker(nsqd: EmbeddedNsqd, directory: Path) -> Generator[subprocess.Popen[bytes]]:
-    """Run a worker that does one task at a time, and holds a hundred messages."""
+def worker(nsqd: EmbeddedNsqd, directory: Path, tasks: int = 1) -> Generator[subprocess.Popen[bytes]]:
+    """Run a worker that does so many tasks at a time, and holds a hundred messages."""
     (directory / "jobs.py").write_text(TASKS)
     command = [
         sys.executable,
@@ -66,7 +66,7 @@ def worker(nsqd: EmbeddedNsqd, directory: Path) -> Generator[subprocess.Popen[by
         "--workers",
         "1",
         "--max-async-tasks",
-        "1",
+        str(tasks),
     ]
     with in_own_group(command, directory, {"NSQD": nsqd.tcp_address}) as process:
         yield process
@@ -84,7 +84,7 @@ async def test_restarts_give_up_no_task_that_did_not_run(nsqd: EmbeddedNsqd, tmp
             await work.kiq(number)
     done = tmp_path / "done"
     await restart(lambda: worker(nsqd, tmp_path), lambda: len(lines(done)), times=times, limit=LIMIT)
-    with worker(nsqd, tmp_path):
+    with worker(nsqd, tmp_path, tasks=50):
         await until(lambda: len({*lines(done)}) == count - 1, limit=4 * LIMIT)
         await until_finished(nsqd.http_url)
     assert {*map(int, lines(done))} == {*range(count)} - {13}
