@@ -39,7 +39,7 @@ class FirstStartFailed(click.ClickException):
 
     def __init__(self, code: int) -> None:
         super().__init__(f"the first process {how_it_ended(code)} before it had loaded the handler")
-        self.exit_code = (code or FAILED) if code >= 0 else SIGNALLED - code  # type: ignore[misc]
+        self.exit_code: int = (code or FAILED) if code >= 0 else SIGNALLED - code  # type: ignore[misc]
 
 
 class Supervisor:
