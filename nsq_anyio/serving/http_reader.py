@@ -130,10 +130,10 @@ class RequestReader:
         head, searched = bytearray(self._unread), 0
         while (end := _HEAD_END.search(head, searched)) is None and len(head) <= MAX_HEAD_SIZE:
             searched = max(0, len(head) - 2)
-            received = await self._receive()
-            head += received
-            if not received or head[0] <= ord(" "):  # what begins like this is TLS, not HTTP
+            # What begins with a space is a client of nsqd, and with a control character TLS: both wait.
+            if head[0] <= ord(" ") or not (received := await self._receive()):
                 raise RequestError(HTTPStatus.BAD_REQUEST)
+            head += received
         size = len(head) if end is None else end.end()
         if size > MAX_HEAD_SIZE or head.count(b"\n", 0, size) > MAX_HEADERS + 2:
             raise RequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)

@@ -53,6 +53,9 @@ class FakeSpark:
     stopped: int = 0
     during: Callable[[threading.Event], None] = lambda _: None
 
+    def used(self) -> None:
+        """As whatever a pipeline does with its session first."""
+
     def stop(self) -> None:
         """As SparkSession.stop."""
         self.stopped += 1
@@ -68,11 +71,13 @@ class FakeSpark:
         def run(
             spark: FakeSpark,
             *,
-            on_progress: Callable[[Progress], object],
-            stop: threading.Event,
+            on_progress: Callable[[Progress], object] = lambda _: None,
+            stop: threading.Event | None = None,
             **arguments: Any,
         ) -> Summary:
+            spark.used()  # ends a call that only checks the arguments
             assert spark is self
+            assert stop is not None
             self.called, self.arguments = name, arguments
             on_progress(Progress(0, 1000, 1000, 1234.5, 500))
             on_progress(Progress(1, 500, 1500, 2000.0, None))

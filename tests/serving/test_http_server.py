@@ -196,6 +196,8 @@ async def test_expect_100_continue() -> None:
     [
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", 400),
         (b"  V2PUB x\n\r\n", 400),
+        (b"  V2", 400),
+        (b"\x16\x03\x01", 400),
         (b"GET /ping\r\n\r\n", 400),
         (b"GET /ping HTTP/1.1\r\n\r\n", 400),
         (b"GET http://[/ping HTTP/1.1\r\nHost: x\r\n\r\n", 400),
