@@ -143,10 +143,15 @@ class RequestReader:
         return bytes(head[:size])
 
     async def _next_piece(self) -> bytes:
+        if self._expects_continue and self._left != 0:
+            self._expects_continue = False
+            await self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             while self._left != 0:
                 if not self._unread:
-                    self._unread = await self._receive_body()
+                    self._unread = await self._receive()
+                    if not self._unread:
+                        raise BodyError
                 if self._left is None:
                     piece, self._unread = self._chunks.decode(self._unread)
                     if self._chunks.have_ended:
@@ -160,14 +165,6 @@ class RequestReader:
             self._failed = True
             raise
         return b""
-
-    async def _receive_body(self) -> bytes:
-        if self._expects_continue:
-            self._expects_continue = False
-            await self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if not (received := await self._receive()):
-            raise BodyError
-        return received
 
     async def _receive(self) -> bytes:
         """Receive bytes; return b"" if the peer sends no more."""
