@@ -173,7 +173,7 @@ class NsqBroker(AsyncBroker):
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
         """Iterate over the messages of tasks; called by taskiq.
 
-        In a worker process, a refusal is raised `RESTART_DELAY` seconds late, because taskiq starts the next
+        In a worker process, a refusal is raised 30 seconds late, because taskiq starts the next
         process at once.
 
         :raises Closed: before `startup`, and when `shutdown` is called
