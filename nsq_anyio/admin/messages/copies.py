@@ -4,13 +4,14 @@ An ephemeral channel gets copies only while the topic has a channel that lasts. 
 messages of the topic for its first channel, and the ephemeral one would be that. Its messages vanish with it,
 requeued or not. nsqd does not tell when a channel is deleted. So it is asked right before SUB, right after
 it, and again and again. What came since it last showed that a lasting channel has got as many messages is
-published again, once the ephemeral channel is gone.
+published again, once the ephemeral channel is gone. The topic is paused for this moment: otherwise nsqd could
+put a message into the ephemeral channel while it vanishes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -100,6 +101,7 @@ class Copies:
         self._left = anyio.Event()
         self._unproven: list[Copy] = []
         self._proof: Place | None = None  # the last answer that was one
+        self._has_paused = False
 
     async def run(self, options: ConnectionOptions, subscribed: Callable[[], None]) -> None:
         """Receive copies until cancelled.
@@ -115,7 +117,7 @@ class Copies:
             async with background.around_block():
                 await anyio.sleep_forever()
         finally:
-            if self._unproven:
+            if self._unproven or self._has_paused:
                 with anyio.CancelScope(shield=True):
                     await self._give_back()
 
@@ -229,11 +231,18 @@ class Copies:
             place = await self._place.again(self._upstream, _PATIENCE)
             if place is None or self._is_proof(place, known):
                 break
-            self._proof = None
-            own = place.channel(self._channel)
             held = sum(len(each.body) for each in self._unproven)
-            if own is None or not own.depth or held > _MOST_HELD:
+            own = place.channel(self._channel)
+            if own is None or held > _MOST_HELD:
                 break
+            if place.topic.paused:
+                if not (own.depth or own.in_flight_count):
+                    break
+            elif self._proof is None:
+                # Not at once: a lasting channel may get the message a moment later than the ephemeral one.
+                self._has_paused = True
+                await self._ask_nsqd(partial(Nsqd.pause_topic, topic=self._topic))
+            self._proof = None
             await anyio.sleep(_SOON)
         await self._connection.close()
 
@@ -242,14 +251,19 @@ class Copies:
         must_publish = False
         reason = "it has not answered"
         with anyio.move_on_after(_LEAVING):
-            while self._unproven:
+            while self._unproven or self._has_paused:
                 try:
                     place = await self._place.again(self._upstream, _PATIENCE)
-                    if place is None or (self._has_lasted(place) and not must_publish):
-                        return  # the messages were deleted with their topic, or others have them
+                    if place is None:
+                        return  # the messages were deleted with their topic
+                    if self._has_lasted(place) and not must_publish:
+                        self._unproven.clear()  # others have them
                     if place.channel(self._channel) is None:
                         must_publish = True
                         await self._publish()
+                        if self._has_paused:
+                            await self._ask_nsqd(partial(Nsqd.unpause_topic, topic=self._topic))
+                            self._has_paused = False
                 except NSQError as error:
                     reason = str(error)
                 await anyio.sleep(_SOON)
@@ -257,6 +271,11 @@ class Copies:
             _log.error(
                 "%d messages of topic %s were taken from nsqd %s, and are lost: %s",
                 *(len(self._unproven), self._topic, self._place.name, reason),
+            )
+        if self._has_paused:
+            _log.error(
+                "topic %s may still be paused on nsqd %s, and has to be unpaused there: %s",
+                *(self._topic, self._place.name, reason),
             )
 
     def _has_lasted(self, place: Place) -> bool:
@@ -273,18 +292,20 @@ class Copies:
         )
 
     async def _publish(self) -> None:
+        while self._unproven:
+            size = count = 0
+            while count < len(self._unproven) and size < _AT_ONCE:
+                size += len(self._unproven[count].body)
+                count += 1
+            bodies = [each.body for each in self._unproven[:count]]
+            await self._ask_nsqd(partial(Nsqd.publish_many, topic=self._topic, bodies=bodies))
+            del self._unproven[:count]
+
+    async def _ask_nsqd(self, request: Callable[[Nsqd], Awaitable[None]]) -> None:
         async with self._upstream.used() as servers:
-            while self._unproven:
-                size = count = 0
-                while count < len(self._unproven) and size < _AT_ONCE:
-                    size += len(self._unproven[count].body)
-                    count += 1
-                bodies = [each.body for each in self._unproven[:count]]
-                publish = partial(Nsqd.publish_many, topic=self._topic, bodies=bodies)
-                answers = await servers.ask_nsqds([self._place.url], publish)
-                for error in answers.failures.values():
-                    raise error
-                del self._unproven[:count]
+            answers = await servers.ask_nsqds([self._place.url], request)
+        for error in answers.failures.values():
+            raise error
 
 
 def _address(place: Place) -> NsqdAddress:
