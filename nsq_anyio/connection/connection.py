@@ -31,6 +31,7 @@ from ..transport.final_send import end_now, last_send
 from ..transport.half_close import half_close
 from ..transport.socket_stream import DirectSocketStream
 from .background import background_tasks
+from .busy_poll import BusyPoll
 from .handshake import CHUNK_SIZE, Negotiated
 from .heartbeat import watch_silence
 from .receiver import Receiver
@@ -53,6 +54,8 @@ class Connection(Generic[SourceT, MessageT]):
     :ivar identity: what nsqd answered to IDENTIFY
     :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
     :ivar outbox: takes whole commands that nsqd does not answer
+    :ivar busy_poll: what to wait with for nsqd's next bytes, before the event loop; None if that is not
+        possible now
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Connection(Generic[SourceT, MessageT]):
         self.identity: IdentifyReply = negotiated.identity
         self.authorization: AuthReply | None = negotiated.authorization
         self.outbox: Outbox = Outbox(self._commands_taken)
+        self.busy_poll: BusyPoll | None = None
         self._options = options
         self._stream = negotiated.stream
         if isinstance(self._stream, DirectSocketStream):
@@ -192,9 +196,7 @@ class Connection(Generic[SourceT, MessageT]):
         try:
             await task()
         except ProtocolError as error:
-            lost = ConnectionLost(self.nsqd, str(error))
-            lost.__cause__ = error
-            self._end(lost)
+            self._violated(error)
         except anyio.EndOfStream:
             reason = "closed by this side" if self._closing else "nsqd closed the connection"
             self._end(ConnectionLost(self.nsqd, reason), failed=not self._closing)
@@ -204,16 +206,35 @@ class Connection(Generic[SourceT, MessageT]):
             self._end(lost)
 
     async def _read(self) -> None:
-        stream, decoder, receiver, current_time = self._stream, self._decoder, self._receiver, clock()
+        stream, handle, self._clock = self._stream, self._handle, clock()
         data = self._received or await stream.receive(CHUNK_SIZE)
+        if isinstance(stream, DirectSocketStream) and (seconds := self._options.busy_poll):
+            self.busy_poll = BusyPoll(
+                stream, seconds, CHUNK_SIZE, self._handle_polled, lambda: self._last_received
+            )
         while True:
-            self._last_received = now = current_time()
-            messages, frames = decoder.feed(data, receiver.arrival(now, len(data)))
-            if messages:
-                receiver.received(messages, now)
-            if frames:
-                self._handle_frames(frames)
+            handle(data)
             data = await stream.receive(CHUNK_SIZE)
+
+    def _handle(self, data: bytes) -> None:
+        receiver = self._receiver
+        self._last_received = now = self._clock()
+        messages, frames = self._decoder.feed(data, receiver.arrival(now, len(data)))
+        if messages:
+            receiver.received(messages, now)
+        if frames:
+            self._handle_frames(frames)
+
+    def _handle_polled(self, received: list[bytes]) -> None:
+        """Handle in a task of the user's what the reader would have received."""
+        try:
+            self._handle(received[0])
+        except ProtocolError as error:
+            self._violated(error)
+        except BaseException:
+            # Such as that of a signal handler: nobody knows how much was handled.
+            self._end(ConnectionLost(self.nsqd, "interrupted while it handled what nsqd had sent"))
+            raise
 
     async def _write(self) -> None:
         try:
@@ -262,11 +283,17 @@ class Connection(Generic[SourceT, MessageT]):
             self.outbox.put(commands.NOP)  # one NOP for all: a flood of heartbeats must not fill the outbox
         self._receiver.may_proceed()
 
+    def _violated(self, error: ProtocolError) -> None:
+        lost = ConnectionLost(self.nsqd, str(error))
+        lost.__cause__ = error
+        self._end(lost)
+
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
         """End the connection and wake all waiters. If it ``failed``, cancel the block to raise ``reason``."""
         if self._ended.is_set:
             return
         self._ended.set()
+        self.busy_poll = None
         lost = reason if isinstance(reason, ConnectionLost) else ConnectionLost(self.nsqd, str(reason))
         takers = self._session.abandon()
         first = self._requested - len(takers)

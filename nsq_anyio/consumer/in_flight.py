@@ -87,6 +87,7 @@ class InFlight:
         self._stale = 0
         self._put: Callable[[bytes], None] = _nowhere
         self._put_and_send: Callable[[bytes], None] = _nowhere
+        self._connection: Connection[Delivery, Message] | None = None
         self._msg_timeout = 0.0
         self._max_msg_timeout = 0.0
 
@@ -120,6 +121,7 @@ class InFlight:
         """
         self._put = connection.outbox.put
         self._put_and_send = connection.outbox.put_and_send
+        self._connection = connection
         self._msg_timeout = connection.identity.msg_timeout
         self._max_msg_timeout = connection.identity.max_msg_timeout
         self._awaits_flush = awaits_flush
@@ -132,6 +134,7 @@ class InFlight:
         """
         self._put = _nowhere
         self._put_and_send = _nowhere
+        self._connection = None
         self._messages.clear()
         self._inbox.discard(lambda message: message.delivery.delegate is self)
         counters.add(self.counters)
@@ -283,6 +286,8 @@ class InFlight:
             self._put(command)
         else:
             self._put_and_send(command)  # no other answer will follow soon, and nsqd may wait for this one
+            if self._connection is not None:
+                self._inbox.poll_next(self._connection.busy_poll)
 
     def _timed_out(self, message: Message) -> None:
         self.counters.timed_out += 1

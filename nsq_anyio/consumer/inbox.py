@@ -1,8 +1,10 @@
 """Hand messages over from the readers to the tasks that take them.
 
 The inbox is a deque whose length RDY bounds. It uses no lock, event or task per message. A taker that finds
-messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds. A
-taker that finds none is woken once per received chunk.
+messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds.
+
+Of the takers that find none, one is woken per received chunk. It wakes the next one if more is left than it
+takes. So handlers that never wait are all called by the same task, and those that do overlap at once.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Protocol
 import anyio
 import anyio.lowlevel
 
+from ..connection.busy_poll import BusyPoll
 from ..transport.event_loop import LoopEvent, clock, event_class
 from .message import Message
 
@@ -67,10 +70,12 @@ class Inbox:
         self._messages: deque[Message] = deque()
         self._failed: deque[tuple[Message, BaseException]] = deque()
         self._takers: deque[LoopEvent] = deque()
+        self._woken = 0  # takers that have not run since they were woken
         self._new_event: Callable[[], LoopEvent] | None = None  # these two are found in the event loop
         self._clock: Callable[[], float] = anyio.current_time
         self._max_deliveries = max_deliveries
         self._give_up = give_up
+        self._busy_poll: BusyPoll | None = None
         self._stop = Stop()
         self._stopped = anyio.Event()
         self._now = 0.0
@@ -86,11 +91,15 @@ class Inbox:
         return self._stop.reached
 
     def put(self, messages: Sequence[Message], now: float) -> None:
-        """Add the messages of one chunk, and wake as many takers as there are messages."""
+        """Add the messages of one chunk, and see to it that a taker takes them."""
         self._now = now
         self._messages.extend(messages)
         if self._takers:
-            self._wake(len(messages))
+            self._wake_next()
+
+    def poll_next(self, busy_poll: BusyPoll | None) -> None:
+        """Have the next taker poll if it finds no message: what was just sent may bring one at once."""
+        self._busy_poll = busy_poll
 
     def put_back(self, messages: Sequence[Message]) -> None:
         """Return messages that were taken but not started to the front of the inbox."""
@@ -101,12 +110,12 @@ class Inbox:
                 message.requeue(0, backoff=False)
             return
         self._messages.extendleft(reversed(held))
-        self._wake(len(held))
+        self._wake_next()
 
     def put_failed(self, message: Message, error: BaseException) -> None:
         """Add a message whose last attempt failed with ``error``, so that the next taker gives it up."""
         self._failed.append((message, error))
-        self._wake(1)
+        self._wake_next()
 
     async def give_up_failed(self) -> None:
         """Give up the messages of `put_failed` that no taker has given up yet."""
@@ -149,6 +158,7 @@ class Inbox:
         stop = stop or self._stop
         while True:
             if stop.reached:
+                self._wake_next()  # this taker may have been woken for what others have to take
                 raise StopAsyncIteration
             # While messages are plentiful, only a checkpoint lets other tasks run, such as the writer.
             if (
@@ -162,7 +172,11 @@ class Inbox:
                 await self.give_up_failed()
                 continue
             if not self._messages:
-                await self._wait_for_put()
+                busy_poll, self._busy_poll = self._busy_poll, None
+                if busy_poll is not None:
+                    await busy_poll.poll()
+                else:
+                    await self._wait_for_put()
                 continue
             message = self._messages.popleft()
             self._since_checkpoint += 1
@@ -213,12 +227,22 @@ class Inbox:
             await event.wait()
         except BaseException:
             if event.is_set:
-                self._wake(1)  # pass the wake-up on, as its message is left for another taker
+                self._woken -= 1
+                self._wake_next()  # its message is left for another taker
             else:
                 self._takers.remove(event)
             raise
+        self._woken -= 1
+        if len(self) > 1:
+            self._wake_next()
         self._note_checkpoint()
+
+    def _wake_next(self) -> None:
+        """Wake a taker, unless one is awake that has not run yet, or there is nothing to take."""
+        if not self._woken and len(self):
+            self._wake(1)
 
     def _wake(self, count: int) -> None:
         for _ in range(min(count, len(self._takers))):
+            self._woken += 1
             self._takers.popleft().set()

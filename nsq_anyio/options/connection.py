@@ -98,6 +98,15 @@ class ConnectionOptions:
             go=SAME,
         ),
     ] = 30.0
+    busy_poll: Annotated[
+        float,
+        Seconds(
+            "how long a task polls the socket for nsqd's answer or next message before it waits in the event "
+            "loop, where each message is a round trip; 0 for never",
+            low=0,
+            high=0.001,
+        ),
+    ] = 50e-6
     heartbeat_interval: Annotated[
         float,
         Seconds(

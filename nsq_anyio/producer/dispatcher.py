@@ -12,7 +12,7 @@ import anyio
 from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected
 from ..events import Emitter, PublishFailed, PublishResent
 from ..options import ProducerOptions
-from ..transport.event_loop import LoopEvent, clock, event_class
+from ..transport.event_loop import LoopEvent, clock, current_task, event_class
 from .deadlines import Deadlines
 from .meter import ProducerMeter
 from .outcomes import Verdict, answer_lost, block_ended, rejected, verdict
@@ -40,10 +40,12 @@ class Dispatcher:
     :param noting: whether to note in `Publication.stored_by` which nsqd has stored it
     :ivar new_event: makes an event of the running loop; set by `begin`
     :ivar now: the clock of the running loop; set by `begin`
+    :ivar current_task: returns the task that runs; set by `begin`
     """
 
     new_event: Callable[[], LoopEvent]
     now: Callable[[], float]
+    current_task: Callable[[], object]
 
     def __init__(self, new_pool: NewPool, *, options: ProducerOptions, emit: Emitter, noting: bool) -> None:
         self.counters: Counters = Counters()
@@ -70,6 +72,7 @@ class Dispatcher:
         """Learn which event loop runs. Called first, at the beginning of the block."""
         self.new_event = event_class()
         self.now = clock()
+        self.current_task = current_task()
 
     async def run(self) -> None:
         """Keep the connections up and watch the deadlines of publications, until cancelled."""

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 
 from ..address import NsqdAddress
 from ..connection import Connection, NoMessages, TakesAnswer, open_connection
+from ..connection.busy_poll import BusyPoll
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter, NsqdLeftOut
 from ..options import ConnectionOptions, ProducerOptions
@@ -172,6 +173,12 @@ class ProducerConnection:
         self._progress: anyio.Event | None = None
         self.closed: anyio.Event = anyio.Event()
         self._rng = random.Random()
+
+    @property
+    def busy_poll(self) -> BusyPoll | None:
+        """What to wait with for the answer to the only command without one; None if there are more."""
+        current = self.current
+        return current.busy_poll if current is not None and current.outstanding == 1 else None
 
     def has_room(self, count: int, size: int) -> bool:
         """Return whether ``count`` messages of ``size`` bytes may be sent; True if nothing is outstanding."""

@@ -12,6 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from ..address import NsqdAddress
 from ..connection.background import Background
+from ..connection.busy_poll import BusyPoll
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..names import check_topic
@@ -77,6 +78,7 @@ class Producer:
         self._topics: set[str] = set()  # topics whose names have been checked
         self._closed = False
         self._ended = False
+        self._last_task: object = None
 
     def __repr__(self) -> str:
         connections = ", ".join(
@@ -198,13 +200,23 @@ class Producer:
         publication = Publication(command, topic, data, messages, now, now + self._timeout, event)
         dispatcher.submit(publication, now)
         try:
-            await publication.event.wait()
+            if (busy_poll := self._busy_poll(publication)) is not None:
+                await busy_poll.poll()
+            if not publication.done:
+                await publication.event.wait()
         except BaseException:
             dispatcher.abandon(publication)
             raise
         if publication.error is not None:
             raise publication.error
         return publication
+
+    def _busy_poll(self, publication: Publication) -> BusyPoll | None:
+        """Return what to wait with for the answer, unless another task may want to publish meanwhile."""
+        task = self._dispatcher.current_task()
+        is_other, self._last_task = task is not self._last_task, task
+        attempt = publication.attempt
+        return None if is_other or attempt is None else attempt.connection.busy_poll
 
     def _check_new(self, topic: str) -> None:
         check_topic(topic)

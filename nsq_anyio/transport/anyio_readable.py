@@ -12,6 +12,9 @@ __all__ = ["AnyioReadable"]
 class AnyioReadable:
     """Waits for a socket, and receives from it. `anyio.notify_closing` ends the wait."""
 
+    holds_bytes = False
+    """Never: the task that waits receives them itself."""
+
     def __init__(self, sock: socket.SocketType) -> None:
         self._socket = sock
 

@@ -57,6 +57,11 @@ class AsyncioReadable:
         finally:
             self._waiter = None
 
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether bytes were received for a task that has not run since."""
+        return self._waiter is not None and self._waiter.done()
+
     def close(self) -> None:
         """Leave the selector; a waiting task gets `anyio.ClosedResourceError`."""
         self._unwatch()

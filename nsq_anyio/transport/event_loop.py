@@ -16,6 +16,7 @@ __all__ = [
     "call_from_threads",
     "clock",
     "continues_in_callbacks",
+    "current_task",
     "event_class",
     "on_asyncio",
     "waits_for_sockets",
@@ -70,6 +71,15 @@ def clock() -> Callable[[], float]:
     import trio  # noqa: PLC0415 - an extra
 
     return trio.lowlevel.current_clock().current_time
+
+
+def current_task() -> Callable[[], object]:
+    """Return the function of the running loop that returns the task that runs."""
+    if on_asyncio():
+        return asyncio.current_task
+    import trio  # noqa: PLC0415 - an extra
+
+    return trio.lowlevel.current_task
 
 
 def call_from_threads() -> Callable[[Callable[[], None]], object]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import errno
 import math
 import os
+import select
 import socket
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -47,6 +49,7 @@ class DirectSocketStream(ByteStream):
         self._closed = False
         self._likely_more = False
         self._readable = readable(sock)
+        self._poll: Callable[[int], list[tuple[int, int]]] | None = None
 
     @classmethod
     async def taking_over(cls, stream: SocketStream, write_timeout: float = math.inf) -> DirectSocketStream:
@@ -96,6 +99,29 @@ class DirectSocketStream(ByteStream):
         except BlockingIOError:
             self._likely_more = False
             return await self._readable.receive(max_bytes)
+
+    def receive_soon(self, max_bytes: int, seconds: float, received: list[bytes]) -> None:
+        """Receive what comes within ``seconds``, without the event loop, while a task waits in `receive`.
+
+        :param received: what has come is appended to it, at most once. The end of the stream, and errors, are
+            left to `receive`
+        """
+        if self._closed or self._readable.holds_bytes:
+            return
+        if self._poll is None:
+            poller = select.poll()
+            poller.register(self._socket, select.POLLIN | getattr(select, "POLLRDHUP", 0))
+            self._poll = poller.poll
+        poll = self._poll
+        until, is_over = perf_counter() + seconds, False
+        while not (events := poll(0)):
+            if is_over:
+                return
+            os.sched_yield()  # on a single core, this lets nsqd run
+            is_over = perf_counter() > until
+        if events[0][1] == select.POLLIN:
+            # All in C, where no signal handler runs.
+            received.extend(map(self._socket.recv, (max_bytes,)))
 
     async def send(self, item: bytes) -> None:
         """Send all bytes of ``item``.

@@ -27,7 +27,7 @@ OPTIONS: list[Any] = [ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOp
 
 # What this client keeps to itself; everything else of a connection is told to nsqd.
 NOT_IN_IDENTIFY = {
-    *("dial_timeout", "handshake_timeout", "write_timeout", "max_frame_size"),
+    *("dial_timeout", "handshake_timeout", "write_timeout", "busy_poll", "max_frame_size"),
     *("auth_secret", "dialer", "map_address"),
 }
 # building client libraries, "Feature Negotiation"; feature_negotiation itself is no option.
