@@ -22,6 +22,8 @@ __all__ = ["BusyPoll"]
 
 _STRETCH = 50e-6
 """Seconds for which the other tasks may wait while nsqd has always answered already."""
+_SYSTEM_CALL = 3e-6
+"""Seconds that a yield to other processes takes if none of them wants this core: at most this."""
 _MOST_SKIPPED = 512
 _WATCHED = 8
 """Turns of the other tasks over which it is judged how much they have to do."""
@@ -70,6 +72,7 @@ class BusyPoll:
         self._max_bytes = max_bytes
         self._handle = handle
         self._last_received = last_received
+        self._shares_core = False
         self._skip = 0
         self._next_skip = 1
 
@@ -79,22 +82,30 @@ class BusyPoll:
             _turns.skip -= 1
         elif self._skip:
             self._skip -= 1
-        elif self._receive(0):  # on a single core, nsqd has run already
+        elif self._receive(0):  # nsqd runs on this core, and has done so meanwhile
+            self._next_skip = 1
             if perf_counter() - _turns.ended_at > _STRETCH:
                 await let_others_run()
+        elif await self._has_received():
+            self._next_skip = 1
         else:
-            before = self._last_received()
-            await let_others_run()  # meanwhile nsqd works, too
-            if self._last_received() != before or self._receive(self._seconds):
-                self._next_skip = 1
-            else:
-                self._skip = self._next_skip  # this nsqd is too far away, or has nothing to send
-                self._next_skip = min(2 * self._next_skip, _MOST_SKIPPED)
+            self._shares_core = False
+            self._skip = self._next_skip  # this nsqd is too far away, or has nothing to send
+            self._next_skip = min(2 * self._next_skip, _MOST_SKIPPED)
+
+    async def _has_received(self) -> bool:
+        if self._shares_core:
+            return False  # a poll would keep nsqd from running
+        before = self._last_received()
+        await let_others_run()  # meanwhile nsqd works, too
+        return self._last_received() != before or self._receive(self._seconds)
 
     def _receive(self, seconds: float) -> bool:
         received: list[bytes] = []
         try:
-            self._stream.receive_soon(self._max_bytes, seconds, received)
+            waited = self._stream.receive_soon(self._max_bytes, seconds, received)
+            if received:
+                self._shares_core = waited > _SYSTEM_CALL
         finally:
             if received:
                 self._handle(received)

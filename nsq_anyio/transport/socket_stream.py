@@ -100,28 +100,31 @@ class DirectSocketStream(ByteStream):
             self._likely_more = False
             return await self._readable.receive(max_bytes)
 
-    def receive_soon(self, max_bytes: int, seconds: float, received: list[bytes]) -> None:
+    def receive_soon(self, max_bytes: int, seconds: float, received: list[bytes]) -> float:
         """Receive what comes within ``seconds``, without the event loop, while a task waits in `receive`.
 
         :param received: what has come is appended to it, at most once. The end of the stream, and errors, are
             left to `receive`
+        :return: for how many seconds this process last yielded its core to others
         """
         if self._closed or self._readable.holds_bytes:
-            return
+            return 0.0
         if self._poll is None:
             poller = select.poll()
             poller.register(self._socket, select.POLLIN | getattr(select, "POLLRDHUP", 0))
             self._poll = poller.poll
         poll = self._poll
-        until, is_over = perf_counter() + seconds, False
+        yielded, now = 0.0, perf_counter()
+        until, is_over = now + seconds, False
         while not (events := poll(0)):
             if is_over:
-                return
+                break
             os.sched_yield()  # on a single core, this lets nsqd run
-            is_over = perf_counter() > until
-        if events[0][1] == select.POLLIN:
-            # All in C, where no signal handler runs.
-            received.extend(map(self._socket.recv, (max_bytes,)))
+            before, now = now, perf_counter()
+            yielded, is_over = now - before, now > until
+        if events and events[0][1] == select.POLLIN:
+            received.extend(map(self._socket.recv, (max_bytes,)))  # all in C: no signal handler runs
+        return yielded
 
     async def send(self, item: bytes) -> None:
         """Send all bytes of ``item``.

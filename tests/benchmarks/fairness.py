@@ -1,8 +1,8 @@
 """What busy polling takes from the other tasks of its event loop: ``python -m tests.benchmarks.fairness``.
 
-A task works with round trips: it consumes at RDY 1, or publishes one message after another. Beside it, a ticker
-wants a turn each millisecond, and a hundred tasks may nap again and again and count their turns. The real nsqd
-runs on a core of its own.
+A task works with round trips: it consumes at RDY 1, or publishes one message after another. Beside it, a
+ticker wants a turn each millisecond, and a hundred tasks may nap again and again and count their turns. The
+real nsqd runs on a core of its own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
