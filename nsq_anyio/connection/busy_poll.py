@@ -16,6 +16,7 @@ from time import perf_counter
 
 from anyio.lowlevel import checkpoint
 
+from ..errors import ProtocolError
 from ..transport.socket_stream import DirectSocketStream
 
 __all__ = ["BusyPoll"]
@@ -56,6 +57,8 @@ class BusyPoll:
 
     :param seconds: how long to poll for bytes
     :param handle: called with the bytes that came
+    :param failed: called with an error after bytes came: nobody knows how much of them was handled. It is
+        raised, except for a ProtocolError
     :param last_received: returns when any came last, to this object or to the reader
     """
 
@@ -64,17 +67,24 @@ class BusyPoll:
         stream: DirectSocketStream,
         seconds: float,
         max_bytes: int,
-        handle: Callable[[list[bytes]], None],
+        handle: Callable[[bytes], None],
+        failed: Callable[[BaseException], None],
         last_received: Callable[[], float],
     ) -> None:
         self._stream = stream
         self._seconds = seconds
         self._max_bytes = max_bytes
         self._handle = handle
+        self._failed = failed
         self._last_received = last_received
+        self._ended = False
         self._shares_core = False
         self._skip = 0
         self._next_skip = 1
+
+    def end(self) -> None:
+        """Receive nothing more: the connection has ended, although its socket may be open."""
+        self._ended = True
 
     async def poll(self) -> None:
         """Wait a moment for bytes, and handle them; or return at once, if that would be of no use."""
@@ -82,6 +92,8 @@ class BusyPoll:
             _turns.skip -= 1
         elif self._skip:
             self._skip -= 1
+        elif self._ended:
+            return
         elif self._receive(0):  # nsqd runs on this core, and has done so meanwhile
             self._next_skip = 1
             if perf_counter() - _turns.ended_at > _STRETCH:
@@ -98,7 +110,7 @@ class BusyPoll:
             return False  # a poll would keep nsqd from running
         before = self._last_received()
         await let_others_run()  # meanwhile nsqd works, too
-        return self._last_received() != before or self._receive(self._seconds)
+        return self._ended or self._last_received() != before or self._receive(self._seconds)
 
     def _receive(self, seconds: float) -> bool:
         received: list[bytes] = []
@@ -106,9 +118,12 @@ class BusyPoll:
             waited = self._stream.receive_soon(self._max_bytes, seconds, received)
             if received:
                 self._shares_core = waited > _SYSTEM_CALL
-        finally:
+                self._handle(received[0])
+        except BaseException as error:
             if received:
-                self._handle(received)
+                self._failed(error)
+            if not isinstance(error, ProtocolError):
+                raise  # such as that of a signal handler
         return bool(received)
 
 

@@ -54,7 +54,7 @@ class Connection(Generic[SourceT, MessageT]):
     :ivar identity: what nsqd answered to IDENTIFY
     :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
     :ivar outbox: takes whole commands that nsqd does not answer
-    :ivar busy_poll: what to wait with for nsqd's next bytes, before the event loop; None if that is not
+    :ivar busy_poll: what waits for nsqd's next bytes before the event loop does; None if that is not
         possible now
     """
 
@@ -196,7 +196,7 @@ class Connection(Generic[SourceT, MessageT]):
         try:
             await task()
         except ProtocolError as error:
-            self._violated(error)
+            self._failed_to_handle(error)
         except anyio.EndOfStream:
             reason = "closed by this side" if self._closing else "nsqd closed the connection"
             self._end(ConnectionLost(self.nsqd, reason), failed=not self._closing)
@@ -210,7 +210,7 @@ class Connection(Generic[SourceT, MessageT]):
         data = self._received or await stream.receive(CHUNK_SIZE)
         if isinstance(stream, DirectSocketStream) and (seconds := self._options.busy_poll):
             self.busy_poll = BusyPoll(
-                stream, seconds, CHUNK_SIZE, self._handle_polled, lambda: self._last_received
+                stream, seconds, CHUNK_SIZE, handle, self._failed_to_handle, lambda: self._last_received
             )
         while True:
             handle(data)
@@ -225,16 +225,10 @@ class Connection(Generic[SourceT, MessageT]):
         if frames:
             self._handle_frames(frames)
 
-    def _handle_polled(self, received: list[bytes]) -> None:
-        """Handle in a task of the user's what the reader would have received."""
-        try:
-            self._handle(received[0])
-        except ProtocolError as error:
-            self._violated(error)
-        except BaseException:
-            # Such as that of a signal handler: nobody knows how much was handled.
-            self._end(ConnectionLost(self.nsqd, "interrupted while it handled what nsqd had sent"))
-            raise
+    def _failed_to_handle(self, error: BaseException) -> None:
+        lost = ConnectionLost(self.nsqd, str(error) or f"interrupted by {error!r}")
+        lost.__cause__ = error
+        self._end(lost)
 
     async def _write(self) -> None:
         try:
@@ -283,17 +277,13 @@ class Connection(Generic[SourceT, MessageT]):
             self.outbox.put(commands.NOP)  # one NOP for all: a flood of heartbeats must not fill the outbox
         self._receiver.may_proceed()
 
-    def _violated(self, error: ProtocolError) -> None:
-        lost = ConnectionLost(self.nsqd, str(error))
-        lost.__cause__ = error
-        self._end(lost)
-
     def _end(self, reason: NSQError, *, failed: bool = True) -> None:
         """End the connection and wake all waiters. If it ``failed``, cancel the block to raise ``reason``."""
         if self._ended.is_set:
             return
         self._ended.set()
-        self.busy_poll = None
+        if self.busy_poll is not None:
+            self.busy_poll.end()
         lost = reason if isinstance(reason, ConnectionLost) else ConnectionLost(self.nsqd, str(reason))
         takers = self._session.abandon()
         first = self._requested - len(takers)

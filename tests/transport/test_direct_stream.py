@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextvars
+import fcntl
 import random
 import signal
 import socket
 import struct
 import sys
+import termios
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,6 +23,7 @@ from anyio.abc import SocketAttribute
 from nsq_anyio.address import Address
 from nsq_anyio.transport import socket_stream
 from nsq_anyio.transport.anyio_readable import AnyioReadable
+from nsq_anyio.transport.asyncio_readable import AsyncioReadable
 from nsq_anyio.transport.dial import dial
 from nsq_anyio.transport.socket_stream import DirectSocketStream
 
@@ -74,6 +77,74 @@ async def test_both_ways() -> None:
         assert await stream.receive() == b"pong"
         assert stream.extra(SocketAttribute.remote_port) == peer.getsockname()[1]
         assert stream.extra(SocketAttribute.raw_socket).getsockname() == peer.getpeername()
+
+
+def polled(stream: DirectSocketStream, seconds: float = 5) -> list[bytes]:
+    received: list[bytes] = []
+    stream.receive_soon(100, seconds, received)
+    return received
+
+
+async def test_what_comes_soon_is_received_in_place_of_the_task_that_waits() -> None:
+    async with connected() as (stream, peer), anyio.create_task_group() as tasks:
+        read: list[bytes] = []
+
+        async def receive() -> None:
+            read.append(await stream.receive())
+
+        tasks.start_soon(receive)
+        await anyio.wait_all_tasks_blocked()
+        assert polled(stream, 0) == []
+        peer.send(b"first")
+        assert polled(stream) == [b"first"]
+        await anyio.wait_all_tasks_blocked()
+        peer.send(b"second")
+        await until(lambda: read == [b"second"])
+
+
+async def test_the_end_of_the_stream_is_left_to_the_task_that_waits() -> None:
+    async with connected() as (stream, peer):
+        peer.send(b"last")
+        peer.shutdown(socket.SHUT_WR)
+        await until(lambda: polled(stream, 0) == [] and unread(stream) == 4)
+        assert await stream.receive() == b"last"
+        assert polled(stream) == []
+        with pytest.raises(anyio.EndOfStream):
+            await stream.receive()
+
+
+async def test_nothing_overtakes_bytes_that_the_loop_has_received() -> None:
+    async with connected() as (stream, peer), anyio.create_task_group() as tasks:
+        read: list[bytes] = []
+
+        async def receive() -> None:
+            for _ in range(2):
+                read.append(await stream.receive())
+
+        tasks.start_soon(receive)
+        await anyio.wait_all_tasks_blocked()
+        peer.send(b"first")
+        if isinstance(stream._readable, AsyncioReadable):
+            stream._readable.on_readable()  # not in the loop's callback: the task runs later
+            peer.send(b"second")
+            assert polled(stream, 0) == []
+        else:
+            peer.send(b"second")
+        await until(lambda: b"".join(read) == b"firstsecond")
+        tasks.cancel_scope.cancel()
+
+
+async def test_nothing_is_received_from_a_closed_stream() -> None:
+    async with connected() as (stream, peer):
+        peer.send(b"x")
+        await stream.aclose()
+        assert polled(stream) == []
+
+
+def unread(stream: DirectSocketStream) -> int:
+    """How many bytes the system holds for the stream."""
+    count = fcntl.ioctl(stream.extra(SocketAttribute.raw_socket), termios.FIONREAD, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
 
 
 async def test_a_large_send_waits_for_the_peer_and_arrives_whole() -> None:
