@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.inbox import Inbox
+from nsq_anyio.consumer.inbox import Inbox, Stop
 from nsq_anyio.consumer.message import Delivery, Message
 from nsq_anyio.events import Event, HandlerFailed
 
@@ -193,6 +193,77 @@ class Handover:
     async def take(self, scope: anyio.CancelScope | None = None) -> None:
         with scope or anyio.CancelScope():
             self.taken.append((await self.inbox.take()).body)
+
+
+@pytest.mark.parametrize("messages", [1, 2, 7, 20])
+async def test_the_takers_of_one_chunk_wake_each_other(messages: int) -> None:
+    handover = Handover()
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(messages):
+                tasks.start_soon(handover.take)
+            await anyio.wait_all_tasks_blocked()
+            handover.put(*[b"%d" % n for n in range(messages)])
+    assert sorted(handover.taken, key=int) == [b"%d" % n for n in range(messages)]
+
+
+async def test_handlers_that_never_wait_are_called_by_one_task() -> None:
+    handover = Handover()
+    callers: list[int] = []
+
+    async def work() -> None:
+        while True:
+            await handover.take()
+            callers.append(anyio.get_current_task().id)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(work)
+        await anyio.wait_all_tasks_blocked()
+        handover.put(*[b"x"] * 20)
+        await until(lambda: len(callers) == 20)
+        tasks.cancel_scope.cancel()
+    assert len(set(callers)) == 1
+
+
+async def test_a_taker_that_ends_when_it_is_woken_leaves_the_message_to_the_others() -> None:
+    handover, stop = Handover(), Stop()
+
+    async def take_until_stopped() -> None:
+        with pytest.raises(StopAsyncIteration):
+            await handover.inbox.take(stop)
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take_until_stopped)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(handover.take)
+            await anyio.wait_all_tasks_blocked()
+            handover.put(b"a")  # wakes the first, ...
+            stop.reached = True  # ... which ends by itself then
+    assert handover.taken == [b"a"]
+
+
+async def test_a_taker_that_gives_a_message_up_does_not_hold_up_the_others() -> None:
+    given_up = anyio.Event()
+
+    async def give_up(message: Message, error: BaseException | None) -> None:
+        del message, error
+        await given_up.wait()
+
+    handover = Handover()
+    handover.inbox = Inbox(5, give_up)
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(handover.take)
+            await anyio.wait_all_tasks_blocked()
+            delivery = Delivery(None, 0.0, float("inf"), float("inf"))  # type: ignore[arg-type]
+            handover.inbox.put_failed(Message(delivery, 0, 1, message_id(9), b"bad"), ValueError())
+            handover.put(b"a", b"b")
+            await until(lambda: handover.taken == [b"a"])
+            given_up.set()
+    assert handover.taken == [b"a", b"b"]
 
 
 async def test_a_wake_up_that_meets_a_cancelled_taker_is_passed_on() -> None:
