@@ -23,7 +23,7 @@ import nsq_anyio as nsq
 from .nsqds import Nsqds, running_nsqds
 from .surroundings import TWO_CORES, pinned_to
 
-__all__ = ["BACKENDS", "WORK", "Turns", "measure"]
+__all__ = ["BACKENDS", "OTHERS", "WORK", "Turns", "filled", "measure"]
 
 BACKENDS: dict[str, dict[str, Any]] = {
     "asyncio": {"backend": "asyncio"},
@@ -43,7 +43,7 @@ class Turns:
     """What the tasks got done.
 
     :ivar late: by how many seconds the ticker ran late, but for one in a hundred times
-    :ivar turns: of the napping tasks, a second
+    :ivar turns: of the napping tasks and the ticker, a second
     :ivar rate: messages a second
     """
 
@@ -65,10 +65,12 @@ async def measure(
     late: list[float] = []
 
     async def tick() -> None:
+        nonlocal turns
         while True:
             due = time.perf_counter() + _TICK
             await anyio.sleep(_TICK)
             late.append(time.perf_counter() - due)
+            turns += 1
 
     async def nap() -> None:
         nonlocal turns
@@ -109,22 +111,26 @@ async def measure(
     return found
 
 
-def _measured(nsqds: Nsqds, backend: str, seconds: float, **more: Any) -> Turns:
+def filled(nsqds: Nsqds, work: str, seconds: float) -> str:
+    """Make a topic with enough messages, or for the work "publish" an empty one, and return its name."""
     topic = f"fairness-{time.monotonic_ns()}"
-    if more["work"] == "consume":
+    if work == "consume":
         nsqds.create(topic, "work")
         nsqds.fill(topic, "work", round(_FASTEST * (seconds + 0.5)), 100)
     else:
         nsqds.create(topic, "")
+    return topic
+
+
+def _measured(nsqds: Nsqds, backend: str, seconds: float, *, work: str, **more: Any) -> Turns:
+    topic = filled(nsqds, work, seconds)
     (address,) = nsqds.addresses
 
     async def run() -> Turns:
-        return await measure(address, topic, seconds=seconds, **more)
+        return await measure(address, topic, seconds=seconds, work=work, **more)
 
     with pinned_to(TWO_CORES.cores(TWO_CORES.client)):
-        found = anyio.run(run, **BACKENDS[backend])
-    nsqds.delete(topic)
-    return found
+        return anyio.run(run, **BACKENDS[backend])
 
 
 def main() -> None:
@@ -141,8 +147,8 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for busy_poll, found in samples.items():
                 with running_nsqds(cores=TWO_CORES.cores(TWO_CORES.servers)) as nsqds:
-                    more = {"work": work, "others": others, "busy_poll": busy_poll}
-                    found.append(_measured(nsqds, backend, arguments.seconds, **more))
+                    more = {"others": others, "busy_poll": busy_poll}
+                    found.append(_measured(nsqds, backend, arguments.seconds, work=work, **more))
         for busy_poll, found in samples.items():
             late, turns, rate = (
                 statistics.median(getattr(each, field) for each in found)
