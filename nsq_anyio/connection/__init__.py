@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .connection import Connection, NoMessages
-    from .open import open_connection
+    from .open import Experience, open_connection
     from .prepare import prepared
     from .receiver import Receiver
     from .request import Request, TakesAnswer
 
 __all__ = [
     "Connection",
+    "Experience",
     "NoMessages",
     "Receiver",
     "Request",
@@ -30,7 +31,7 @@ __getattr__: Callable[[str], object] = importer(
     __name__,
     {
         ".connection": ("Connection", "NoMessages"),
-        ".open": ("open_connection",),
+        ".open": ("Experience", "open_connection"),
         ".prepare": ("prepared",),
         ".receiver": ("Receiver",),
         ".request": ("Request", "TakesAnswer"),

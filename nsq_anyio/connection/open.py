@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import anyio
+from anyio.abc import ByteStream
 
 from ..address import Address, NsqdAddress
-from ..errors import DialFailed
+from ..errors import DialFailed, PermanentRefusal
 from ..options import ConnectionOptions
 from ..protocol.codec import Decoder, frame_decoder
 from ..protocol.session import ClientSession
@@ -20,10 +22,25 @@ from .handshake import Handshake
 from .receiver import Receiver
 from .request import TakesAnswer
 
-__all__ = ["open_connection"]
+__all__ = ["Experience", "open_connection"]
+
+_BUFFERING = 0.025
+"""The default ``output_buffer_timeout``: the shortest that nsqd accepts by default."""
 
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
+
+
+@dataclass(slots=True)
+class Experience:
+    """What earlier connections with the same options have shown.
+
+    :ivar accepted: whether any nsqd has accepted the options; see `Handshake`
+    :ivar keeps_buffering: the nsqds that refuse the default ``output_buffer_timeout``
+    """
+
+    accepted: bool = False
+    keeps_buffering: set[NsqdAddress] = field(default_factory=set[NsqdAddress])
 
 
 @asynccontextmanager
@@ -32,7 +49,7 @@ async def open_connection(
     options: ConnectionOptions,
     receiver: Receiver[SourceT, MessageT],
     *,
-    accepted_before: bool = False,
+    experience: Experience | None = None,
     is_discovered: bool = False,
     make_decoder: Callable[..., Decoder[SourceT, MessageT]] = frame_decoder,
 ) -> AsyncGenerator[Connection[SourceT, MessageT]]:
@@ -41,7 +58,10 @@ async def open_connection(
     If the connection ends first, the block is cancelled and the reason is raised. Leaving the block closes
     the stream at once; call `Connection.close` first to be sure that nsqd has handled every command.
 
-    :param accepted_before: whether an nsqd has accepted these options before; see `Handshake`
+    An nsqd that refuses the default ``output_buffer_timeout`` hangs up. Then all this is done a second time,
+    with timeouts of its own, without asking for one.
+
+    :param experience: what earlier connections with these options have shown; it is updated
     :param is_discovered: whether the address was found through nsqlookupd, so that ``map_address`` applies
     :param make_decoder: makes what decodes the frames of nsqd, and calls `Receiver.make_message`
     :raises DialFailed: if the transport cannot be opened
@@ -50,11 +70,46 @@ async def open_connection(
     :raises PermanentRefusal: if nsqd refuses the options or the subscription for good
     :raises ConnectionLost: if the connection ends before the block does
     """
+    known = experience or Experience()
     reached = address
     if is_discovered and isinstance(address, Address):
         reached = mapped(address, options.map_address)
+
+    async def attempt(asked: ConnectionOptions) -> tuple[ByteStream, Connection[SourceT, MessageT]]:
+        stream = await _dialled(address, reached, asked)
+        try:
+            session: ClientSession[TakesAnswer] = ClientSession()
+            decoder = make_decoder(receiver.make_message, max_frame_size=asked.max_frame_size)
+            source = receiver.arrival(anyio.current_time(), 0)
+            handshake = Handshake(address, stream, session, decoder, source, asked, reached=reached)
+            negotiated = await handshake.run(accepted_before=known.accepted)
+            connection = Connection(str(address), asked, negotiated, session, decoder, receiver)
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
+        return stream, connection
+
+    opened = None
+    if options.output_buffer_timeout is None and address not in known.keeps_buffering:
+        try:
+            opened = await attempt(replace(options, output_buffer_timeout=_BUFFERING))
+        except PermanentRefusal as error:
+            if "output buffer timeout" not in error.detail:
+                raise
+            known.keeps_buffering.add(address)
+    stream, connection = opened or await attempt(options)
+    known.accepted = True
+    connection.mapped_to = "" if reached == address else str(reached)
     try:
-        stream = await dial(
+        async with connection.running():
+            yield connection
+    finally:
+        await anyio.aclose_forcefully(stream)
+
+
+async def _dialled(address: NsqdAddress, reached: NsqdAddress, options: ConnectionOptions) -> ByteStream:
+    try:
+        return await dial(
             reached,
             timeout=options.dial_timeout,
             write_timeout=options.write_timeout,
@@ -64,15 +119,3 @@ async def open_connection(
         if reached == address:
             raise
         raise DialFailed(str(address), f"{error.reason} at {reached}") from error
-    try:
-        session: ClientSession[TakesAnswer] = ClientSession()
-        decoder = make_decoder(receiver.make_message, max_frame_size=options.max_frame_size)
-        source = receiver.arrival(anyio.current_time(), 0)
-        handshake = Handshake(address, stream, session, decoder, source, options, reached=reached)
-        negotiated = await handshake.run(accepted_before=accepted_before)
-        connection = Connection(str(address), options, negotiated, session, decoder, receiver)
-        connection.mapped_to = "" if reached == address else str(reached)
-        async with connection.running():
-            yield connection
-    finally:
-        await anyio.aclose_forcefully(stream)

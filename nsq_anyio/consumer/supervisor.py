@@ -25,7 +25,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..address import Address, NsqdAddress
-from ..connection import open_connection
+from ..connection import Experience, open_connection
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
@@ -106,7 +106,7 @@ class Supervisor:
         )
         self._stopping = False
         self._refused = False
-        self._accepted = False  # by any nsqd
+        self._experience = Experience()
 
     @property
     def wanted(self) -> Iterable[NsqdAddress]:
@@ -195,10 +195,9 @@ class Supervisor:
                 address,
                 self._connection_options,
                 subscription,
-                accepted_before=self._accepted,
+                experience=self._experience,
                 is_discovered=self._discovery is not None,
             ) as connection:
-                self._accepted = True
                 version = connection.identity.version
                 self._emit(Connected(str(address), version, connection.mapped_to, **self._emit.source))
                 attached_at = anyio.current_time()

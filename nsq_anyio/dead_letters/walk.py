@@ -55,8 +55,6 @@ HELD_BY_ONE = 2500
 
 _BATCH = 500
 _GATHER = 0.02
-_BUFFERING = 0.25
-"""Seconds that nsqd holds back output by default."""
 _NANO = 1e9
 _MAX_SLEEP = 0.5
 
@@ -133,8 +131,7 @@ class Walk:
             connection=prepared(connection or ConnectionOptions()),
             before_subscribing=before_subscribing,
         )
-        buffering = None if connection is None else connection.output_buffer_timeout
-        self._wait = wait + max(_BUFFERING if buffering is None else buffering, 0.0)
+        self._wait = wait
         self._until = time.time() * _NANO if only_earlier else math.inf
         self._bounds = bounds or Bounds()
         self._patience = patience
@@ -263,7 +260,10 @@ class Walk:
         await self._subscribed(consumer)
         taken = 0
         batches = consumer.batches(_BATCH, _GATHER)
-        quiet_at = anyio.current_time() + self._wait
+        subscribed = consumer.statistics().per_connection
+        held_back = max((each.identity.output_buffer_timeout for each in subscribed), default=0.0)
+        wait = self._wait + held_back
+        quiet_at = anyio.current_time() + wait
         while not stop.is_set():
             batch: list[Message] | None = None
             with anyio.CancelScope(deadline=quiet_at):
@@ -279,7 +279,7 @@ class Walk:
             new = [message for message in batch if self._is_new(message)]
             if new:
                 await visit(new)
-                quiet_at = anyio.current_time() + self._wait
+                quiet_at = anyio.current_time() + wait
             if self._is_full():
                 self.is_cut = True
                 stop.set()

@@ -144,8 +144,10 @@ class ConnectionOptions:
     output_buffer_timeout: Annotated[
         float | None,
         Seconds(
-            "how long nsqd may hold back output (nsqd refuses a value outside its --min- and "
-            "--max-output-buffer-timeout, 0.025 to 30); -1 for no timer, None for nsqd's 0.25",
+            "how long nsqd may hold back a message, to send it together with later ones (nsqd refuses a "
+            "value outside its --min- and --max-output-buffer-timeout, 0.025 to 30); None for 0.025, or for "
+            "nsqd's own, 0.25, if it refuses that; -1 for no timer: then nsqd may hold back a message until "
+            "its next heartbeat, except at RDY 1 or with ``output_buffer_size=-1``",
             low=0.001,
             special=(-1, None),
             go=SAME,

@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..address import NsqdAddress
-from ..connection import Connection, NoMessages, TakesAnswer, open_connection
+from ..connection import Connection, Experience, NoMessages, TakesAnswer, open_connection
 from ..connection.busy_poll import BusyPoll
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter, NsqdLeftOut
@@ -33,7 +33,7 @@ class Pool:
     :ivar published_before: how many messages nsqds that are no longer used have confirmed, by their address
     :ivar open: the connections that are connected now
     :ivar lost_at: the time when the last open connection was lost, or when the pool started
-    :ivar accepted: whether any nsqd has accepted the connection options
+    :ivar experience: what the connections have shown
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Pool:
         self.leaving: list[ProducerConnection] = []
         self.published_before: dict[str, int] = {}
         self.lost_at: float = 0.0
-        self.accepted: bool = False
+        self.experience: Experience = Experience()
         self._changed = changed
         self._hosts = _MODES[options.mode]()
 
@@ -231,12 +231,11 @@ class ProducerConnection:
                     self.address,
                     self._pool.connection_options,
                     NoMessages(self._may_proceed),
-                    accepted_before=self._pool.accepted,
+                    experience=self._pool.experience,
                     is_discovered=self._is_discovered,
                 ) as connection:
                     if self.closed.is_set():
                         return
-                    self._pool.accepted = True
                     connected_at = anyio.current_time()
                     self._emit(Connected(self.nsqd, connection.identity.version, connection.mapped_to))
                     self._use(connection)

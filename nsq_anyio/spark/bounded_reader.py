@@ -31,8 +31,8 @@ BYTES_IN_FLIGHT = 4 * CHUNK_BYTES
 _GROWTH = 4
 """With a bound of bytes, one message more is let in for each so many that have come."""
 
-_HELD_BACK = 0.25
-"""Seconds for which nsqd buffers small output (its output_buffer_timeout), so that messages arrive late."""
+_LINGER = 0.25
+"""Seconds for a chunk to fill once messages have come: each chunk is a file."""
 
 _PART_OF_MSG_TIMEOUT = 0.25
 """The fraction of nsqd's msg_timeout after which a chunk is stored, full or not."""
@@ -77,7 +77,8 @@ class BoundedReader:
         self._size = max(1, links.max_in_flight // 2)
         self._patience = links.identity.msg_timeout * _PART_OF_MSG_TIMEOUT
         self._soon = links.identity.msg_timeout - self._patience
-        self._linger = min(_HELD_BACK, self._max_wait, self._patience)
+        self._latest = self._max_wait + links.identity.output_buffer_timeout
+        self._linger = min(_LINGER, self._max_wait, self._patience)
         self._since_full = 0
         self._waited = 0.0
         links.arrived = self._arrived
@@ -211,8 +212,9 @@ class BoundedReader:
         :raises ConnectionFailed: as `take`
         """
         links = self._links
-        # A message that reaches nsqd within maxWait still has the time to become part of a batch.
-        with anyio.move_on_after(self._max_wait + _HELD_BACK + self._linger):
+        # A message that reaches nsqd within maxWait still has the time to become part of a batch, although
+        # nsqd may hold it back.
+        with anyio.move_on_after(self._latest + self._linger):
             while True:
                 while not links.waiting_rows:
                     await links.wait_for(1)

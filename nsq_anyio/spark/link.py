@@ -9,7 +9,7 @@ from collections.abc import Callable
 import anyio
 
 from ..address import NsqdAddress
-from ..connection import open_connection
+from ..connection import Experience, open_connection
 from ..consumer.loop_watch import LoopWatch
 from ..errors import ConnectionFailed, TLSFailed
 from ..options import ConnectionOptions
@@ -56,7 +56,7 @@ class Link:
         self._arrived = arrived
         self._changed = changed
         self._earlier_refused = 0
-        self._accepted = False
+        self._experience = Experience()
         self._released = anyio.Event()
 
     @property
@@ -98,10 +98,9 @@ class Link:
                 self._address,
                 self._options,
                 inflow,
-                accepted_before=self._accepted,
+                experience=self._experience,
                 make_decoder=RunDecoder,
             ) as connection:
-                self._accepted = True
                 inflow.attach(connection)
                 await connection.subscribe(self._topic, self._channel)
                 subscribed_at = anyio.current_time()

@@ -127,6 +127,7 @@ async def test_identify_leaves_to_nsqd_what_the_options_leave_open() -> None:
             "user_agent": default_user_agent(),
             "feature_negotiation": True,
             "heartbeat_interval": 30000,
+            "output_buffer_timeout": 25,
         }
 
 

@@ -8,8 +8,9 @@ import pytest
 from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.spark.bounded_reader import bounded_reader
 
-from .nsqds import Nsqd, Topic
-from .reading import options_of, returned
+from .conftest import new_name
+from .nsqds import Nsqd, Topic, running_nsqd
+from .reading import drained, options_of, returned
 from .rows import bodies
 
 pytestmark = pytest.mark.timeout(30)
@@ -154,3 +155,12 @@ async def test_missing_file_of_the_options_is_named(real_topic: Topic) -> None:
     with pytest.raises(InvalidOption, match="authSecretFile='/nowhere/secret' cannot be read"):
         async with bounded_reader(options, real_topic.nsqd.tcp_address, 10):
             pytest.fail("there is nothing to read")
+
+
+@pytest.mark.anyio
+async def test_an_nsqd_that_refuses_the_default_buffering_is_read() -> None:
+    with running_nsqd("real", ["--min-output-buffer-timeout=100ms"]) as nsqd:
+        topic = nsqd.topic(new_name())
+        topic.publish_numbers(30)
+        async with bounded_reader(options_of(topic), nsqd.tcp_address, 30) as reader:
+            assert len(await drained(reader)) == 30

@@ -45,8 +45,6 @@ from .subscriber import NsqSubscriber
 
 __all__ = ["NsqBroker"]
 
-_PROMPT = nsq.ConnectionOptions(output_buffer_timeout=0.025)  # the shortest that nsqd accepts by default
-
 
 # As in FastStream's own brokers, the decorators take other parameters than what they override.
 class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -65,8 +63,7 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
     :param on_event: called with each event, see `nsq_anyio.events`
     :param consumer: further options of the consumers
     :param options: further options of the producer
-    :param connection: options of each connection; default: an ``output_buffer_timeout`` of 0.025, so that
-        nsqd does not hold a message back for up to 0.25 seconds
+    :param connection: options of each connection
     :param graceful_timeout: seconds for running handlers when the broker stops, 0 or more; default 15
     :param decoder: makes values from messages
     :param parser: makes messages of FastStream from those of nsq_anyio
@@ -129,7 +126,7 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
             dead_letter=dead_letter,
             on_event=on_event,
             options=consumer or nsq.ConsumerOptions(),
-            connection=connection or _PROMPT,
+            connection=connection,
         )
         self._producer_options = options
         self._held: Held[nsq.Producer] | None = None

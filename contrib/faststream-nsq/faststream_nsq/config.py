@@ -27,7 +27,7 @@ class Common:
     dead_letter: str | None
     on_event: EventHook | None
     options: nsq.ConsumerOptions
-    connection: nsq.ConnectionOptions
+    connection: nsq.ConnectionOptions | None
 
     def produce(self, options: nsq.ProducerOptions | None) -> AbstractAsyncContextManager[nsq.Producer]:
         """Return the block of the producer."""

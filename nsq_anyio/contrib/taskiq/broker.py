@@ -30,7 +30,6 @@ __all__ = ["RESTART_DELAY", "NsqBroker"]
 _logger = logging.getLogger("nsq_anyio.contrib.taskiq")
 RESTART_DELAY = 30.0
 """The seconds by which a worker process that nsqd refuses ends late."""
-_PROMPT = ConnectionOptions(output_buffer_timeout=0.025)  # the shortest that nsqd accepts by default
 
 
 class NsqBroker(AsyncBroker):
@@ -60,8 +59,7 @@ class NsqBroker(AsyncBroker):
     :param on_event: called with each event, see `nsq_anyio.events`
     :param consumer: further options of the consumers
     :param producer: further options of the producer
-    :param connection: options of each connection; default: an ``output_buffer_timeout`` of 0.025, so that
-        nsqd does not hold a task back for up to 0.25 seconds
+    :param connection: options of each connection
     :raises InvalidName: if nsqd would refuse a topic or channel
     :raises InvalidAddress: if an address or URL is not valid
     :raises InvalidOption: if another value is out of range, or neither ``nsqd`` nor ``nsqlookupd`` is given
@@ -101,7 +99,7 @@ class NsqBroker(AsyncBroker):
         self._on_event = on_event
         self._consumer_options = consumer or ConsumerOptions()
         self._producer_options = producer
-        self._connection_options = connection or _PROMPT
+        self._connection_options = connection
         self._producer: Held[Producer] | None = None
         self.listeners: set[Listener] = set()  # internal
 
