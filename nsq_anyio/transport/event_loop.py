@@ -26,7 +26,7 @@ SWITCH = "NSQ_ANYIO_STREAMS"
 """The name of an environment variable; its value ``anyio`` leaves all sockets to AnyIO's own streams."""
 
 _FIRST_TESTED = (3, 11)
-_LAST_TESTED = (3, 14)
+_LAST_TESTED = (3, 15)
 
 
 def on_asyncio() -> bool:
