@@ -14,7 +14,7 @@ nox.options.download_python = "never"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 GROUPS = nox.project.load_toml("pyproject.toml")
-PACKAGE = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq]")
+PACKAGE = ("-e", ".[trio,cli,re2,http2,zstd,opentelemetry,prometheus,taskiq]")
 # A test that is over its limit ends its worker; xdist can wait for ever for what the worker had left.
 ON_ALL_CORES = ("-n", "auto", "--max-worker-restart", "0", "--dist", "worksteal")
 BY_FILE = (*ON_ALL_CORES[:-1], "loadfile")

@@ -13,7 +13,7 @@ import anyio
 import nsq_anyio as nsq
 
 NEEDS = {
-    "cli": ["click", "rich", "httpcore", "re2"],
+    "cli": ["click", "rich", "httpcore"],
     "http2": ["h2"],
     "object-store": ["obstore"],
     "opentelemetry": ["opentelemetry", "nsq_anyio.instrumentation.opentelemetry"],
@@ -30,8 +30,11 @@ NEEDS = {
 }
 """What each extra makes importable."""
 
-BRINGS = {"cli": {"admin", "re2"}, "spark-object-store": {"spark", "object-store"}}
+BRINGS = {"cli": {"admin"}, "spark-object-store": {"spark", "object-store"}}
 """Extras that another one has in it."""
+
+NOT_IN_ALL = {"re2"}
+"""What cannot be installed on every Python."""
 
 COVERED = {"all", "codec"}
 """The one has the others, and the other is a distribution of its own, with a session of its own."""
@@ -87,7 +90,7 @@ def main() -> None:
         f"extras without a check: {declared ^ (NEEDS.keys() | COVERED)}"
     )
     brought = {each for extra in given for each in BRINGS.get(extra, ())}
-    there = set(NEEDS) if "all" in given else given | brought
+    there = NEEDS.keys() - NOT_IN_ALL if "all" in given else given | brought
     for extra in sorted(NEEDS):
         if extra in there:
             check_extra(extra)
