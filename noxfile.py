@@ -51,7 +51,7 @@ OF_THE_NEWEST_PYTHON = tuple(
     f"tests/{name}" for name in ("connection", "consumer", "endings", "producer", "sync", "transport")
 )
 """What it breaks first: event loops, and what relies on their internals."""
-NEED_NO_LIBRARY = ("admin", "benchmarks", "monitoring", "policy", "servers")
+NEED_NO_LIBRARY = ("admin", "benchmarks", "machine", "monitoring", "policy", "servers")
 """Those that the release of a library makes no difference to; of the pages, see `lowest`."""
 # google-re2, which patterns and AUTH need, has no wheels for these. taskiq's dependencies in C do not all
 # declare that they can do without the GIL.
@@ -79,6 +79,15 @@ WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq,spark
 def group(name: str) -> tuple[str, ...]:
     """Return the requirements of a dependency group of pyproject.toml."""
     return nox.project.dependency_groups(GROUPS, name)
+
+
+@nox.session(venv_backend="none")
+def machine(session: nox.Session) -> None:
+    """Install the programs that the other sessions need, as root on Debian, or list them and end nox."""
+    others = [name for name, func in nox.registry.get().items() if func.default and name != session.name]
+    done = subprocess.run([sys.executable, "tests/machine/programs.py", *others], check=False)  # noqa: S603 - ours
+    if done.returncode != 0:
+        sys.exit(done.returncode)
 
 
 @nox.session
