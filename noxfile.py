@@ -353,8 +353,8 @@ def spark_lowest(session: nox.Session) -> None:
 
 @nox.session(requires=["servers"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure this client beside others, for some 100 minutes; `nox -s bench -- --quick` for a first look."""
-    session.install(*PACKAGE, *group("bench"))
+    """Measure this client beside others, for some 20 minutes; `nox -s bench -- --quick` for a first look."""
+    session.install(*PACKAGE, "./codec", *group("bench"))
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
 
 

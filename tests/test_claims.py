@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .benchmarks.comparison import with_rates
-from .benchmarks.document import PAGE, README, SAMPLES, with_sentence, with_tables
+from .benchmarks.document import PAGE, README, SAMPLES, TABLES, with_sentence, with_shown, with_tables
 from .benchmarks.results import Run
 from .benchmarks.surroundings import ROOT
 
@@ -33,8 +33,9 @@ def run() -> Run:
 
 
 def test_the_tables_are_made_of_the_samples(run: Run) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert with_tables(page, run) == page
+    page, tables = PAGE.read_text(encoding="utf-8"), TABLES.read_text(encoding="utf-8")
+    assert with_shown(page, run) == page
+    assert with_tables(tables, run) == tables
 
 
 def test_the_readme_claims_what_was_measured(run: Run) -> None:

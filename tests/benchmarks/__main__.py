@@ -13,15 +13,14 @@ from rich.console import Console
 
 from ..real_servers import RealServerError
 from .contenders import CONTENDERS
-from .document import PLOT, publish
+from .contenders import SHOWN as SHOWN_CLIENTS
+from .document import publish
 from .driver import Plan, new_session, run_all
 from .interpreter import MeasuredPython, Unusable
-from .plot import draw
 from .report import print_run
 from .results import Run
-from .surroundings import PINNINGS, SHARED, possible_pinnings
-from .targets import check
-from .workloads import WORKLOADS
+from .surroundings import PINNINGS, possible_pinnings
+from .workloads import SHOWN, WORKLOADS
 
 ROUNDS = 5
 
@@ -33,17 +32,16 @@ def main() -> None:
         console = Console(width=160)
     if arguments.list:
         for workload in WORKLOADS:
-            console.print(f"{workload.name:<18} {'main' if workload.main else '    '} {workload.title}")
+            console.print(
+                f"{workload.name:<18} {'shown' if workload.name in SHOWN else '':<5} {workload.title}"
+            )
         for contender in CONTENDERS:
-            console.print(contender.name)
+            console.print(f"{contender.name:<34} {'shown' if contender in SHOWN_CLIENTS else ''}")
         return
     run = Run.merged(map(Run.load, arguments.show)) if arguments.show else _measure(arguments, console)
     if arguments.publish:
         publish(run)
-        draw(run, PLOT)
-    if arguments.svg:
-        draw(run, arguments.svg)
-    print_run(console, run, check(run))
+    print_run(console, run)
     if any(failure.contender.startswith("nsq-anyio") for failure in run.failures):
         sys.exit("nsq-anyio failed at a workload")
 
@@ -61,7 +59,7 @@ def _measure(arguments: argparse.Namespace, console: Console) -> Run:
 
     def save() -> None:
         if arguments.json:
-            run.save(arguments.json, [verdict.as_json() for verdict in check(run)])
+            run.save(arguments.json)
 
     try:
         run_all(plan, run, console, save)
@@ -80,14 +78,22 @@ def _plan(arguments: argparse.Namespace, python: MeasuredPython) -> Plan:
     chosen = [
         workload
         for workload in WORKLOADS
-        if _named(workload.name, arguments.only) and (arguments.only or arguments.all or workload.main)
+        if (
+            _named(workload.name, arguments.only)
+            if arguments.only
+            else arguments.all or workload.name in SHOWN
+        )
     ]
-    contenders = [contender for contender in CONTENDERS if _named(contender.name, arguments.client)]
-    wanted = [
-        pinning
-        for pinning in PINNINGS
-        if (pinning.name in arguments.pinning if arguments.pinning else pinning != SHARED)
+    contenders = [
+        contender
+        for contender in CONTENDERS
+        if (
+            _named(contender.name, arguments.client)
+            if arguments.client
+            else arguments.all or contender in SHOWN_CLIENTS
+        )
     ]
+    wanted = [each for each in PINNINGS if not arguments.pinning or each.name in arguments.pinning]
     pinnings = possible_pinnings(wanted)
     if not chosen or not contenders:
         sys.exit("nothing matches: --list shows the names of workloads and clients")
@@ -120,7 +126,7 @@ def _run_to_go_on_with(arguments: argparse.Namespace, plan: Plan) -> Run:
 
 
 def _named(name: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatch.fnmatch(name, f"*{pattern}*") for pattern in patterns)
+    return any(fnmatch.fnmatch(name, f"*{pattern}*") for pattern in patterns)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -129,7 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="workloads with this in their name"
     )
-    parser.add_argument("--all", action="store_true", help="also the workloads that are not main")
+    parser.add_argument(
+        "--all", action="store_true", help="all workloads and clients, not only those that the page shows"
+    )
     parser.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="clients with this in their name"
     )
@@ -139,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         choices=[pinning.name for pinning in PINNINGS],
-        help="which cores client and nsqd have; default: one core, and a core each",
+        help="which cores client and nsqd have; default: all three",
     )
     parser.add_argument(
         "--python", default=sys.executable, metavar="PATH", help="what is measured; default: this Python"
@@ -149,9 +157,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there, round by round")
     parser.add_argument("--resume", action="store_true", help="go on with what --json has written")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the medians there")
     parser.add_argument(
-        "--publish", action="store_true", help="write docs/performance.* and the README's sentence"
+        "--publish", action="store_true", help="write docs/performance.*, docs/benchmarks.md and the README"
     )
     parser.add_argument(
         "--show",

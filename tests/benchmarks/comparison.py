@@ -1,22 +1,21 @@
-"""The row of the README's comparison that has rates."""
+"""The rows of the README's comparison that have rates."""
 
 from __future__ import annotations
 
 import re
 
 from .contenders import GO, ours
-from .results import Run, number
+from .results import Run, Setting, number
+from .surroundings import SHARED
 from .workloads import RATE
 
 __all__ = ["with_rates"]
 
-_WORKLOAD = "iterate-rdy-2500"
-_PINNING = "one core"
+_ROWS = {"messages/s consumed": "iterate-rdy-2500", "messages/s published": "publish-many"}
+"""The titles of the rows, and their workloads."""
 _OURS = (ours("asyncio"), ours("trio"))
 _COLUMNS = ("pynsq", "gnsq", "asyncnsq", "ansq", GO.name)
 """The clients, in the order of the README's columns, after this one."""
-
-_ROW = re.compile(r"^\| messages/s.*\n", re.MULTILINE)
 
 
 def with_rates(readme: str, run: Run) -> str:
@@ -24,22 +23,19 @@ def with_rates(readme: str, run: Run) -> str:
 
     :raises ValueError: it has no such row, or a client was not measured
     """
-    (setting,) = (
-        each
-        for each in run.settings(_WORKLOAD)
-        if each.python == run.pythons()[0] and each.pinning == _PINNING
-    )
+    for title, workload in _ROWS.items():
+        rates = [min(_rate(run, workload, name) for name in _OURS)]
+        rates += [_rate(run, workload, name) for name in _COLUMNS]
+        # Rounded to thousands: rates differ by more from run to run.
+        row = " | ".join([title, *(number(each // 1000 * 1000) for each in rates)])
+        readme, count = re.subn(rf"^\| {title} .*\n", f"| {row} |\n", readme, flags=re.MULTILINE)
+        if count != 1:
+            raise ValueError(f"the README has {count} rows that begin with {title}, not one")
+    return readme
 
-    def rate(name: str) -> float:
-        spread = run.spread(_WORKLOAD, setting, name, RATE)
-        if spread is None:
-            raise ValueError(f"{name} was not measured at {_WORKLOAD}")
-        return spread.median
 
-    rates = [min(map(rate, _OURS)), *map(rate, _COLUMNS)]
-    # Rounded to thousands: rates differ by more from run to run.
-    cells = " | ".join(number(each // 1000 * 1000) for each in rates)
-    replaced, count = _ROW.subn(f"| messages/s consumed | {cells} |\n", readme)
-    if count != 1:
-        raise ValueError(f"the README has {count} rows that begin with messages/s, not one")
-    return replaced
+def _rate(run: Run, workload: str, name: str) -> float:
+    spread = run.spread(workload, Setting(run.pythons()[0], SHARED.name), name, RATE)
+    if spread is None:
+        raise ValueError(f"{name} was not measured at {workload}")
+    return spread.median

@@ -21,6 +21,7 @@ __all__ = [
     "NSQ_TO_HTTP",
     "OURS",
     "PEERS",
+    "SHOWN",
     "Contender",
     "Loop",
     "ours",
@@ -96,11 +97,9 @@ def _ours(loop: Loop, *, codec: bool) -> Contender:
     )
 
 
-def _peer(
-    name: str, requirements: list[str], *, any_python: bool = False
-) -> Callable[[MeasuredPython], list[str]]:
+def _peer(name: str, requirements: list[str]) -> Callable[[MeasuredPython], list[str]]:
     def command(python: MeasuredPython) -> list[str]:
-        own = prepare(name, requirements, python, any_python=any_python)
+        own = prepare(name, requirements, python)
         return [str(own), "-m", f"{CLIENTS}.{name}"]
 
     return command
@@ -141,8 +140,7 @@ NSQ_TO_HTTP = Contender("nsq_to_http", _nsq_to_http, frozenset({"to-http"}))
 PEERS = (
     Contender(
         "asyncnsq",
-        # It asks for Python 3.12, and works on 3.11.
-        _peer("asyncnsq", ["asyncnsq==2.0.1"], any_python=True),
+        _peer("asyncnsq", ["asyncnsq==2.0.1"]),
         _PEER | {"tls", "snappy", "deflate", "many_nsqds"},
         share=0.25,
         answers_all=False,
@@ -171,3 +169,5 @@ PEERS = (
 BARE = Contender("bare socket", _bare, _PEER | {"tls"})
 _BARE_LOOPS = (_bare_loop("asyncio"), _bare_loop("trio"))
 CONTENDERS = (*OURS, GO, NSQ_TO_HTTP, *PEERS, *_BARE_LOOPS, BARE)
+SHOWN = (*(each for each in OURS if "uvloop" not in each.name), GO, *PEERS)
+"""Whom the page for users shows: measured unless others are asked for."""

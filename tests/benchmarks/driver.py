@@ -46,8 +46,12 @@ class Plan:
     rounds: int
 
     def pinnings_of(self, workload: Workload) -> Sequence[Pinning]:
-        """Return how a workload is pinned: those that are not main in the last way alone."""
-        return self.pinnings if workload.main else self.pinnings[-1:]
+        """Return how a workload is pinned: those that are not main in the first way alone."""
+        return self.pinnings if workload.main else self.pinnings[:1]
+
+    def takes_part(self, contender: Contender, workload: Workload, pinning: Pinning) -> bool:
+        """Whether it is measured; the other Python clients are with the first pinning alone."""
+        return contender.takes_part(workload) and (not contender.peer or pinning == self.pinnings[0])
 
 
 def new_session(python: MeasuredPython, rounds: int, date: str) -> Session:
@@ -78,12 +82,12 @@ def run_all(plan: Plan, run: Run, console: Console, save: Callable[[], None]) ->
         TimeRemainingColumn(),
     )
     steps = [(workload, pinning) for workload in plan.workloads for pinning in plan.pinnings_of(workload)]
-    total = plan.rounds * sum(len(_taking_part(ready, workload)) for workload, _ in steps)
+    total = plan.rounds * sum(len(_taking_part(plan, ready, *step)) for step in steps)
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("", total=total)
         for workload, pinning in steps:
             progress.update(bar, description=f"{workload.name}, {pinning.name}")
-            taking_part = _taking_part(ready, workload)
+            taking_part = _taking_part(plan, ready, workload, pinning)
             left = rounds_left(run, plan, workload, pinning, [contender for contender, _ in taking_part])
             progress.update(bar, advance=(plan.rounds - len(left)) * len(taking_part))
             for outcome in _measure(plan, workload, pinning, taking_part, left, run, save):
@@ -192,5 +196,5 @@ def _prepare(plan: Plan, session: Session, console: Console) -> Ready:
     return ready
 
 
-def _taking_part(ready: Ready, workload: Workload) -> Ready:
-    return [(contender, command) for contender, command in ready if contender.takes_part(workload)]
+def _taking_part(plan: Plan, ready: Ready, workload: Workload, pinning: Pinning) -> Ready:
+    return [each for each in ready if plan.takes_part(each[0], workload, pinning)]

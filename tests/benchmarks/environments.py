@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from .interpreter import MeasuredPython
@@ -19,11 +20,10 @@ class Unavailable(Exception):
     """A contender cannot be measured on this machine; the text says why. The others are."""
 
 
-def prepare(name: str, requirements: list[str], python: MeasuredPython, *, any_python: bool = False) -> Path:
+def prepare(name: str, requirements: list[str], python: MeasuredPython) -> Path:
     """Return the Python of the environment, which is made unless it is up to date.
 
     :param python: what the environment is made with
-    :param any_python: install even if a requirement says that it is for other releases of Python
     :raises Unavailable: the requirements cannot be installed
     """
     environment = DIRECTORY / name
@@ -32,9 +32,10 @@ def prepare(name: str, requirements: list[str], python: MeasuredPython, *, any_p
     stamp = "\n".join([python.path, python.interpreter.description, *requirements])
     if stamp_file.is_file() and stamp_file.read_text(encoding="utf-8") == stamp:
         return program
-    _run(name, [python.path, "-m", "venv", "--clear", str(environment)])
-    options = ["--ignore-requires-python"] if any_python else []
-    _run(name, [str(program), "-m", "pip", "install", "--quiet", *options, *requirements])
+    # By uv, since Python as Debian builds it has no ensurepip.
+    uv = [sys.executable, "-m", "uv"]
+    _run(name, [*uv, "venv", "--quiet", "--clear", "--python", python.path, str(environment)])
+    _run(name, [*uv, "pip", "install", "--quiet", "--python", str(program), *requirements])
     stamp_file.write_text(stamp, encoding="utf-8")
     return program
 

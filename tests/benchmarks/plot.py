@@ -1,4 +1,4 @@
-"""A run, as an SVG for the documentation: one panel for each question."""
+"""A run, as an SVG for the documentation: a panel for each workload that the page for users shows."""
 
 from __future__ import annotations
 
@@ -6,96 +6,65 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from .contenders import BARE, CONTENDERS, GO, NSQ_TO_HTTP, OURS
+from .contenders import GO, OURS
+from .contenders import SHOWN as SHOWN_CLIENTS
 from .results import Run, Setting, number
-from .workloads import WORKLOADS, Workload
+from .surroundings import SHARED
+from .workloads import RATE, SHOWN
 
 __all__ = ["draw"]
 
-COLUMNS = 2
-_OURS, _REFERENCE, _BARE, _PEER = "#2f6fb0", "#d08a2e", "#707070", "#b8b8b8"
-_PALE = 0.5
-"""How much paler the bars of the second pinning are."""
-_BAR, _GAP = 0.26, 0.9  # inches: a bar with its space, and what a panel has above and below them
+COLUMNS = 4
+_OURS, _REFERENCE, _PEER = "#2f6fb0", "#d08a2e", "#b8b8b8"
 # Text as text, so that it can be found and read aloud; the same identifiers at each drawing of the same run.
 _SETTINGS: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": "nsq-anyio", "font.size": 9}
 
 
 def draw(run: Run, path: Path) -> None:
-    """Write the medians on the interpreter that is judged by: a bar for each pinning.
+    """Write the median rates on the interpreter that is listed first, with two cores shared.
 
     A line reaches from the lowest to the highest of all rounds.
     """
     # Imported here, so that measuring needs no matplotlib; untyped, since its own types are partly unknown.
     matplotlib: Any = importlib.import_module("matplotlib")
     figures: Any = importlib.import_module("matplotlib.figure")
-    python = run.pythons()[0]
-    done = {name for name in run.workloads() if any(each.python == python for each in run.settings(name))}
-    workloads = [workload for workload in WORKLOADS if workload.name in done]
-    rows = [workloads[first : first + COLUMNS] for first in range(0, len(workloads), COLUMNS)]
-    heights = [max(_bars(run, workload, python) for workload in row) * _BAR + _GAP for row in rows]
+    setting = Setting(run.pythons()[0], SHARED.name)
     with matplotlib.rc_context(_SETTINGS):
-        figure = figures.Figure(figsize=(6.5 * COLUMNS, sum(heights)), layout="constrained")
-        grid = figure.subplots(len(rows), COLUMNS, squeeze=False, height_ratios=heights)
-        axes = list(grid.flat)
-        for axis, workload in zip(axes, workloads, strict=False):
-            _panel(axis, run, workload, python)
-        for axis in axes[len(workloads) :]:
-            axis.set_axis_off()
+        figure = figures.Figure(figsize=(13, 6), layout="constrained")
+        grid = figure.subplots(-(-len(SHOWN) // COLUMNS), COLUMNS, squeeze=False, sharey=True)
+        for axis, workload in zip(grid.flat, SHOWN, strict=True):
+            _panel(axis, run, workload, setting)
         path.parent.mkdir(parents=True, exist_ok=True)
-        metadata = {"Date": None, "Title": f"Benchmarks of nsq-anyio on CPython {python}"}
+        metadata = {"Date": None, "Title": f"Rates of nsq-anyio and other clients, CPython {setting.python}"}
         figure.savefig(path, format="svg", metadata=metadata)
 
 
-def _bars(run: Run, workload: Workload, python: str) -> int:
-    return sum(
-        len(run.contenders(workload.name, setting))
-        for setting in run.settings(workload.name)
-        if setting.python == python
-    )
-
-
-def _panel(axis: Any, run: Run, workload: Workload, python: str) -> None:
-    metric = workload.metrics[0]
-    settings = [setting for setting in run.settings(workload.name) if setting.python == python]
-    taking_part = {name for setting in settings for name in run.contenders(workload.name, setting)}
-    contenders = [each for each in CONTENDERS if each.name in taking_part]
-    thickness = 0.8 / len(settings)
+def _panel(axis: Any, run: Run, workload: str, setting: Setting) -> None:
     highest = 0.0
-    for place, setting in enumerate(settings):
-        offset = (place - (len(settings) - 1) / 2) * thickness
-        for row, contender in enumerate(contenders):
-            spread = run.spread(workload.name, setting, contender.name, metric)
-            if spread is None:
-                continue
-            highest = max(highest, spread.high)
-            error = [[spread.median - spread.low], [spread.high - spread.median]]
-            bar = axis.barh(
-                row + offset,
-                spread.median,
-                thickness,
-                xerr=error,
-                color=_colour(contender.name),
-                alpha=1 - _PALE * place,
-                error_kw={"ecolor": "#303030", "elinewidth": 1},
-            )
-            axis.bar_label(bar, [f" {number(spread.median)}{_short(setting, settings)}"], padding=4)
-    axis.set_yticks(range(len(contenders)), [contender.title for contender in contenders])
-    axis.invert_yaxis()
-    unit = f"{metric.title} {metric.unit}".strip()
-    axis.set_title(f"{workload.title}\n{unit}, {metric.better} is better", loc="left", fontsize=10)
-    axis.set_xlim(0, (highest or 1) * 1.35)
+    for row, client in enumerate(SHOWN_CLIENTS):
+        spread = run.spread(workload, setting, client.name, RATE)
+        if spread is None:
+            continue
+        highest = max(highest, spread.high)
+        error = [[spread.median - spread.low], [spread.high - spread.median]]
+        bar = axis.barh(
+            row,
+            spread.median,
+            xerr=error,
+            color=_colour(client.name),
+            error_kw={"ecolor": "#303030", "elinewidth": 1},
+        )
+        axis.bar_label(bar, [f" {number(spread.median)}"], padding=4)
+    axis.set_yticks(range(len(SHOWN_CLIENTS)), [client.title for client in SHOWN_CLIENTS])
+    axis.set_ylim(len(SHOWN_CLIENTS) - 0.4, -0.6)  # the first client on top
+    axis.set_title(SHOWN[workload].replace("`", "").replace(" with ", "\nwith "), loc="left", fontsize=9)
+    axis.set_xlim(0, (highest or 1) * 1.4)
     axis.xaxis.set_visible(False)
     axis.tick_params(axis="y", length=0)
     axis.spines[["top", "right", "bottom"]].set_visible(False)
 
 
-def _short(setting: Setting, settings: list[Setting]) -> str:
-    """Return what is written beside a bar where there are several pinnings."""
-    return f" ({setting.pinning})" if len(settings) > 1 else ""
-
-
 def _colour(name: str) -> str:
     if name in {contender.name for contender in OURS}:
         return _OURS
-    return {GO.name: _REFERENCE, NSQ_TO_HTTP.name: _REFERENCE, BARE.name: _BARE}.get(name, _PEER)
+    return _REFERENCE if name == GO.name else _PEER

@@ -7,17 +7,15 @@ from rich.table import Table as RichTable
 
 from . import tables
 from .results import Run
-from .targets import Verdict
 
 __all__ = ["print_run"]
 
 
-def print_run(console: Console, run: Run, verdicts: list[Verdict]) -> None:
+def print_run(console: Console, run: Run) -> None:
     """Print a table for each workload, then the targets, then the interpreters and what went wrong."""
     for table in tables.questions(run):
         console.print(_rich(table))
-    if verdicts:
-        console.print(_rich(tables.targets(verdicts, run.pinnings())))
+    console.print(_rich(tables.targets(run)))
     for session in run.sessions.values():
         console.print(session.interpreter.description, highlight=False)
         if session.interpreter.warning:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .interpreter import Interpreter
+from .surroundings import PINNINGS
 from .workloads import Metric
 
 __all__ = ["Failure", "Run", "Sample", "Session", "Setting", "Spread", "number", "spread_of"]
@@ -84,8 +85,6 @@ def spread_of(figures: Iterable[float]) -> Spread | None:
 class Run:
     """All that one session has found, or several.
 
-    Where several sessions have the same interpreter, a figure is of the session in which it is the worst.
-
     :ivar sessions: by their names
     """
 
@@ -95,13 +94,18 @@ class Run:
 
     @classmethod
     def merged(cls, runs: Iterable[Run]) -> Run:
-        """Put runs together; of what one session has measured twice, the last run counts."""
+        """Put runs together; of what several have measured on the same interpreter, the last one counts."""
         whole = cls()
         for run in runs:
-            new = {*map(_measured, run.samples), *map(_measured, run.failures)}
-            whole.samples = [each for each in whole.samples if _measured(each) not in new] + run.samples
-            whole.failures = [each for each in whole.failures if _measured(each) not in new] + run.failures
+            new = {*map(run._measured, run.samples), *map(run._measured, run.failures)}
+            whole.samples = [each for each in whole.samples if whole._measured(each) not in new]
+            whole.failures = [each for each in whole.failures if whole._measured(each) not in new]
+            whole.samples += run.samples
+            whole.failures += run.failures
             whole.sessions |= run.sessions
+        used = {sample.session for sample in whole.samples}
+        used |= {failure.session for failure in whole.failures}
+        whole.sessions = {name: each for name, each in whole.sessions.items() if name in used}
         return whole
 
     def workloads(self) -> list[str]:
@@ -121,8 +125,8 @@ class Run:
             for sample in self.samples
             if workload in {None, sample.workload}
         )
-        order = self.pythons()
-        return sorted(found, key=lambda setting: order.index(setting.python))
+        pythons, pinnings = self.pythons(), [pinning.name for pinning in PINNINGS]
+        return sorted(found, key=lambda each: (pythons.index(each.python), pinnings.index(each.pinning)))
 
     def pinnings(self, workload: str | None = None) -> list[str]:
         """Return the names of the pinnings that a workload, or any, was measured with."""
@@ -133,24 +137,13 @@ class Run:
         chosen = self.samples if setting is None else self._of(workload, setting)
         return list(dict.fromkeys(sample.contender for sample in chosen if sample.workload == workload))
 
-    def could_not(self, workload: str, setting: Setting) -> set[str]:
-        """Return who was to do a workload, and failed or was unavailable."""
-        sessions = {name for name in self.sessions if self._label(name) == setting.python}
-        failed = {
-            failure.contender
-            for failure in self.failures
-            if (failure.workload, failure.pinning) == (workload, setting.pinning)
-            and failure.session in sessions
-        }
-        return failed.union(*(self.sessions[name].unavailable for name in sessions))
-
     def spread(self, workload: str, setting: Setting, contender: str, metric: Metric) -> Spread | None:
         """Return the spread over the rounds, or None if it was not measured."""
-        by_session: dict[str, list[float]] = {}
-        for sample in self._of(workload, setting):
-            if sample.contender == contender and metric.key in sample.values:
-                by_session.setdefault(sample.session, []).append(sample.values[metric.key])
-        return _worst(by_session.values(), metric)
+        return spread_of(
+            sample.values[metric.key]
+            for sample in self._of(workload, setting)
+            if sample.contender == contender and metric.key in sample.values
+        )
 
     def ratios(
         self, workload: str, setting: Setting, metric: Metric, ours: str, beside: str
@@ -161,19 +154,16 @@ class Run:
             if metric.key in sample.values:
                 round_ = rounds.setdefault((sample.session, sample.round), {})
                 round_[sample.contender] = sample.values[metric.key]
-        by_session: dict[str, list[float]] = {}
-        for (session, _), found in rounds.items():
-            if ours in found and found.get(beside):
-                by_session.setdefault(session, []).append(found[ours] / found[beside])
-        return _worst(by_session.values(), metric)
+        return spread_of(
+            found[ours] / found[beside] for found in rounds.values() if ours in found and found.get(beside)
+        )
 
-    def save(self, path: Path, targets: list[dict[str, Any]]) -> None:
+    def save(self, path: Path) -> None:
         """Write everything as JSON, a sample a line."""
         parts = {
             "sessions": _lines("{}", (f'"{name}": {_json(asdict(s))}' for name, s in self.sessions.items())),
             "samples": _lines("[]", (_json(asdict(sample)) for sample in self.samples)),
             "failures": _lines("[]", (_json(asdict(failure)) for failure in self.failures)),
-            "targets": _lines("[]", map(_json, targets)),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         text = "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}\n"
@@ -203,6 +193,9 @@ class Run:
             ) == setting.python:
                 yield sample
 
+    def _measured(self, what: Sample | Failure) -> tuple[str, str, str]:
+        return self._label(what.session), what.pinning, what.workload
+
     def _label(self, session: str) -> str:
         return self.sessions[session].interpreter.label
 
@@ -210,16 +203,6 @@ class Run:
 def number(value: float) -> str:
     """Return a figure with what digits tell something."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _measured(what: Sample | Failure) -> tuple[str, str, str]:
-    return what.session, what.pinning, what.workload
-
-
-def _worst(sessions: Iterable[list[float]], metric: Metric) -> Spread | None:
-    worst = min if metric.better == "higher" else max
-    spreads = [spread for figures in sessions if (spread := spread_of(figures)) is not None]
-    return worst(spreads, key=lambda spread: spread.median, default=None)
 
 
 def _json(value: Any) -> str:

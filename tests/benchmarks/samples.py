@@ -39,4 +39,5 @@ def run_of(*samples: Sample) -> Run:
     """Return them as a run of sessions ``new``, ``new again`` and ``old``, those that they name."""
     interpreters = {"new": NEW, "new again": NEW, "old": OLD}
     names = dict.fromkeys(each.session for each in samples)
-    return Run({name: Session(interpreters[name]) for name in names}, list(samples))
+    about = {"date": "2026-11-27"}
+    return Run({name: Session(interpreters[name], about) for name in names}, list(samples))

@@ -55,7 +55,8 @@ class Pinning:
 ONE_CORE = Pinning("one core", (0,), (0,))
 TWO_CORES = Pinning("two cores", (0,), (1,))
 SHARED = Pinning("two cores shared", (0, 1), (0, 1))
-PINNINGS = (ONE_CORE, TWO_CORES, SHARED)
+PINNINGS = (SHARED, TWO_CORES, ONE_CORE)
+"""The one that people have comes first."""
 
 
 def possible_pinnings(wanted: Sequence[Pinning]) -> list[Pinning]:

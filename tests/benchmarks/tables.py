@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .contenders import CONTENDERS
+from .contenders import SHOWN as SHOWN_CLIENTS
 from .results import Run, Setting, Spread, number
-from .targets import Verdict
-from .workloads import CPU, RATE, WORKLOADS, Metric, Workload
+from .surroundings import SHARED
+from .targets import LEAST, check
+from .workloads import CPU, RATE, SHOWN, WORKLOADS, Metric, Workload
 
-__all__ = ["Table", "question", "questions", "sessions", "targets"]
+__all__ = ["Table", "question", "questions", "sessions", "shown", "targets"]
 
 _TITLES = {contender.name: contender.title for contender in CONTENDERS}
 
@@ -51,22 +53,46 @@ def question(run: Run, workload: Workload) -> Table:
     return Table(workload.title, header, rows, figures=1 + len(_python_column(pythons)))
 
 
-def targets(verdicts: Sequence[Verdict], pinnings: Sequence[str]) -> Table:
-    """Return which targets hold: a row for each target, client and interpreter."""
+def shown(run: Run) -> Table:
+    """Return what users want to know: rate and CPU at each workload, a column for each client.
+
+    On the interpreter that is listed first, and on two cores that client and nsqd share.
+
+    :raises ValueError: a workload was not measured
+    """
+    setting = Setting(run.pythons()[0], SHARED.name)
+    done = {name for workload in SHOWN for name in run.contenders(workload, setting)}
+    clients = [client for client in SHOWN_CLIENTS if client.name in done]
+    rows: list[list[str]] = []
+    for workload, title in SHOWN.items():
+        if not run.contenders(workload, setting):
+            raise ValueError(f"{workload} was not measured on {setting.python} with {setting.pinning}")
+        rows.append([title, *(_rate_and_cpu(run, workload, setting, client.name) for client in clients)])
+    return Table("Messages a second", ["workload", *(client.title for client in clients)], rows)
+
+
+def _rate_and_cpu(run: Run, workload: str, setting: Setting, client: str) -> str:
+    rate, cpu = (run.spread(workload, setting, client, metric) for metric in (RATE, CPU))
+    return f"{number(rate.median)}<br>{number(cpu.median)}&nbsp;µs" if rate and cpu else ""
+
+
+def targets(run: Run) -> Table:
+    """Return which targets hold: a row for each workload, client and interpreter."""
+    verdicts = check(run)
     python = _python_column(list(dict.fromkeys(verdict.python for verdict in verdicts)))
     rows = [
         [
-            " ".join(filter(None, (verdict.target.workload, verdict.target.metric.title))),
-            str(verdict.target),
+            verdict.workload,
             _TITLES[verdict.contender],
             *([verdict.python] if python else []),
-            *(_with_range(verdict.found.get(pinning)) for pinning in pinnings),
-            {True: "yes", False: "**no**", None: "not measured"}[verdict.holds],
+            *(_with_range(verdict.found.get(pinning)) for pinning in LEAST),
+            "yes" if verdict.holds else "**no**",
         ]
         for verdict in verdicts
     ]
-    header = ["workload", "target", "client", *python, *pinnings, "holds"]
-    return Table("Targets", header, rows, figures=3 + len(python))
+    bounds = [f"x go-nsq, {pinning} (>= {least})" for pinning, least in LEAST.items()]
+    header = ["workload", "client", *python, *bounds, "holds"]
+    return Table("Targets", header, rows, figures=2 + len(python))
 
 
 def sessions(run: Run) -> Table:

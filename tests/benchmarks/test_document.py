@@ -1,15 +1,16 @@
-"""The tables of the documentation, and the sentence of the README."""
+"""The tables of the documentation, and what the README says."""
 
 from __future__ import annotations
 
 import pytest
 
 from . import tables
-from .contenders import BARE, GO, ours
-from .document import speed_sentence, with_sentence, with_tables
+from .comparison import with_rates
+from .contenders import BARE, GO, PEERS, ours
+from .document import speed_sentence, with_sentence, with_shown, with_tables
 from .results import Run
 from .samples import run_of, sample
-from .workloads import WORKLOADS, Workload
+from .workloads import SHOWN, WORKLOADS, Workload
 
 ASYNCIO, TRIO = ours("asyncio"), ours("trio")
 PAGE = """before
@@ -39,14 +40,14 @@ def test_a_question_has_columns_for_each_pinning() -> None:
     assert table.title == "iterate and finish, RDY 1"
     assert list(table.header) == [
         "client",
-        *("msg/s, one core", "CPU µs, one core", "x go-nsq, one core"),
         *("msg/s, two cores", "CPU µs, two cores", "x go-nsq, two cores"),
+        *("msg/s, one core", "CPU µs, one core", "x go-nsq, one core"),
     ]
     assert table.rows == [
-        ["asyncio", "150", "4.25", "1.50", "80", "", "0.80"],
-        ["asyncio with the codec", "200", "", "2.00", "", "", ""],
+        ["asyncio", "80", "", "0.80", "150", "4.25", "1.50"],
+        ["asyncio with the codec", "", "", "", "200", "", "2.00"],
         ["go-nsq", "100", "", "", "100", "", ""],
-        ["bare socket", "120", "", "1.20", "", "", ""],
+        ["bare socket", "", "", "", "120", "", "1.20"],
     ]
 
 
@@ -73,8 +74,9 @@ def test_the_page_has_the_sessions_the_targets_and_the_questions() -> None:
     assert page.endswith("<!-- end of tables -->\nafter\n")
     assert "stale" not in page
     assert "| new | CPython 3.14.2, with PGO, with LTO |" in page
-    assert "| iterate-rdy-1 | >= 0.85 x go-nsq | asyncio | 0.90 | yes |" in page
-    assert "| iterate-rdy-1 | >= 0.75 x go-nsq | Trio | 0.50 | **no** |" in page
+    assert "| workload | client | x go-nsq, two cores shared (>= 1.0) |" in page
+    assert "| iterate-rdy-1 | asyncio |  |  | 0.90 | yes |" in page
+    assert "| iterate-rdy-1 | Trio |  |  | 0.50 | **no** |" in page
     assert "### iterate and finish, RDY 1\n\n| client | msg/s, one core |" in page
     assert with_tables(page, run) == page
 
@@ -84,26 +86,48 @@ def test_a_page_without_a_place_for_tables_is_an_error() -> None:
         with_tables("before\n", run_of(sample(ASYNCIO, 90)))
 
 
-def claims() -> Run:
-    rates = {("iterate-rdy-2500", ASYNCIO): 3.69, ("iterate-rdy-2500", TRIO): 3.39}
-    rates |= {("iterate-rdy-1", ASYNCIO): 0.9, ("publish-1", TRIO): 0.62, ("run-1-rdy-1", TRIO): 0.7}
-    samples = [sample(name, rate, workload=work) for (work, name), rate in rates.items()]
-    samples += [sample(GO.name, 1, workload=work) for work in dict.fromkeys(work for work, _ in rates)]
-    return run_of(*samples)
+def claims(**rates: float) -> Run:
+    """Return a run in which each client is twice as fast as go-nsq, but for Trio at what is named."""
+    run = run_of(
+        *(
+            sample(name, 2 * rate, workload=workload, pinning="two cores shared")
+            for workload in SHOWN
+            for name, rate in ((ASYNCIO, 1000), (TRIO, rates.get(workload, 1000)), (GO.name, 500))
+        )
+    )
+    for each in run.samples:
+        each.values["cpu_us"] = 4.25
+    return run
 
 
-def test_the_lowest_of_all_is_claimed() -> None:
-    sentence = speed_sentence(claims())
-    assert sentence.startswith("3.3 times go-nsq's rate when consuming with a full `max_in_flight`")
-    assert "0.62 to 0.90 of it" in sentence
+def slow_trio() -> Run:
+    rates = {"iterate-rdy-2500": 1.78, "iterate-rdy-1": 1.017, "publish-1": 1.5, "publish-many": 0.87}
+    return claims(**{workload: 500 * rate for workload, rate in rates.items()})
+
+
+def test_the_page_for_users_shows_rates_and_cpu_with_two_cores_shared() -> None:
+    run = claims()
+    run.samples.append(sample(GO.name, 1, workload="iterate-rdy-1"))
+    page = with_shown(PAGE, run)
+    assert "stale" not in page
+    assert "2026-11-27):\n\n| workload | asyncio | Trio | go-nsq |" in page
+    assert (
+        "| publish by one task | 2,000<br>4.25&nbsp;µs | 2,000<br>4.25&nbsp;µs | 1,000<br>4.25&nbsp;µs |"
+        in page
+    )
+    assert page.count("\n| ") == 2 + len(SHOWN)
+    run.samples = [each for each in run.samples if each.workload != "publish-1"]
+    with pytest.raises(ValueError, match="publish-1 was not measured"):
+        with_shown(PAGE, run)
+
+
+def test_the_lowest_is_claimed_and_where_go_is_ahead() -> None:
+    sentence = speed_sentence(slow_trio())
+    assert sentence.startswith("1.7 times go-nsq's rate when consuming with a full `max_in_flight`")
+    assert "1.01 to 2.00 times where" in sentence
     assert "(CPython 3.14)" in sentence
-
-    on_two_cores = claims()
-    on_two_cores.samples += [
-        sample(name, rate, workload="iterate-rdy-2500", pinning="two cores")
-        for name, rate in ((ASYNCIO, 2.5), (GO.name, 1))
-    ]
-    assert speed_sentence(on_two_cores).startswith("2.5 times")
+    assert " go-nsq is ahead at 1 of 8 workloads: `publish_many` of 100 (0.87 of its rate)." in sentence
+    assert "ahead" not in speed_sentence(claims())
 
 
 def test_nothing_is_claimed_without_a_measurement() -> None:
@@ -111,12 +135,29 @@ def test_nothing_is_claimed_without_a_measurement() -> None:
         speed_sentence(run_of(sample(ASYNCIO, 90), sample(GO.name, 100)))
 
 
+def test_the_rates_of_the_readme_are_rounded_down() -> None:
+    run = slow_trio()
+    run.samples += [
+        sample(peer.name, 5999, workload=workload, pinning="two cores shared")
+        for peer in PEERS
+        for workload in ("iterate-rdy-2500", "publish-many")
+    ]
+    readme = "| messages/s consumed | 1 |\n| messages/s published | 2 |\n| other | 3 |\n"
+    assert with_rates(readme, run) == (
+        "| messages/s consumed | 1,000 | 5,000 | 5,000 | 5,000 | 5,000 | 1,000 |\n"
+        "| messages/s published | 0 | 5,000 | 5,000 | 5,000 | 5,000 | 1,000 |\n"
+        "| other | 3 |\n"
+    )
+    with pytest.raises(ValueError, match="pynsq was not measured"):
+        with_rates(readme, claims())
+
+
 def test_the_sentence_takes_the_place_of_the_former_one() -> None:
     readme = "- **Types**: all\n- **Speed**: fast\n  indeed\n- **Servers**: some\n"
-    found = with_sentence(readme, claims())
-    assert found.startswith("- **Types**: all\n- **Speed**: 3.3 times")
+    found = with_sentence(readme, slow_trio())
+    assert found.startswith("- **Types**: all\n- **Speed**: 1.7 times")
     assert found.endswith("\n- **Servers**: some\n")
     assert "indeed" not in found
-    assert with_sentence(found, claims()) == found
+    assert with_sentence(found, slow_trio()) == found
     with pytest.raises(ValueError, match="has 0 items"):
         with_sentence("- **Types**: all\n", claims())

@@ -10,6 +10,7 @@ import pytest
 from ..real_servers import RealServer
 from .clients.task import Task
 from .contenders import CONTENDERS, GO, OURS, PEERS, Contender
+from .contenders import SHOWN as SHOWN_CLIENTS
 from .driver import Plan, rounds_left
 from .environments import Unavailable
 from .interpreter import MeasuredPython
@@ -18,7 +19,7 @@ from .nsqds import Nsqds
 from .results import Failure, Run
 from .samples import NEW, run_of, sample
 from .surroundings import ONE_CORE, PINNINGS, SHARED, TWO_CORES
-from .workloads import WORKLOADS, Workload
+from .workloads import RATE, SHOWN, WORKLOADS, Workload
 
 BY_NAME = {workload.name: workload for workload in WORKLOADS}
 PYTHON = MeasuredPython("python", NEW, {"trio": "0.32"})
@@ -70,6 +71,15 @@ def test_the_codec_takes_part_in_what_is_main() -> None:
     assert taking_part == rdy | publish | others
 
 
+def test_what_the_page_shows_is_measured_by_rate_with_all_pinnings() -> None:
+    assert set(SHOWN) <= set(BY_NAME)
+    for workload in map(BY_NAME.__getitem__, SHOWN):
+        assert workload.main
+        assert workload.metrics[0] == RATE
+        absent = {client.name for client in SHOWN_CLIENTS if not client.takes_part(workload)}
+        assert absent == ({peer.name for peer in PEERS} if workload.coalesce else set())
+
+
 def test_the_codec_is_switched_by_the_environment() -> None:
     assert {contender.environment["NSQ_ANYIO_CODEC"] for contender in OURS if contender.codec} == {"compiled"}
     assert {contender.environment["NSQ_ANYIO_CODEC"] for contender in OURS if not contender.codec} == {
@@ -102,9 +112,14 @@ def left(run: Run, contenders: Sequence[Contender] = (FIRST, SECOND)) -> list[in
     return rounds_left(run, plan(), RDY_1, ONE_CORE, contenders)
 
 
-def test_only_main_workloads_have_both_pinnings() -> None:
+def test_only_main_workloads_have_all_pinnings() -> None:
     assert plan().pinnings_of(RDY_1) == [ONE_CORE, TWO_CORES]
-    assert plan().pinnings_of(BY_NAME["tls"]) == [TWO_CORES]
+    assert plan().pinnings_of(BY_NAME["tls"]) == [ONE_CORE]
+
+
+def test_the_other_python_clients_are_measured_with_the_first_pinning_alone() -> None:
+    assert [plan().takes_part(PEERS[0], RDY_1, pinning) for pinning in (ONE_CORE, TWO_CORES)] == [True, False]
+    assert [plan().takes_part(GO, RDY_1, pinning) for pinning in (ONE_CORE, TWO_CORES)] == [True, True]
 
 
 def test_complete_rounds_are_not_measured_again() -> None:
@@ -140,7 +155,7 @@ def test_who_has_failed_is_not_waited_for() -> None:
 
 
 def test_pinnings_have_names_and_cores() -> None:
-    assert [pinning.name for pinning in PINNINGS] == ["one core", "two cores", "two cores shared"]
+    assert [pinning.name for pinning in PINNINGS] == ["two cores shared", "two cores", "one core"]
     assert set(ONE_CORE.client) == set(ONE_CORE.servers)
     assert not set(TWO_CORES.client) & set(TWO_CORES.servers)
     assert SHARED.client == SHARED.servers
