@@ -1,12 +1,29 @@
-"""An event of Trio that mostly one task waits for."""
+"""An event of Trio that mostly one task waits for.
+
+Each publish waits for one. With 2,000 of them at once, the objects that lived as long as each wait, and the
+garbage collector that visited them, were a third of a publish. So `TrioEvent.wait` is no coroutine of its own
+around that of Trio.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
+from typing import Any
 
-import trio
+from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
 __all__ = ["TrioEvent"]
+
+
+class _Woken:
+    """The outcome that wakes a task. Unlike Trio's own, which is used up by one task, it serves all."""
+
+    def unwrap(self) -> None:
+        """Return None."""
+
+
+_WOKEN: Any = _Woken()
 
 
 class TrioEvent:
@@ -16,37 +33,39 @@ class TrioEvent:
 
     def __init__(self) -> None:
         self.is_set: bool = False
-        self._first: trio.lowlevel.Task | None = None
-        self._others: set[trio.lowlevel.Task] | None = None
+        self._first: Task | None = None
+        self._others: set[Task] | None = None
 
     def set(self) -> None:
         """See `LoopEvent.set`."""
         self.is_set = True
         if self._first is not None:
-            trio.lowlevel.reschedule(self._first)
+            reschedule(self._first, _WOKEN)
             self._first = None
         if self._others is not None:
             for task in self._others:
-                trio.lowlevel.reschedule(task)
+                reschedule(task, _WOKEN)
             self._others = None
 
-    async def wait(self) -> None:
+    def wait(self) -> Awaitable[None]:
         """See `LoopEvent.wait`."""
         if self.is_set:
-            await trio.lowlevel.checkpoint()
-            return
-        task = trio.lowlevel.current_task()
+            return checkpoint()  # noqa: ASYNC105 - the caller awaits it
+        task = current_task()
         if self._first is None:
             self._first = task
-        elif self._others is None:
+            return wait_task_rescheduled(self._first_leaves)  # noqa: ASYNC105
+        if self._others is None:
             self._others = {task}
         else:
             self._others.add(task)
-        await trio.lowlevel.wait_task_rescheduled(partial(self._leave, task))
+        return wait_task_rescheduled(partial(_leave, self._others, task))  # noqa: ASYNC105
 
-    def _leave(self, task: trio.lowlevel.Task, _: object) -> trio.lowlevel.Abort:
-        if task is self._first:
-            self._first = None
-        elif self._others is not None:
-            self._others.remove(task)
-        return trio.lowlevel.Abort.SUCCEEDED
+    def _first_leaves(self, _: object) -> Abort:
+        self._first = None
+        return Abort.SUCCEEDED
+
+
+def _leave(others: set[Task], task: Task, _: object) -> Abort:
+    others.remove(task)
+    return Abort.SUCCEEDED
