@@ -10,23 +10,31 @@
 The tasks must briefly outlive a cancelled block, so that messages in flight can be handed back. A
 cancellation delays the end of the block only by `shutdown`, which must be bounded. No shield stops asyncio's
 `Task.cancel` or an exception of a signal handler: these cut `shutdown` short.
+
+On asyncio the task that has entered the block may end before the block does: pytest-asyncio runs the two
+halves of a fixture in a task each. Then any task of the event loop may leave the block, as nothing is left
+that its scopes could disturb. Nobody is in such a block to be cancelled when the tasks fail for good, so
+`shutdown` runs at once, and ends what its users wait for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 from anyio.abc import TaskGroup
 
+from ..transport.event_loop import HomeLoop, on_asyncio
 from ..unwrapping import single, ungrouped
 
 __all__ = ["Background", "background_tasks", "user_block_tasks"]
 
 _LEFT_ELSEWHERE = (
-    "this block was entered by one task and left by another: around an async generator that uses it, write "
-    "`async with contextlib.aclosing(...)`"
+    "this block was entered by one task, which still runs, and left by another: around an async generator "
+    "that uses it, write `async with contextlib.aclosing(...)`; for a fixture or a pair of hooks, let one "
+    "task do both"
 )
 
 
@@ -37,7 +45,10 @@ class Background:
     :param shutdown: called once the block is over, with whether it was cancelled or interrupted; must be
         bounded. None if there is nothing to do
     :ivar failure: the first error given to `fail`, or None
+    :ivar home: the event loop of the block, once it is entered
     """
+
+    home: HomeLoop
 
     def __init__(
         self,
@@ -46,14 +57,21 @@ class Background:
     ) -> None:
         self._run = run
         self._shutdown = shutdown
-        self._block: anyio.CancelScope | None = None  # made in the event loop; `produce` is called outside
+        # These are made in the event loop; `produce` is called outside.
+        self._entered_by: asyncio.Task[object] | None = None
+        self._block: anyio.CancelScope | None = None  # until it is over
+        self._early: asyncio.Task[None] | None = None  # calls `shutdown` before the block is over
         self.failure: BaseException | None = None
 
     def fail(self, error: BaseException) -> None:
         """End the block with ``error``: the tasks cannot do their work."""
         if self.failure is None:
             self.failure = error
-            if self._block is not None:
+            if self._block is None:
+                return
+            if self._is_orphaned:
+                self._early = asyncio.create_task(self._shut_down(True))
+            else:
                 self._block.cancel()
 
     @asynccontextmanager
@@ -61,8 +79,11 @@ class Background:
         """Run the tasks around a block. What the block raises is raised unchanged, in no exception group.
 
         :raises BaseException: the error given to `fail`, unless the block itself raised one
-        :raises RuntimeError: if the task that leaves the block is not the one that entered it
+        :raises RuntimeError: if the task that leaves the block is not the one that entered it, unless that
+            one has ended; if it is left in another event loop
         """
+        self.home = HomeLoop()
+        self._entered_by = asyncio.current_task() if on_asyncio() else None
         entered_by = anyio.get_current_task().id
         tasks = anyio.CancelScope(shield=True)
         self._block = anyio.CancelScope()
@@ -88,17 +109,19 @@ class Background:
                         is_left_elsewhere = anyio.get_current_task().id != entered_by
                         if is_left_elsewhere:
                             scopes.pop_all()  # only the task that entered them can leave them
+                            self.home.check()
+                        self._block = None
                         with anyio.CancelScope(shield=True):
-                            if self._shutdown is not None:
-                                with ungrouped():
-                                    await self._shutdown(cancelled or self.failure is not None)
+                            await (self._early or self._shut_down(cancelled or self.failure is not None))
                             if is_left_elsewhere:
                                 tasks.cancel()
                                 await over.wait()
-                                raise RuntimeError(_LEFT_ELSEWHERE)
+                                if not self._is_orphaned:
+                                    raise RuntimeError(_LEFT_ELSEWHERE)
                     tasks.cancel()
                 except BaseException:
-                    tasks.cancel()
+                    if self.home.runs:
+                        tasks.cancel()
                     raise
         except BaseExceptionGroup as raised:
             error = single(raised)
@@ -107,10 +130,24 @@ class Background:
         if self.failure is not None:
             raise self.failure
 
+    @property
+    def _is_orphaned(self) -> bool:
+        """Whether the task that has entered the block has ended; see the module's docstring."""
+        return self._entered_by is not None and self._entered_by.done()
+
+    async def _shut_down(self, cancelled: bool) -> None:
+        if self._shutdown is not None:
+            with ungrouped():
+                await self._shutdown(cancelled)
+
     async def _run_in(self, scope: anyio.CancelScope, over: anyio.Event) -> None:
         try:
             with scope, ungrouped():
                 await self._run()
+        except Exception as error:
+            if self._is_orphaned:  # nobody will ask the task group
+                self.fail(error)
+            raise
         finally:
             over.set()
 

@@ -107,8 +107,11 @@ class Consumer:
         """Wait for the next message. `stop` ends the iteration.
 
         :raises Closed: outside the block
+        :raises RuntimeError: in another event loop than the block's
         """
-        self._check_open()
+        home = self._background.home
+        if self._closed or home.running() != home.loop:  # without a call: this runs for each message
+            self._check_open()
         return self._inbox.take()
 
     async def run(
@@ -136,6 +139,7 @@ class Consumer:
             be called or is a generator function; at its first message, if it is a plain function that returns
             an awaitable
         :raises Closed: outside the block
+        :raises RuntimeError: in another event loop than the block's
         """
         check_integer("concurrency", concurrency, 1)
         self._check_open()
@@ -168,6 +172,7 @@ class Consumer:
         :param max_wait: seconds to wait for more messages, 0 or more; default 1
         :raises InvalidOption: if either is out of range
         :raises Closed: outside the block
+        :raises RuntimeError: in another event loop than the block's
         """
         check_integer("max_size", max_size, 1)
         check_seconds("max_wait", max_wait, 0)
@@ -204,13 +209,18 @@ class Consumer:
 
         Messages that nobody has taken are handed back at once. Those that were taken can be answered until
         the block ends.
+
+        :raises RuntimeError: in another event loop than the block's, or in another thread
         """
-        self._supervisor.stop()
+        if not self._closed:
+            self._background.home.check()
+            self._supervisor.stop()
 
     async def ready(self) -> None:
         """Wait until nsqd has accepted a subscription, the first of this consumer.
 
         :raises Closed: outside the block, or if it ends first; or if `stop` is called first
+        :raises RuntimeError: in another event loop than the block's
         """
         self._check_open()
         await self._supervisor.decided.wait()
@@ -305,3 +315,4 @@ class Consumer:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the consumer's block has ended: take messages inside `async with nsq.consume(...)`")
+        self._background.home.check()

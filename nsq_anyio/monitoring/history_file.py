@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from ..checks import check_seconds
-from ..connection.background import background_tasks
+from ..connection.background import user_block_tasks
 from ..errors import NSQError
 from .figures import Key
 from .history import History
@@ -160,7 +160,7 @@ async def history_kept(
     try:
         taken = await anyio.to_thread.run_sync(file.load, history)
         _log.info("%s: %d series of history", place, taken)
-        async with background_tasks() as tasks:
+        async with user_block_tasks() as tasks:
             tasks.start_soon(save_regularly)
             yield
     finally:

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from ..checks import check_seconds, is_number, range_text
-from ..connection.background import background_tasks
+from ..connection.background import user_block_tasks
 from ..errors import InvalidOption
 from ..http import Node, Survey
 from .meter import Meter
@@ -121,7 +121,7 @@ class Poller(anyio.AsyncContextManagerMixin):
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[Self]:
-        async with background_tasks() as tasks:
+        async with user_block_tasks() as tasks:
             tasks.start_soon(self.run)
             yield self
 

@@ -111,7 +111,9 @@ class Producer:
 
         :raises Closed: outside the block, or if it ends first
         :raises PermanentRefusal: if an nsqd refuses the connection options; the block ends then
+        :raises RuntimeError: in another event loop than the block's
         """
+        self._background.home.check()
         await checkpoint()
         while not self._pool.open or self._closed:
             if self._background.failure is not None:
@@ -145,6 +147,7 @@ class Producer:
         :raises NotSent: if the message could not be sent in time, and was certainly not stored
         :raises OutcomeUnknown: if the connection was lost or ``publish_timeout`` passed before nsqd answered
         :raises Closed: outside the block
+        :raises RuntimeError: in another event loop than the block's
         """
         if type(topic) is not str or topic not in self._topics:
             self._check_new(topic)
@@ -160,8 +163,9 @@ class Producer:
         elif self._batcher is None:
             await self._publish(Command.PUB, topic, commands.pub(topic, data), 1)
         else:
-            if self._closed:
-                raise _closed()
+            home = self._background.home
+            if self._closed or home.running() != home.loop:  # without a call, for the sake of speed
+                self._check_open()
             batch, index = self._batcher.join(topic, data)
             try:
                 await batch.event.wait()
@@ -192,8 +196,7 @@ class Producer:
         await self._publish(Command.MPUB, topic, commands.mpub(topic, bodies), bodies.messages)
 
     async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> Publication:
-        if self._closed:
-            raise _closed()
+        self._check_open()
         dispatcher = self._dispatcher
         now = dispatcher.now()
         event = dispatcher.new_event()
@@ -217,6 +220,11 @@ class Producer:
         is_other, self._last_task = task is not self._last_task, task
         attempt = publication.attempt
         return None if is_other or attempt is None else attempt.connection.busy_poll
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _closed()
+        self._background.home.check()
 
     def _check_new(self, topic: str) -> None:
         check_topic(topic)

@@ -6,12 +6,14 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from threading import get_ident
 from typing import Protocol
 
 from .resuming import AsyncioEvent
 
 __all__ = [
     "SWITCH",
+    "HomeLoop",
     "LoopEvent",
     "call_from_threads",
     "clock",
@@ -24,6 +26,12 @@ __all__ = [
 
 SWITCH = "NSQ_ANYIO_STREAMS"
 """The name of an environment variable; its value ``anyio`` leaves all sockets to AnyIO's own streams."""
+
+_ELSEWHERE = (
+    "this block was entered in another event loop, and works there alone: in a thread, use "
+    "`anyio.from_thread.run` or the blocks of `nsq.sync`; in pytest-asyncio, give the fixture and the tests "
+    "the same `loop_scope`"
+)
 
 _FIRST_TESTED = (3, 11)
 _LAST_TESTED = (3, 15)
@@ -53,6 +61,38 @@ class LoopEvent(Protocol):
     def wait(self) -> Awaitable[None]:
         """Return what waits until `set` is called, and is always a checkpoint. Await it at once."""
         ...
+
+
+class HomeLoop:
+    """The event loop that runs when this is made, and its thread.
+
+    What waits for it in another loop is never woken, and no timeout of this one applies.
+
+    :ivar running: returns what stands for the loop that runs
+    :ivar loop: what it returns in this loop
+    """
+
+    __slots__ = ("loop", "running")
+
+    def __init__(self) -> None:
+        # A run of Trio ends no earlier than what it runs, and its thread has no other one meanwhile.
+        self.running: Callable[[], object] = get_ident
+        if on_asyncio():
+            self.running = asyncio._get_running_loop  # noqa: SLF001 - the public one raises where none runs
+        self.loop: object = self.running()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the caller runs in this loop."""
+        return self.running() == self.loop
+
+    def check(self) -> None:
+        """Check that the caller runs in this loop.
+
+        :raises RuntimeError: if it does not
+        """
+        if self.running() != self.loop:  # without `runs`, for the sake of speed
+            raise RuntimeError(_ELSEWHERE)
 
 
 def event_class() -> Callable[[], LoopEvent]:

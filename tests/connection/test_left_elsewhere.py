@@ -3,6 +3,7 @@
 Each test runs an event loop of its own: the scopes of the task that has entered the block stay out of order.
 """
 
+import asyncio
 import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,12 +12,14 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio import monitoring
 from nsq_anyio.connection.background import Background
 
 from ..conftest import BACKENDS
 from ..fake_nsqd import LIMIT, FakeConnection, client_tasks, fake_nsqd, serve, until
 
 on_each_loop = pytest.mark.parametrize("loop", BACKENDS.values(), ids=list(BACKENDS))
+asyncio_alone = pytest.mark.parametrize("use_uvloop", [False, True])
 
 
 def run(main: Callable[[Callable[[], None]], Awaitable[None]], loop: tuple[str, dict[str, bool]]) -> None:
@@ -248,3 +251,127 @@ def test_blocks_of_messages_leave_no_scope_behind(
             await kept.pop().aclose()
 
     anyio.run(main, backend=loop[0], backend_options=loop[1])
+
+
+@asyncio_alone
+def test_once_the_task_that_entered_it_has_ended_any_task_leaves_it(use_uvloop: bool) -> None:
+    """As a fixture of pytest-asyncio does, whose two halves are tasks of their own."""
+    peers: list[FakeConnection] = []
+
+    async def keep(peer: FakeConnection) -> None:
+        peers.append(peer)
+        peer.backlog.extend([b"a", b"b"])
+        await serve(peer)
+
+    async def main() -> None:
+        async with fake_nsqd(keep) as nsqd:
+            before = len(client_tasks())
+            block = nsq.consume("t", "c", nsqd=nsqd.address, max_in_flight=2)
+            consumer = await asyncio.create_task(block.__aenter__())
+            message = await anext(consumer)
+            await until(lambda: len(peers[0].in_flight) == 2)
+            with anyio.fail_after(LIMIT):
+                await asyncio.create_task(block.__aexit__(None, None, None))
+            assert message.responded
+            assert peers[0].in_flight == set()
+            assert len(client_tasks()) == before
+            with pytest.raises(nsq.Closed):
+                await anext(consumer)
+
+    anyio.run(main, backend_options={"use_uvloop": use_uvloop})
+
+
+@asyncio_alone
+def test_what_fails_in_such_a_block_ends_what_its_users_wait_for(use_uvloop: bool) -> None:
+    async def refuse(peer: FakeConnection) -> None:
+        await peer.introduction()
+        await peer.error(b"E_BAD_BODY no")
+        await peer.close()
+
+    async def main() -> None:
+        async with fake_nsqd(refuse) as nsqd:
+            consuming, producing = nsq.consume("t", "c", nsqd=nsqd.address), nsq.produce(nsqd.address)
+            consumer = await asyncio.create_task(consuming.__aenter__())
+            producer = await asyncio.create_task(producing.__aenter__())
+            with anyio.fail_after(LIMIT):
+                with pytest.raises(StopAsyncIteration):
+                    await anext(consumer)
+                with pytest.raises(nsq.NotSent):
+                    await producer.publish("t", b"x")
+                for block in (consuming, producing):
+                    with pytest.raises(nsq.PermanentRefusal):
+                        await asyncio.create_task(block.__aexit__(None, None, None))
+            assert client_tasks() == []
+
+    anyio.run(main, backend_options={"use_uvloop": use_uvloop})
+
+
+@asyncio_alone
+@pytest.mark.parametrize("of_shutdown", [None, KeyError("shutdown")], ids=repr)
+def test_no_error_of_such_a_block_is_lost(use_uvloop: bool, of_shutdown: Exception | None) -> None:
+    fails, shutdowns = asyncio.Event(), list[bool]()
+
+    async def work() -> None:
+        await fails.wait()
+        raise ValueError("tasks")
+
+    async def shutdown(cancelled: bool) -> None:
+        shutdowns.append(cancelled)
+        await anyio.sleep(0.01)
+        if of_shutdown is not None:
+            raise of_shutdown
+
+    async def main() -> None:
+        block = Background(work, shutdown).around_block()
+        await asyncio.create_task(block.__aenter__())
+        fails.set()
+        await until(lambda: shutdowns)
+        with pytest.raises((ValueError, KeyError)) as caught:
+            await asyncio.create_task(block.__aexit__(None, None, None))
+        assert str(caught.value) == ("tasks" if of_shutdown is None else "'shutdown'")
+        assert shutdowns == [True]
+        assert client_tasks() == []
+
+    anyio.run(main, backend_options={"use_uvloop": use_uvloop})
+
+
+@asyncio_alone
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_a_cancellation_cuts_the_shutdown_of_such_a_block_short(use_uvloop: bool, is_failing: bool) -> None:
+    shutdowns: list[bool] = []
+
+    async def shutdown(cancelled: bool) -> None:
+        shutdowns.append(cancelled)
+        await anyio.sleep_forever()
+
+    async def main() -> None:
+        background = Background(anyio.sleep_forever, shutdown)
+        block = background.around_block()
+        await asyncio.create_task(block.__aenter__())
+        if is_failing:
+            background.fail(ValueError("tasks"))
+        leaving = asyncio.create_task(block.__aexit__(None, None, None))
+        await until(lambda: shutdowns)
+        leaving.cancel()
+        with anyio.fail_after(LIMIT), pytest.raises(asyncio.CancelledError):
+            await leaving
+        await until(lambda: client_tasks() == [])
+        assert shutdowns == [is_failing]
+
+    anyio.run(main, backend_options={"use_uvloop": use_uvloop})
+
+
+@asyncio_alone
+def test_the_servers_and_the_dashboards_poller_are_left_so_too(use_uvloop: bool) -> None:
+    async def main() -> None:
+        nsqd, nsqlookupd = nsq.embedded.nsqd(), nsq.embedded.nsqlookupd()
+        server = await asyncio.create_task(nsqd.__aenter__())
+        await asyncio.create_task(nsqlookupd.__aenter__())
+        async with nsq.http.Cluster(nsqd=server.http_url) as cluster:
+            poller = monitoring.Poller(cluster)
+            await asyncio.create_task(poller.__aenter__())
+            for block in (poller, nsqlookupd, nsqd):
+                await asyncio.create_task(block.__aexit__(None, None, None))
+        assert client_tasks() == []
+
+    anyio.run(main, backend_options={"use_uvloop": use_uvloop})
