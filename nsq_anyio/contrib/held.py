@@ -63,9 +63,14 @@ class Held(Generic[ValueT]):
         """
         if (error := self.failure) is not None:
             raise error
-        if self._value is None or self._closing.is_set():
+        if self._value is None or self._closing.is_set() or self.loop_is_closed:
             raise Closed("the broker is shut down: start it first")
         return self._value
+
+    @property
+    def loop_is_closed(self) -> bool:
+        """Whether the event loop in which the block was opened has ended, and the block with it."""
+        return self._task is not None and self._task.get_loop().is_closed()
 
     @property
     def failure(self) -> BaseException | None:
@@ -83,7 +88,7 @@ class Held(Generic[ValueT]):
         :raises Exception: what has ended the block before
         """
         self._closing.set()
-        if (task := self._task) is None:
+        if (task := self._task) is None or self.loop_is_closed:
             return
         try:
             await asyncio.wait({task})

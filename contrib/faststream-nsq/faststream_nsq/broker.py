@@ -175,6 +175,12 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
         if (error := held.failure) is not None:
             self.config.broker_config.fail("nothing can be published", error)
 
+    async def connect(self) -> nsq.Producer:
+        """Connect, unless it is connected in an event loop that still exists."""
+        if self._held is not None and self._held.loop_is_closed:
+            self._connection = None
+        return await super().connect()
+
     async def start(self) -> None:
         """Connect, and start all subscribers; called by the application.
 

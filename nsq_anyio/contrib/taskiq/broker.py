@@ -124,7 +124,7 @@ class NsqBroker(AsyncBroker):
 
         :raises TLSFailed: see `nsq_anyio.produce`
         """
-        if self._producer is None:
+        if self._producer is None or self._producer.loop_is_closed:
             held = Held(
                 produce(
                     self._nsqd,

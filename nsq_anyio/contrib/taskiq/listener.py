@@ -82,7 +82,8 @@ class Listener:
 
         :raises Exception: what has ended the consumer's block before
         """
-        self.stop()
+        if not self._held.loop_is_closed:
+            self.stop()
         await self._held.close()
 
     async def _take_all(self, consumer: Consumer) -> None:

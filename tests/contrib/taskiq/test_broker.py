@@ -246,3 +246,22 @@ async def test_a_worker_process_that_is_refused_ends_later(
 def test_options_are_checked(options: dict[str, object], error: str) -> None:
     with pytest.raises(nsq.InvalidOption, match=error):
         NsqBroker(**options)  # type: ignore[arg-type]
+
+
+async def test_a_broker_whose_event_loop_has_ended_starts_again(nsqd: EmbeddedNsqd) -> None:
+    broker = NsqBroker(nsqd.tcp_address)
+
+    async def start() -> None:
+        await broker.startup()
+        await broker.kick(message(b"first"))
+
+    await anyio.to_thread.run_sync(asyncio.run, start())
+    with pytest.raises(nsq.Closed, match="start it first"):
+        await broker.kick(message())
+    with anyio.fail_after(LIMIT):
+        await broker.startup()
+        received = await first(broker)
+        assert received.data == b"first"
+        await acknowledge(received)
+        await broker.kick(message())
+        await broker.shutdown()

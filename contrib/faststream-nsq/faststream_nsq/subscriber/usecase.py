@@ -65,7 +65,7 @@ class NsqSubscriber(SubscriberUsecase[RawMessage]):
         :raises IncorrectState: if the broker is not connected
         :raises InvalidName: if nsqd would refuse the topic with its prefix
         """
-        if self._consumer is not None:
+        if self._consumer is not None and self._held is not None and not self._held.loop_is_closed:
             return
         await super().start()
         self._held = None
