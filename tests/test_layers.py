@@ -67,6 +67,7 @@ FOR_DECISIONS = {
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
 # But for these few files, each with its measured worth, or for what only one loop does.
 FOR_ONE_EVENT_LOOP = {
+    ("nsq_anyio.connection.background", "asyncio"),
     ("nsq_anyio.connection.stray", "asyncio"),
     ("nsq_anyio.transport.event_loop", "asyncio"),
     ("nsq_anyio.transport.event_loop", "trio"),
