@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .checks import each_of
 from .errors import InvalidAddress
 
 __all__ = [
@@ -61,6 +62,9 @@ class Address:
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
+            if len(several := re.split("[,; ]+", text)) > 1:
+                each = " and ".join(map(repr, several))
+                raise InvalidAddress(f"nsqd address {text!r} is more than one: give each by itself, {each}")
             raise InvalidAddress(
                 f"nsqd address {text!r} is ambiguous: put an IPv6 literal in brackets, as in '[::1]:4150'"
             )
@@ -152,7 +156,7 @@ def nsqd_addresses(value: str | Sequence[str]) -> tuple[NsqdAddress, ...]:
 
 
 def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
-    texts = (value,) if isinstance(value, str) else tuple(value)
+    texts = each_of(value)
     if not texts:
         raise InvalidAddress("no nsqd address given: name at least one 'host:port'")
     return texts

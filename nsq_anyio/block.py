@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
-from .errors import NotEntered
+from .errors import Closed, NotEntered
 
-__all__ = ["Block"]
+__all__ = ["Block", "InBlock"]
 
 UserT = TypeVar("UserT")
 
@@ -25,11 +25,18 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
         self._manager = manager
         self._kind = kind
         self._usage = usage
+        self._entered = False
 
     def __repr__(self) -> str:
         return f"<{self._kind.__name__} to be entered with `{self._usage}`>"
 
     async def __aenter__(self) -> UserT:
+        if self._entered:
+            raise Closed(
+                f"this block of {self._kind.__name__!r} was entered before: make another one for each "
+                f"`{self._usage}`"
+            )
+        self._entered = True
         return await self._manager.__aenter__()
 
     async def __aexit__(
@@ -44,8 +51,26 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
         """Raise an error that shows the correct usage."""
         raise NotEntered(f"the block is not entered: write `{self._usage}`")
 
+    __iter__ = __await__ = __enter__ = __exit__ = __aiter__
+
     def __getattr__(self, name: str) -> NoReturn:
         """Raise an error that shows the correct usage, if the block's object has an attribute ``name``."""
         if name.startswith("_") or not hasattr(self._kind, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise _missing(self, name)
         raise NotEntered(f"{name!r} is for use in the block, which is not entered: write `{self._usage}`")
+
+
+class InBlock:
+    """What a block yields: the end of the block closes it, and nothing else does."""
+
+    if not TYPE_CHECKING:  # type checkers would believe that every attribute exists
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise _missing(self, name)
+
+
+def _missing(found: object, name: str) -> AttributeError:
+    remedy = ": the end of its `async with` block closes it" if name in {"close", "aclose"} else ""
+    return AttributeError(
+        f"{type(found).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=found
+    )

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import sys
-from collections.abc import Collection
-from typing import cast
+from collections.abc import Callable, Collection, Iterable
+from inspect import iscoroutinefunction
+from typing import Any, cast
 
 from .errors import InvalidOption
 
 __all__ = [
     "check_flag",
+    "check_hook",
     "check_integer",
     "check_seconds",
+    "each_of",
     "is_function_or_none",
     "is_integer",
     "is_number",
     "is_path_or_none",
+    "other_parameters",
     "range_text",
 ]
+
+# Annotations may name what only type checkers import.
+_UNRESOLVED: dict[str, Any] = {}
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+    _UNRESOLVED["annotation_format"] = Format.FORWARDREF
 
 
 def check_flag(option: str, value: bool) -> None:
@@ -89,6 +101,44 @@ def is_path_or_none(value: object) -> bool:
 def is_function_or_none(value: object) -> bool:
     """Whether ``value`` can be called, or is None."""
     return value is None or callable(value)
+
+
+def each_of(value: str | Iterable[str]) -> tuple[str, ...]:
+    """Return one text or several as a tuple; anything else as one member, for the check of each to refuse."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return (cast("Any", value),)
+    return tuple(value)
+
+
+def check_hook(parameter: str, hook: object, argument: str, *, may_be_async: bool = False) -> None:
+    """Raise `InvalidOption` for a value that is neither None nor a function of one argument."""
+    if hook is None:
+        return
+    kind = "plain or async" if may_be_async else "plain"
+    reason = ""
+    if not callable(hook):
+        reason = "it is not callable"
+    elif not may_be_async and (iscoroutinefunction(hook) or iscoroutinefunction(type(hook).__call__)):
+        reason = "it is async"
+    elif (takes := other_parameters(hook)) is not None:
+        reason = f"it takes {takes}"
+    if reason:
+        raise InvalidOption(
+            f"{parameter}={hook!r} is not valid, {reason}: use a {kind} function of one {argument}"
+        )
+
+
+def other_parameters(function: Callable[..., object]) -> str | None:
+    """Return the parameters of a function that cannot be called with one argument; None if it can."""
+    try:
+        signature = inspect.signature(function, follow_wrapped=False, **_UNRESOLVED)
+    except (ValueError, TypeError):  # some functions in C do not tell
+        return None
+    try:
+        signature.bind(None)
+    except TypeError:
+        return f"({', '.join(signature.parameters)})"
+    return None
 
 
 def range_text(low: float, high: float, special: Collection[float | None] = ()) -> str:

@@ -52,7 +52,9 @@ def check_channel(name: str) -> str:
 
 
 def _check(kind: str, name: str) -> str:
-    if not isinstance(name, str) or not is_valid_name(name):
+    if not isinstance(name, str):
+        raise InvalidName(f"{kind} {name!r} is not valid: use a string")
+    if not is_valid_name(name):
         raise InvalidName(
             f"{kind} {name!r} is not valid: use 1 to {MAX_NAME_LENGTH} characters of [.a-zA-Z0-9_-], "
             f"optionally ending in {EPHEMERAL_SUFFIX!r}"

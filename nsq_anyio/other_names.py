@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from itertools import chain
 from types import FunctionType
 from typing import Final, ParamSpec, TypeVar, cast
 
@@ -96,7 +97,8 @@ def remember_options(options: str, names: Iterable[str]) -> None:
 def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that another client's name for a keyword fails with the name here.
 
-    An option that belongs elsewhere, such as ``consume(max_attempts=5)``, fails with its place.
+    An option that belongs elsewhere, such as ``consume(max_attempts=5)``, fails with its place, and a
+    misspelt one with a suggestion.
     """
     code = cast("FunctionType", function).__code__
     accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
@@ -106,17 +108,28 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for given in kwargs:
-            if given not in accepted and (instead := _instead(given, names, accepted)):
+            if given not in accepted and (remedy := _remedy(given, names, accepted)):
                 name = cast("FunctionType", function).__qualname__.removesuffix(".__init__")
-                raise TypeError(f"{name}() got an unexpected keyword argument {given!r}: use {instead}")
+                raise TypeError(f"{name}() got an unexpected keyword argument {given!r}: {remedy}")
         return function(*args, **kwargs)
 
     return checked
 
 
+def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
+    """Return what to do about a keyword; None for one that resembles nothing."""
+    if instead := _instead(given, names, accepted):
+        return f"use {instead}"
+    from difflib import get_close_matches  # noqa: PLC0415 - for this alone
+
+    known = {*accepted - {"self"}, *names, *chain.from_iterable(_OPTIONS.values())}
+    found = get_close_matches(given, known, n=1, cutoff=0.75)
+    return f"did you mean {_instead(found[0], names, accepted)}?" if found else None
+
+
 def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return what to use in place of a keyword; None for one that nobody knows."""
-    ours = names.get(given, given)
+    """Return how to write a keyword; None for one that nobody knows."""
+    ours = given if given in accepted else names.get(given, given)
     if ours in accepted:
         return f"{ours}=..."
     return _place_of(ours, accepted) or (ours if ours != given else None)

@@ -40,7 +40,6 @@ async def test_other_names_are_missing_as_usual() -> None:
     block = nsq.produce(NSQD)
     assert not hasattr(block, "publish")  # for tools that look
     assert not hasattr(block, "no_such_thing")
-    assert not hasattr(block, "__enter__")
     with pytest.raises(AttributeError, match="has no attribute 'publsh'"):
         getattr(block, "publsh")  # noqa: B009 - mypy knows that there is none
     assert repr(block) == "<Producer to be entered with `async with nsq.produce(...) as producer:`>"

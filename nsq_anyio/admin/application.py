@@ -9,6 +9,7 @@ from typing import Self
 
 import anyio
 
+from ..checks import each_of
 from ..connection.background import user_block_tasks
 from ..http.reply import printable
 from ..monitoring import Watch, history_kept
@@ -80,8 +81,8 @@ class Admin(anyio.AsyncContextManagerMixin):
         options: AdminOptions | None = None,
     ) -> None:
         options = options or AdminOptions()
-        nsqds = _texts(nsqd)
-        self._upstream = Upstream(_texts(nsqlookupd), nsqds, options)
+        nsqds = each_of(nsqd)
+        self._upstream = Upstream(each_of(nsqlookupd), nsqds, options)
         self._notifications = Notifications(options.notification_http_endpoint, options.timeout)
         self._is_open = False
         access = self._access = Access(options)
@@ -178,7 +179,3 @@ class Admin(anyio.AsyncContextManagerMixin):
         if is_closed and "text/html" in request.headers.get("accept", ""):
             return plain_response(_CLOSED, 503)
         return response
-
-
-def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)

@@ -216,8 +216,17 @@ class Handshake(Generic[SourceT, MessageT]):
         if error.code in AUTH_FAILURE_CODES and self._accepted_before:
             return ProtocolError(f"{error}: the auth server of nsqd may be away")
         if isinstance(error, PermanentRefusal):
-            return error
+            return PermanentRefusal(error.code, f"{error.detail}{self._limit(error.detail)}")
         return ProtocolError(f"{what} was refused: {error}")
+
+    def _limit(self, detail: str) -> str:
+        """Return which option nsqd finds out of range, to end the error with."""
+        for name in ("msg_timeout", "heartbeat_interval", "output_buffer_timeout", "output_buffer_size"):
+            if detail.startswith(f"IDENTIFY {name.replace('_', ' ')} ("):
+                unit = "bytes" if name.endswith("size") else "seconds"
+                asked = f"{name}={getattr(self._options, name)} ({unit})"
+                return f": {asked} is not within nsqd's limits, see its --max-{name.replace('_', '-')}"
+        return ""
 
     async def _frame(self) -> Frame:
         """Receive the next frame, and not a byte after it."""
@@ -251,4 +260,8 @@ class Handshake(Generic[SourceT, MessageT]):
 def _tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
+    if error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED":
+        return (
+            "it wants this client's certificate: set TLSOptions(certificate_file=..., private_key_file=...)"
+        )
     return f"TLS failed: {error.reason or error}"

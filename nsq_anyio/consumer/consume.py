@@ -9,7 +9,7 @@ import anyio
 
 from ..address import nsqd_addresses
 from ..block import Block
-from ..checks import check_integer
+from ..checks import check_hook, check_integer
 from ..connection import prepared
 from ..discovery import nsqlookupd_urls
 from ..errors import InvalidOption
@@ -17,6 +17,7 @@ from ..events import EventHook
 from ..middleware import check_middleware
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
+from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
 from .consumer import Consumer
 from .dead_letter import DeadLetter
@@ -96,6 +97,7 @@ def consume(
         raise InvalidOption(
             f"dead_letter={dead_letter!r} is not valid: use nsq.DeadLetter('{{topic}}.dead', producer=...)"
         )
+    check_hook("on_give_up", on_give_up, "message", may_be_async=True)
     consumer = Consumer(
         topic,
         channel,
@@ -107,7 +109,7 @@ def consume(
         on_event=on_event,
         dead_letter=dead_letter,
         middleware=check_middleware(middleware),
-        options=options or ConsumerOptions(),
-        connection=prepared(connection or ConnectionOptions()),
+        options=options_or_default("options", options, ConsumerOptions),
+        connection=prepared(options_or_default("connection", connection, ConnectionOptions)),
     )
     return Block(consumer.running(), Consumer, "async with nsq.consume(...) as consumer:")

@@ -9,6 +9,7 @@ from dataclasses import asdict
 import anyio
 
 from ..address import NsqdAddress
+from ..block import InBlock
 from ..checks import check_integer, check_seconds
 from ..connection.background import Background
 from ..errors import Closed, InvalidOption
@@ -35,7 +36,7 @@ _STARVED_PART = 0.85
 "Message Flow Starvation")."""
 
 
-class Consumer:
+class Consumer(InBlock):
     """Receives the messages of one channel. Made by `consume`.
 
     Iterate over it, or call `run` with a handler. Several tasks may do so at once; they share the messages.

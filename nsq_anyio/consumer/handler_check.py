@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 
+from ..checks import other_parameters
 from ..errors import InvalidOption
 
 __all__ = ["is_async_handler", "name_of", "not_awaitable", "returned_awaitable"]
@@ -21,10 +22,12 @@ def is_async_handler(handler: object) -> bool:
 
     A plain wrapper that `functools.wraps` an async function counts as async.
 
-    :raises InvalidOption: if it cannot be called, or is a generator function
+    :raises InvalidOption: if it cannot be called, or not with one message, or is a generator function
     """
     if not callable(handler):
         raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {_REMEDY}")
+    if (takes := other_parameters(handler)) is not None:
+        raise InvalidOption(f"handler={handler!r} is not valid, it takes {takes}: {_REMEDY}")
     if inspect.iscoroutinefunction(handler):  # it knows the mark of `inspect.markcoroutinefunction`, too
         return True
     function = _function_of(handler)

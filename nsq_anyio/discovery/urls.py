@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..checks import each_of
 from ..errors import InvalidOption
 
 __all__ = ["nsqlookupd_urls"]
@@ -17,7 +18,7 @@ def nsqlookupd_urls(value: str | Sequence[str] | None) -> tuple[str, ...]:
     """
     if value is None:
         return ()
-    urls = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
+    urls = tuple(dict.fromkeys(each_of(value)))
     if not urls:
         raise InvalidOption("nsqlookupd is empty: name at least one URL, such as 'http://127.0.0.1:4161'")
     from ..http import Nsqlookupd  # noqa: PLC0415 - httpx takes longer to import than all the rest

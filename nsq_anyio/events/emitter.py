@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypedDict
 
+from ..checks import check_hook
 from .record import Event
 
 __all__ = ["ConnectionSource", "Emitter", "EventHook", "Source"]
@@ -52,6 +53,7 @@ class Emitter:
         self.source: Source = {"topic": topic, "channel": channel}
         self.connection_source: ConnectionSource = {"topic": topic or None, "channel": channel or None}
         self._logger = logging.getLogger(logger)
+        check_hook("on_event", hook, "event")
         self._hook = hook
         self._end = end
         self._observer: EventHook | None = None

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 import anyio
 import httpx
 
-from ..checks import check_integer, check_seconds
+from ..checks import check_integer, check_seconds, each_of
 from ..errors import Closed, InvalidOption
 from .client import Client
 from .fan_out import Answers, FanOut
@@ -64,8 +64,8 @@ class Servers(anyio.AsyncContextManagerMixin):
             )
 
         # One client for each server, even if it is named repeatedly.
-        self._nsqlookupds = _by_url(client(Nsqlookupd, url) for url in _texts(nsqlookupd))
-        self._nsqds = _by_url(client(Nsqd, url) for url in _texts(nsqd))
+        self._nsqlookupds = _by_url(client(Nsqlookupd, url) for url in each_of(nsqlookupd))
+        self._nsqds = _by_url(client(Nsqd, url) for url in each_of(nsqd))
         self.nsqds: tuple[str, ...] = tuple(self._nsqds)
         self.nsqlookupds: tuple[str, ...] = tuple(self._nsqlookupds)
         self.urls: tuple[str, ...] = (*self.nsqlookupds, *self.nsqds)
@@ -136,10 +136,6 @@ class Servers(anyio.AsyncContextManagerMixin):
         if self._transport is None:
             raise Closed("the cluster client is closed: use it inside its 'async with' block")
         return self._transport
-
-
-def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _by_url(clients: Iterable[ClientT]) -> dict[str, ClientT]:

@@ -50,6 +50,8 @@ class ServerURL:
         except (ValueError, httpx.InvalidURL) as error:
             # The cause would quote the secrets in full, so it is not chained.
             reason = str(error) if isinstance(error, _Refused) else "malformed"
+            if "," in text:
+                reason = "if it is several, give each by itself"
             raise InvalidAddress(f"URL {_redacted(text)!r} is not valid ({reason}): {_EXAMPLE}") from None
 
     @classmethod

@@ -13,11 +13,13 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
+from ..errors import InvalidOption
 from ..other_names import knowing_other_names, remember_options
 from .kinds import Integer, Number, Option
 
-__all__ = ["Declared", "check", "declarations", "declared", "documented"]
+__all__ = ["Declared", "check", "declarations", "declared", "documented", "options_or_default"]
 
+OptionsT = TypeVar("OptionsT")
 _Class = TypeVar("_Class", bound=type)
 _RAISES = re.compile(r"^( *):raises", re.MULTILINE)
 _KIB, _MIB = 1024, 1024 * 1024
@@ -74,6 +76,20 @@ def check(options: object) -> None:
     """
     for name, option in declared(type(options)).items():
         option.check(name, getattr(options, name))
+
+
+def options_or_default(parameter: str, given: OptionsT | None, options: type[OptionsT]) -> OptionsT:
+    """Return the options that were given, or new ones.
+
+    :raises InvalidOption: for anything else
+    """
+    if given is None:
+        return options()
+    if not isinstance(given, options):
+        # It may hold secrets, so the error does not show the value.
+        kind = f"the class {given.__name__}" if isinstance(given, type) else f"of type {type(given).__name__}"
+        raise InvalidOption(f"{parameter} is {kind}: use nsq.{options.__name__}(...)")
+    return given
 
 
 def documented(options: _Class) -> _Class:

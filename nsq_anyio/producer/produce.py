@@ -13,6 +13,7 @@ from ..errors import InvalidOption
 from ..events import EventHook
 from ..middleware import check_middleware
 from ..options import ConnectionOptions, ProducerOptions
+from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
 from .producer import Producer
 from .publishing import ProducerMiddleware
@@ -64,7 +65,7 @@ def produce(
         nsqlookupd_urls(nsqlookupd),
         on_event=on_event,
         middleware=check_middleware(middleware),
-        options=options or ProducerOptions(),
-        connection=prepared(connection or ConnectionOptions()),
+        options=options_or_default("options", options, ProducerOptions),
+        connection=prepared(options_or_default("connection", connection, ConnectionOptions)),
     )
     return Block(producer.running(), Producer, "async with nsq.produce(...) as producer:")

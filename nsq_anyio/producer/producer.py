@@ -11,6 +11,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..address import NsqdAddress
+from ..block import InBlock
 from ..connection.background import Background
 from ..connection.busy_poll import BusyPoll
 from ..errors import Closed, InvalidOption
@@ -34,7 +35,7 @@ __all__ = ["Producer"]
 _MAX_KNOWN_TOPICS = 1000
 
 
-class Producer:
+class Producer(InBlock):
     """Publishes to one or several nsqds. Made by `produce`; any number of tasks may share it.
 
     A publish that is cancelled may still be executed; other publishes still get their own answers.

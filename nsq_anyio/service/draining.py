@@ -7,11 +7,13 @@ import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import Any, TypeAlias
 
 import anyio
 
+from ..errors import InvalidOption
 from ..signals import end_now
 from ..transport.event_loop import call_from_threads
 
@@ -67,6 +69,11 @@ def handling_signals(
         call_soon(partial(on_first, number))
 
     if not _receivers:
+        if current_thread() is not main_thread():
+            raise InvalidOption(
+                f"handle_signals=True is not valid in the thread {current_thread().name!r}: use "
+                "handle_signals=False and `stop` there, or the main thread"
+            )
         for each in (signal.SIGINT, signal.SIGTERM):
             _before[each] = signal.signal(each, _receive)
     _receivers.append(receive)

@@ -15,6 +15,7 @@ from ..errors import InvalidOption
 from ..events import EventHook
 from ..forked import end_child
 from ..options import ConnectionOptions, ConsumerOptions
+from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
 from .consumer import Consumer
 from .exchange import Exchange
@@ -75,7 +76,7 @@ def consume(
     :raises PermanentRefusal: from the next call, the end of the block or `Consumer.close`, if an nsqd refuses
         permanently
     """
-    options = options or ConsumerOptions()
+    options = options_or_default("options", options, ConsumerOptions)
     exchange = Exchange()
     block = consume_async(
         topic,

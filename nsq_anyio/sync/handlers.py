@@ -14,6 +14,7 @@ from contextvars import ContextVar, copy_context
 from threading import Thread
 from typing import Any
 
+from ..checks import other_parameters
 from ..consumer.handler_check import name_of
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import HandlerFailed, HandlerReturnedFalse, ThreadAbandoned
@@ -200,6 +201,8 @@ class HandlerThreads:
 def _check_handler(handler: object) -> None:
     if not callable(handler):
         raise InvalidOption(f"handler={handler!r} is not valid, it cannot be called: {_REMEDY}")
+    if (takes := other_parameters(handler)) is not None:
+        raise InvalidOption(f"handler={handler!r} is not valid, it takes {takes}: {_REMEDY}")
     function: object = handler
     while isinstance(function, functools.partial):
         function = function.func

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import Closed
 from ..events import EventHook
 from ..options import ConnectionOptions, ProducerOptions
+from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
 from ..producer import Body, ProducerStatistics
 from ..producer import Producer as AsyncProducer
@@ -161,7 +162,7 @@ def produce(
     :raises PermanentRefusal: from the next call, the end of the block or `Producer.close`, if an nsqd refuses
         permanently
     """
-    options = options or ProducerOptions()
+    options = options_or_default("options", options, ProducerOptions)
     block = produce_async(
         nsqd,
         nsqlookupd=nsqlookupd,
