@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from .lazy import importer
+from .version import VERSION
 
 TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything else here
 
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
     from .protocol.codec import accelerated
     from .protocol.identify import IdentifyReply
     from .service import serve
+
+__version__ = VERSION
 
 __all__ = [
     "AlreadyResponded",
@@ -201,4 +204,4 @@ __getattr__: Callable[[str], object] = importer(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

@@ -14,6 +14,7 @@ import pytest
 
 import nsq_anyio
 from nsq_anyio import errors
+from nsq_anyio.version import VERSION
 
 from .package_source import MODULES, Module
 
@@ -176,6 +177,11 @@ def test_the_public_api() -> None:
     listed: list[str] = getattr(nsq_anyio, "__all__", [])
     assert PUBLIC_API - set(listed) == set()
     assert [name for name in listed if not hasattr(nsq_anyio, name)] == []
+
+
+def test_the_package_lists_what_is_public_and_its_version() -> None:
+    assert dir(nsq_anyio) == sorted([*nsq_anyio.__all__, "__version__"])
+    assert nsq_anyio.__version__ == VERSION
 
 
 def test_errors_are_one_class_under_both_names() -> None:

@@ -88,6 +88,9 @@ class Option:
         self.spark = spark
         self.default = default
 
+    def __repr__(self) -> str:  # `help` shows it, in the signature of each class of options
+        return f"{type(self).__name__}({self.range})"
+
     def go_name(self, name: str) -> str:
         """Return go-nsq's name of the option ``name``; empty if it has none."""
         return name if self.go == SAME else self.go

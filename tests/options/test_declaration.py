@@ -144,6 +144,24 @@ def test_a_field_that_declares_nothing_is_an_error_of_the_class(options: type[ob
         list(declarations(options))
 
 
+def test_help_shows_what_each_kind_takes() -> None:
+    shown = [repr(option) for option in declared(Example).values()]
+    assert shown == [
+        "Seconds(0.5 or more or -1)",
+        "Ratio(0 to 1)",
+        "Integer(1 or more or None)",
+        "Integer(0 or more)",
+        "Integer(0 or more)",
+        "Integer(0 to 9)",
+        "Counted()",
+        "Choice('red' or 'blue')",
+        "Text()",
+        "Text()",
+        "Value()",
+    ]
+    assert "object at" not in str(inspect.signature(Example))
+
+
 def test_without_docstrings_nothing_is_added() -> None:
     @dataclass
     class Silent:
