@@ -14,6 +14,7 @@ from ..errors import InvalidOption
 from ..version import VERSION
 from .backend import BACKENDS, default_backend
 from .config_file import config_option
+from .flag_names import with_flags
 from .logs import LEVELS, set_up_logging
 
 __all__ = [
@@ -92,7 +93,7 @@ class UtilityCommand(GoCommand):
         try:
             return super().invoke(ctx)
         except InvalidOption as error:
-            raise click.UsageError(str(error), ctx) from error
+            raise click.UsageError(with_flags(error), ctx) from error
 
 
 def _constant(name: str) -> str:

@@ -15,6 +15,7 @@ from ..errors import InvalidOption, NSQError
 from ..service.draining import Draining, drain_at_signal, handling_signals
 from ..unwrapping import leaves, only_error
 from .backend import require_backend
+from .flag_names import with_flags
 from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed
 
@@ -132,8 +133,8 @@ def _end_with(errors: list[BaseException]) -> NoReturn:
                 raise error
     error = errors[0]
     if isinstance(error, InvalidOption):
-        raise click.UsageError(str(error)) from error
-    raise click.ClickException(str(error)) from error
+        raise click.UsageError(with_flags(error)) from error
+    raise click.ClickException(with_flags(error)) from error
 
 
 async def _until_signal(main: Main) -> int | None:

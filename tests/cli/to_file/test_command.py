@@ -27,7 +27,7 @@ def invoke(directory: Path, *arguments: str) -> tuple[int, str]:
         ((NSQD,), "no topic: use --topic, or --topic-pattern"),
         ((NSQD, "--topic-pattern=x"), "--topic-pattern needs --lookupd-http-address"),
         ((LOOKUPD, "--topic-pattern=["), r"'\[' is not a regular expression: missing \]"),
-        ((LOOKUPD, "--topic-pattern=x", "--topic-refresh=0"), "topic_refresh=0.0 is not valid"),
+        ((LOOKUPD, "--topic-pattern=x", "--topic-refresh=0"), "--topic-refresh 0.0 is not valid"),
         ((NSQD, "--topic=t", "--topic-pattern=x"), "no --topic matches --topic-pattern"),
         ((NSQD, "--topic=a b"), "topic 'a b' is not valid"),
         ((NSQD, "--topic=t", "--channel=a b"), "channel 'a b' is not valid"),
@@ -43,7 +43,7 @@ def invoke(directory: Path, *arguments: str) -> tuple[int, str]:
         ((LOOKUPD, "--topic-pattern=x", "--work-dir=/x", "--filename-format=<REV>"), "add <TOPIC>"),
         ((NSQD, "--topic=t", "--filename-format=../<TOPIC>"), "which is not a file below the directory"),
         ((NSQD, "--topic=t", "--datetime-format=%Q"), "'%Q' is unknown"),
-        ((NSQD, "--topic=t", "--sync-interval=0"), "sync_interval=0.0 is not valid"),
+        ((NSQD, "--topic=t", "--sync-interval=0"), "--sync-interval 0.0 is not valid"),
         ((NSQD, "--topic=t", "--sync-interval=30"), "'30' is not a duration"),
     ],
 )
