@@ -54,6 +54,7 @@ RANGES: dict[OptionsType, dict[str, Seconds | Ratio | Integer]] = {
         "dial_timeout": Seconds(0.001),
         "handshake_timeout": Seconds(0.001),
         "write_timeout": Seconds(0.001),
+        "busy_poll": Seconds(0, 0.001),
         "heartbeat_interval": Seconds(1, special=(-1,)),
         "sample_rate": Integer(0, 99),
         "output_buffer_size": Integer(64, special=(-1, None)),

@@ -97,7 +97,7 @@ class BusyPoll:
         elif self._receive(0):  # nsqd runs on this core, and has done so meanwhile
             self._next_skip = 1
             if perf_counter() - _turns.ended_at > _STRETCH:
-                await let_others_run()
+                await _let_others_run()
         elif await self._has_received():
             self._next_skip = 1
         else:
@@ -109,7 +109,7 @@ class BusyPoll:
         if self._shares_core:
             return False  # a poll would keep nsqd from running
         before = self._last_received()
-        await let_others_run()  # meanwhile nsqd works, too
+        await _let_others_run()  # meanwhile nsqd works, too
         return self._ended or self._last_received() != before or self._receive(self._seconds)
 
     def _receive(self, seconds: float) -> bool:
@@ -127,7 +127,7 @@ class BusyPoll:
         return bool(received)
 
 
-async def let_others_run() -> None:
+async def _let_others_run() -> None:
     """Give the other tasks a turn, and judge how much they have to do."""
     turns, began = _turns, perf_counter()
     await checkpoint()

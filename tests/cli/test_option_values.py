@@ -46,7 +46,7 @@ def parsed(*arguments: str, env: dict[str, str] | None = None) -> dict[str, Any]
 def text_and_value(option: Option, default: object) -> tuple[str, object]:
     """A valid value that is not the default, as a text of the command line and as an option has it."""
     if isinstance(option, Seconds):
-        return "2500ms", 2.5
+        return ("2500ms", 2.5) if option.high > 2.5 else ("0.5ms", 0.0005)
     if isinstance(option, Ratio):
         return "0.25", 0.25
     if isinstance(option, Integer):
