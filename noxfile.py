@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import nox
+from nox.registry import get as registered
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -73,7 +74,7 @@ PROSE = (
     *("contrib", "docs", "examples", "nsq_anyio"),
 )
 FASTSTREAM = "./contrib/faststream-nsq[opentelemetry,prometheus]"
-WITH_SPARK = ("-e", ".[trio,cli,http2,zstd,opentelemetry,prometheus,taskiq,spark-object-store]")
+WITH_SPARK = ("-e", ".[trio,cli,re2,http2,zstd,opentelemetry,prometheus,taskiq,spark-object-store]")
 
 
 def group(name: str) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ def group(name: str) -> tuple[str, ...]:
 @nox.session(venv_backend="none")
 def machine(session: nox.Session) -> None:
     """Install the programs that the other sessions need, as root on Debian, or list them and end nox."""
-    others = [name for name, func in nox.registry.get().items() if func.default and name != session.name]
+    others = [name for name, each in registered().items() if each.default and name != session.name]
     done = subprocess.run([sys.executable, "tests/machine/programs.py", *others], check=False)  # noqa: S603 - ours
     if done.returncode != 0:
         sys.exit(done.returncode)

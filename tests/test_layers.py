@@ -54,6 +54,9 @@ SIDEWAYS = {
     ("http", "transport"),
 }
 
+NEWER_STDLIB = {"annotationlib"}
+"""Of the standard library of a later Python than the oldest that is supported."""
+
 CORE_REQUIRES = {"anyio", "h11", "httpcore", "httpx", "snappy"}
 # Bytes and decisions: no I/O, no clock, no randomness. `now` and the random source are arguments.
 NOT_FOR_DECISIONS = {"asyncio", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
@@ -135,7 +138,7 @@ def _outside(unit: str, module: str, top: str) -> str | None:
         return None
     if (module, top) in FOR_ONE_EVENT_LOOP:
         return None
-    is_stdlib = top in sys.stdlib_module_names
+    is_stdlib = top in sys.stdlib_module_names or top in NEWER_STDLIB
     if layer == DECISIONS and top in NOT_FOR_DECISIONS:
         return f"{unit} imports {top}: it decides without I/O, clock and randomness"
     if layer > DECISIONS and top in NOT_FOR_THE_CORE:

@@ -357,6 +357,7 @@ def test_what_a_check_cannot_look_into_is_accepted() -> None:
 
     def annotated(message: no_such_type) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
-    hooks: list[Any] = [max, dict, injects, annotated, [].append]
+    seen: list[object] = []
+    hooks: list[Any] = [max, dict, injects, annotated, seen.append]
     for hook in hooks:
         consume(nsqd=NSQD, on_give_up=hook)

@@ -19,7 +19,7 @@ from anyio.lowlevel import checkpoint
 from ..errors import ProtocolError
 from ..transport.socket_stream import DirectSocketStream
 
-__all__ = ["BusyPoll"]
+__all__ = ["BusyPoll", "Turns", "turns"]
 
 _STRETCH = 50e-6
 """Seconds for which the other tasks may wait while nsqd has always answered already."""
@@ -32,7 +32,7 @@ _IDLE_TURN = 10e-6
 """Seconds that such a turn takes, at most, if they have little to do: some 3 µs on asyncio, and 5 on Trio."""
 
 
-class _Turns(threading.local):
+class Turns(threading.local):
     """What the polls of one event loop, which is that of its thread, have in common.
 
     :ivar ended_at: when the other tasks last had a turn
@@ -49,7 +49,7 @@ class _Turns(threading.local):
     next_skip = _WATCHED
 
 
-_turns = _Turns()
+turns = Turns()
 
 
 class BusyPoll:
@@ -88,15 +88,15 @@ class BusyPoll:
 
     async def poll(self) -> None:
         """Wait a moment for bytes, and handle them; or return at once, if that would be of no use."""
-        if _turns.skip:
-            _turns.skip -= 1
+        if turns.skip:
+            turns.skip -= 1
         elif self._skip:
             self._skip -= 1
         elif self._ended:
             return
         elif self._receive(0):  # nsqd runs on this core, and has done so meanwhile
             self._next_skip = 1
-            if perf_counter() - _turns.ended_at > _STRETCH:
+            if perf_counter() - turns.ended_at > _STRETCH:
                 await _let_others_run()
         elif await self._has_received():
             self._next_skip = 1
@@ -129,7 +129,7 @@ class BusyPoll:
 
 async def _let_others_run() -> None:
     """Give the other tasks a turn, and judge how much they have to do."""
-    turns, began = _turns, perf_counter()
+    began = perf_counter()
     await checkpoint()
     turns.ended_at = ended = perf_counter()
     turns.count += 1

@@ -108,7 +108,8 @@ async def measure(
             (worked - worked_before) / took,
         )
         tasks.cancel_scope.cancel()
-    return found
+        return found
+    raise AssertionError("the tasks end when they are cancelled")
 
 
 def filled(nsqds: Nsqds, work: str, seconds: float) -> str:

@@ -35,7 +35,7 @@ class Time:
         self.in_turn: Callable[[], None] = lambda: None
         monkeypatch.setattr(busy_poll, "perf_counter", lambda: self.now)
         monkeypatch.setattr(busy_poll, "checkpoint", self._checkpoint)
-        monkeypatch.setattr(busy_poll, "_turns", busy_poll._Turns())
+        monkeypatch.setattr(busy_poll, "turns", busy_poll.Turns())
         self.turns = 0
 
     async def _checkpoint(self) -> None:

@@ -20,7 +20,12 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only directory in PATH, which is empty."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["programs.py", *SESSIONS])
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+
+    def get_path(name: str) -> str:
+        del name
+        return str(tmp_path)
+
+    monkeypatch.setattr(sysconfig, "get_path", get_path)
     return tmp_path
 
 

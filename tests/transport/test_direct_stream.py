@@ -113,7 +113,15 @@ async def test_the_end_of_the_stream_is_left_to_the_task_that_waits() -> None:
             await stream.receive()
 
 
-async def test_nothing_overtakes_bytes_that_the_loop_has_received() -> None:
+async def test_nothing_overtakes_bytes_that_the_loop_has_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    readable = socket_stream.readable
+
+    def noted(sock: socket.SocketType) -> object:
+        made.append(readable(sock))
+        return made[-1]
+
+    monkeypatch.setattr(socket_stream, "readable", noted)
     async with connected() as (stream, peer), anyio.create_task_group() as tasks:
         read: list[bytes] = []
 
@@ -124,8 +132,8 @@ async def test_nothing_overtakes_bytes_that_the_loop_has_received() -> None:
         tasks.start_soon(receive)
         await anyio.wait_all_tasks_blocked()
         peer.send(b"first")
-        if isinstance(stream._readable, AsyncioReadable):
-            stream._readable.on_readable()  # not in the loop's callback: the task runs later
+        if isinstance(made[-1], AsyncioReadable):
+            made[-1].on_readable()  # not in the loop's callback: the task runs later
             peer.send(b"second")
             assert polled(stream, 0) == []
         else:
