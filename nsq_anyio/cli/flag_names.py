@@ -29,8 +29,14 @@ def with_flags(error: BaseException) -> str:
         for pair in context.params.get(f"{side}_opt", ())
     ]
 
-    def flag_of(name: str) -> click.Option | None:
-        return flags.get(name) or flags.get(f"tls_{name}")
+    def flag_of(name: str, value: str = "") -> click.Option | None:
+        # A command may have several of one kind, such as files of authorities: the one that was given counts.
+        given = (
+            flag
+            for key, flag in flags.items()
+            if key.endswith(f"_{name}") and repr(context.params.get(key)) == value
+        )
+        return flags.get(name) or next(given, None) or flags.get(f"tls_{name}")
 
     def options(found: re.Match[str]) -> str:
         named = [flag_of(name) for name in re.findall(r"(\w+)=", found[0])]
@@ -40,7 +46,7 @@ def with_flags(error: BaseException) -> str:
         for flag, key, pair in pairs:
             if key == found[1]:
                 return f"{flag} {pair}"
-        option = flag_of(found[1])
+        option = flag_of(found[1], found[2])
         if option is None:
             return found[0]
         return option.opts[0] if option.is_flag else f"{option.opts[0]} {found[2]}"

@@ -296,7 +296,7 @@ def test_bad_command_lines_are_explained(
         arguments |= {"nsqd_tcp_address": nsqd.tcp_address}
     done = CliRunner().invoke(cli, ["to-http", *flags(topic="t", **arguments)])
     assert done.exit_code == 2
-    assert (message or "ca_file='/no' cannot be read") in done.stderr
+    assert (message or "--http-client-tls-root-ca-file '/no' cannot be read") in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
 

@@ -19,6 +19,7 @@ from nsq_anyio.connection import busy_poll, connection
 from nsq_anyio.connection.busy_poll import BusyPoll
 from nsq_anyio.errors import ProtocolError
 from nsq_anyio.transport import socket_stream
+from nsq_anyio.transport.event_loop import waits_for_sockets
 from nsq_anyio.transport.socket_stream import DirectSocketStream
 
 from ..fake_nsqd import until
@@ -310,8 +311,10 @@ async def test_round_trips_are_polled_for_and_complete(
             for _ in range(2_000):
                 await producer.publish("t", b"x")
             assert producer.statistics().published == 2_000
-        assert consumed
-        assert polled() > consumed
+        if waits_for_sockets():
+            assert 0 < consumed < polled()
+        else:
+            assert not polled()
 
 
 async def test_zero_never_polls(nsqd: ThreadNsqd, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,6 +389,8 @@ async def struck(nsqd: ThreadNsqd, place: int) -> bool:
 
 
 async def test_an_interrupt_anywhere_in_a_poll_loses_nothing_in_silence(nsqd: ThreadNsqd) -> None:
+    if not waits_for_sockets():
+        pytest.skip("nothing polls on AnyIO's own streams")
     hits = [place for place in range(30) if await struck(nsqd, place)]
     assert len(hits) > 2, "it struck in the polls"
 
