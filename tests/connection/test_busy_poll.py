@@ -291,9 +291,26 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Generator[Callable[[], int]]:
         yield lambda: count
 
 
+class NeverBusy(busy_poll.Turns):
+    """Whatever other tasks have to do, as on a loaded machine, polls go on."""
+
+    @property
+    def skip(self) -> int:
+        return 0
+
+    @skip.setter
+    def skip(self, value: int) -> None: ...
+
+
+@pytest.fixture
+def never_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy_poll, "turns", NeverBusy())
+
+
 PATIENT = nsq.ConnectionOptions(busy_poll=0.001, heartbeat_interval=-1)
 
 
+@pytest.mark.usefixtures("never_busy")
 async def test_round_trips_are_polled_for_and_complete(
     nsqd: ThreadNsqd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,7 +388,7 @@ async def struck(nsqd: ThreadNsqd, place: int) -> bool:
     ) as consumer:
         (await anext(consumer)).finish()
         before = sys.gettrace()
-        while len(seen) < 20:
+        while len(seen) < 20 or (not hit and len(seen) < 200):
             sys.settrace(trace)
             try:
                 message = await anext(consumer)
@@ -383,11 +400,12 @@ async def struck(nsqd: ThreadNsqd, place: int) -> bool:
             message.finish()
     # nsqd numbers what it pushes: one that is missing would have been delivered again.
     lost = any(isinstance(event, nsq.events.Disconnected) for event in events)
-    assert lost or seen == list(range(seen[0], seen[0] + 20)), (place, seen)
+    assert lost or seen == list(range(seen[0], seen[0] + len(seen))), (place, seen)
     assert seen == sorted(set(seen)), (place, seen)
     return hit
 
 
+@pytest.mark.usefixtures("never_busy")
 async def test_an_interrupt_anywhere_in_a_poll_loses_nothing_in_silence(nsqd: ThreadNsqd) -> None:
     if not waits_for_sockets():
         pytest.skip("nothing polls on AnyIO's own streams")
