@@ -51,7 +51,8 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
         """Raise an error that shows the correct usage."""
         raise NotEntered(f"the block is not entered: write `{self._usage}`")
 
-    __iter__ = __await__ = __enter__ = __exit__ = __aiter__
+    if not TYPE_CHECKING:  # type checkers are to refuse them
+        __iter__ = __await__ = __enter__ = __exit__ = __aiter__
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise an error that shows the correct usage, if the block's object has an attribute ``name``."""

@@ -42,14 +42,14 @@ class Turns(threading.local):
     :ivar next_skip: how many to leave out if they still are then
     """
 
-    ended_at = 0.0
-    count = 0
-    seconds = 0.0
-    skip = 0
-    next_skip = _WATCHED
+    ended_at: float = 0.0
+    count: int = 0
+    seconds: float = 0.0
+    skip: int = 0
+    next_skip: int = _WATCHED
 
 
-turns = Turns()
+turns: Turns = Turns()
 
 
 class BusyPoll:
