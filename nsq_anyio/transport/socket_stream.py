@@ -123,7 +123,11 @@ class DirectSocketStream(ByteStream):
             before, now = now, perf_counter()
             yielded, is_over = now - before, now > until
         if events and events[0][1] == select.POLLIN:
-            received.extend(map(self._socket.recv, (max_bytes,)))  # all in C: no signal handler runs
+            try:
+                received.extend(map(self._socket.recv, (max_bytes,)))  # all in C: no signal handler runs
+            except OSError as error:  # such as a reset that has come since
+                if error.errno is None:
+                    raise  # from a signal handler: errors of the system have an errno
         return yielded
 
     async def send(self, item: bytes) -> None:

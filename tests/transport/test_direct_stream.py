@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import errno
 import fcntl
 import random
 import signal
@@ -140,6 +141,25 @@ async def test_nothing_overtakes_bytes_that_the_loop_has_received(monkeypatch: p
             peer.send(b"second")
         await until(lambda: b"".join(read) == b"firstsecond")
         tasks.cancel_scope.cancel()
+
+
+class Reset(socket.socket):
+    """A connection that is reset right after it was found readable."""
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        raise ConnectionResetError(errno.ECONNRESET, "reset")
+
+
+async def test_a_reset_between_the_poll_and_the_receive_is_left_to_the_task_that_waits() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setblocking(False)
+        stream = DirectSocketStream(Reset(fileno=ours.detach()), {}, 1)
+        theirs.send(b"x")
+        assert polled(stream) == []
+        with pytest.raises(anyio.BrokenResourceError):
+            await stream.receive()
+        await stream.aclose()
 
 
 async def test_nothing_is_received_from_a_closed_stream() -> None:
