@@ -1,6 +1,7 @@
 """A million messages, each once, at a rate that stands beside a bare socket's."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -17,8 +18,8 @@ LEAST_RATIO = 0.2
 
 @pytest.mark.timeout(180)
 def test_a_million_messages_each_once(capsys: pytest.CaptureFixture[str]) -> None:
-    (workload,) = [workload for workload in WORKLOADS if workload.name == "iterate-rdy-2500"]
-    assert workload.timed == 1_000_000
+    (named,) = [workload for workload in WORKLOADS if workload.name == "iterate-rdy-2500"]
+    workload = replace(named, timed=1_000_000)
     rates: dict[str, float] = {}
     python = MeasuredPython.ask(sys.executable)
     ours = [contender for contender in OURS if not contender.codec]
