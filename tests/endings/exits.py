@@ -118,12 +118,16 @@ BLOCKS: dict[str, Callable[[Handler, Peer], Awaitable[None]]] = {
 
 def _main(loop: Loop, block: str, handler: str) -> None:
     temper = Temper.GONE if block == "hook" else Temper.ANSWERING
-    with peers() as the_peers, the_peers.peer(temper) as peer:
-        try:
+    in_flight: list[set[bytes]] = []
+    try:
+        # An end that is cut short sends the last commands and does not wait. At the end of this block the
+        # peer has read them.
+        with peers() as the_peers, the_peers.peer(temper) as peer:
+            in_flight = peer.in_flight
             loop.run(lambda: BLOCKS[block](HANDLERS[handler], peer))
-        finally:
-            if temper is Temper.ANSWERING and any(peer.in_flight):
-                sys.stderr.write(f"left in flight: {peer.in_flight}\n")
+    finally:
+        if temper is Temper.ANSWERING and any(in_flight):
+            sys.stderr.write(f"left in flight: {in_flight}\n")
 
 
 if __name__ == "__main__":
