@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import wraps
+from inspect import signature
 from itertools import chain
 from types import FunctionType
 from typing import Final, ParamSpec, TypeVar, cast
 
-__all__ = ["OTHER_NAMES", "knowing_other_names", "remember_options"]
+__all__ = ["OTHER_NAMES", "knowing_other_names"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,13 +88,8 @@ _IN_THREADS: Final[Mapping[str, str]] = {
 }
 """What plain functions write instead, where it is something else."""
 
-
-_OPTIONS: dict[str, frozenset[str]] = {}  # of the classes of options that are imported, by their names
-
-
-def remember_options(options: str, names: Iterable[str]) -> None:
-    """Note the options of a class: one that is given in the wrong place fails with the right one."""
-    _OPTIONS[options] = frozenset(names)
+_CLASSES: Final = ("ConsumerOptions", "ProducerOptions", "ConnectionOptions", "TLSOptions")
+_FUNCTIONS: Final = ("consume", "produce")
 
 
 def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
@@ -122,7 +120,7 @@ def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> s
         return f"use {instead}"
     from difflib import get_close_matches  # noqa: PLC0415 - for this alone
 
-    known = {*accepted - {"self"}, *names, *chain.from_iterable(_OPTIONS.values())}
+    known = {*accepted - {"self"}, *names, *chain.from_iterable(map(_names_of, _CLASSES))}
     found = get_close_matches(given, known, n=1, cutoff=0.75)
     return f"did you mean {_instead(found[0], names, accepted)}?" if found else None
 
@@ -135,16 +133,22 @@ def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> 
     return _place_of(ours, accepted) or (ours if ours != given else None)
 
 
+def _names_of(options: str) -> list[str]:
+    """Return the options of a class. The package imports the class now, if no one has asked for it yet."""
+    return [each.name for each in fields(getattr(sys.modules[__package__], options))]
+
+
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
     """Return how an option is given; None if it is none."""
-    first = ("ConsumerOptions", "ProducerOptions")  # they have some names in common
-    if "topic" not in accepted:
-        first = first[::-1]
-    for options in (*first, "ConnectionOptions", "TLSOptions"):
-        if ours in _OPTIONS.get(options, ()):
+    # Those of consumers and producers have some names in common.
+    for options in _CLASSES if "topic" in accepted else ("ProducerOptions", *_CLASSES):
+        if ours in _names_of(options):
             place = f"nsq.{options}({ours}=...)"
             if options == "TLSOptions":
                 place = f"nsq.ConnectionOptions(tls={place})"
             parameter = "connection" if options in {"ConnectionOptions", "TLSOptions"} else "options"
             return f"{parameter}={place}" if parameter in accepted else place
+    for function in _FUNCTIONS:
+        if ours in signature(getattr(sys.modules[__package__], function)).parameters:
+            return f"nsq.{function}({ours}=...)"
     return None

@@ -189,6 +189,10 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda: ConsumerOptions(msg_timeout=60),
         unexpected("ConsumerOptions", "msg_timeout", "use nsq.ConnectionOptions(msg_timeout=...)"),
     ),
+    "a parameter among the options": (
+        lambda: ConsumerOptions(max_in_flight=5),
+        unexpected("ConsumerOptions", "max_in_flight", "use nsq.consume(max_in_flight=...)"),
+    ),
     "a misspelt option": (
         lambda: ConsumerOptions(max_atempts=5),
         unexpected("ConsumerOptions", "max_atempts", "did you mean max_attempts=...?"),

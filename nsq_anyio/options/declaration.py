@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ..errors import InvalidOption
-from ..other_names import knowing_other_names, remember_options
+from ..other_names import knowing_other_names
 from .kinds import Integer, Number, Option
 
 __all__ = ["Declared", "check", "declarations", "declared", "documented", "options_or_default"]
@@ -97,7 +97,6 @@ def documented(options: _Class) -> _Class:
 
     Its constructor fails for the names of other clients with the names here.
     """
-    remember_options(options.__name__, (each.name for each in fields(options)))
     cast("Any", options).__init__ = knowing_other_names(cast("Any", options).__init__)
     if text := options.__doc__:  # python -OO leaves it out
         raises = _RAISES.search(text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -100,3 +102,9 @@ def test_the_signatures_are_those_of_the_functions() -> None:
     assert "max_in_flight" in inspect.signature(nsq.consume).parameters
     assert "max_attempts" in inspect.signature(nsq.ConsumerOptions).parameters
     assert inspect.iscoroutinefunction(inspect.unwrap(nsq.serve))
+
+
+def test_an_option_is_found_in_a_class_that_nobody_has_imported() -> None:
+    program = "import nsq_anyio as nsq; nsq.ProducerOptions(auth_secret='s')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "use nsq.ConnectionOptions(auth_secret=...)" in done.stderr
