@@ -17,6 +17,7 @@ SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 READ_BY_ALL = (
     "index",
     "howto",
+    "options",
     "performance",
     "reference/consuming",
     "reference/options",
@@ -25,6 +26,17 @@ READ_BY_ALL = (
     "search",
 )
 """One page of each kind."""
+FAULTS = r"""() => {
+    const isWide = (box) => box.scrollWidth > box.clientWidth;
+    const isBroken = (code) => /^\w+$/.test(code.textContent) && code.getClientRects().length > 1;
+    const those = (selector, isFault) => [...document.querySelectorAll(selector)].filter(isFault);
+    return [
+        ...those("html", isWide).map(() => "the page is wider than its screen"),
+        ...those(".highlight-python pre", isWide).map((code) => `cut: ${code.textContent}`),
+        ...those("td code", isBroken).map((code) => `broken: ${code.textContent}`),
+    ];
+}"""
+"""What does not fit."""
 SCREENS: dict[str, tuple[int, Literal["light", "dark"]]] = {"desk": (1280, "light"), "phone": (390, "dark")}
 
 
@@ -77,13 +89,25 @@ def test_every_link_within_the_site_leads_somewhere(pages: dict[Path, Reader]) -
     assert broken == []
 
 
-def test_no_page_is_wider_than_its_screen(pages: dict[Path, Reader], screen: Page) -> None:
-    wide: list[str] = []
+def test_every_page_fits_its_screen(pages: dict[Path, Reader], screen: Page) -> None:
+    faults: dict[str, list[str]] = {}
     for path in pages:
         screen.goto(path.as_uri())
-        if screen.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
-            wide.append(str(path.relative_to(SITE)))
-    assert wide == []
+        if found := screen.evaluate(FAULTS):
+            faults[str(path.relative_to(SITE))] = found
+    assert faults == {}
+
+
+@pytest.mark.parametrize("width", [1366, 1440, 1680])
+def test_the_contents_have_a_column(browser: Browser, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    for name in ("tutorial", "options", "spark"):
+        page.goto((SITE / f"{name}.html").as_uri())
+        column = page.locator(".toc-drawer").bounding_box()
+        assert column
+        assert column["width"] > 200
+        assert column["x"] + column["width"] <= width
+    page.close()
 
 
 @pytest.mark.parametrize("name", READ_BY_ALL)
