@@ -2,7 +2,7 @@ import sys
 from importlib.metadata import version as _version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for accessible, links and option_tables
+sys.path.insert(0, str(Path(__file__).parent))  # for links and option_tables
 
 project = "nsq-anyio"
 author = "The nsq-anyio authors"
@@ -10,14 +10,12 @@ copyright = "the nsq-anyio authors"
 release = version = _version("nsq-anyio")
 
 extensions = [
-    "accessible",
     "links",
     "myst_parser",
     "option_tables",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "sphinx_design",
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
@@ -32,7 +30,7 @@ nitpick_ignore_regex = [
     ("py:(class|exc)", "IncorrectState|SendableMessage|SetupError"),  # FastStream's
 ]
 
-myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "fieldlist"]
+myst_enable_extensions = ["attrs_inline", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
