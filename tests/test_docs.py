@@ -23,6 +23,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES.remove(ROOT / "docs" / "testing.md")  # its tests run in tests/testing/test_page.py
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INCLUDED = re.compile(r"```\{include\} (\S+)")
+OPENING = re.compile(r"# .+\n\n(?!```|See )[\w`*\[].*\n(?!: )")
+"""A title and a paragraph, which is no list of definitions."""
 
 EXAMPLES = [
     pytest.param(match[1], id=f"{page.stem}-{number}")
@@ -152,3 +155,13 @@ def _cancelled_at_end(future: Future[None]) -> Generator[Future[None]]:
 def test_every_page_is_looked_at() -> None:
     assert ROOT / "docs" / "index.md" in PAGES
     assert EXAMPLES
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_page_begins_with_what_it_is_for(page: Path) -> None:
+    text = page.read_text("utf-8")
+    if included := INCLUDED.match(text):
+        text = (page.parent / included[1]).read_text("utf-8")
+    assert OPENING.match(text)
