@@ -32,7 +32,7 @@ FAULTS = r"""() => {
     const those = (selector, isFault) => [...document.querySelectorAll(selector)].filter(isFault);
     return [
         ...those("html", isWide).map(() => "the page is wider than its screen"),
-        ...those(".highlight-python pre", isWide).map((code) => `cut: ${code.textContent}`),
+        ...those("[class^=highlight-py] pre", isWide).map((code) => `cut: ${code.textContent}`),
         ...those("td code", isBroken).map((code) => `broken: ${code.textContent}`),
     ];
 }"""
