@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from .protocol.authorization import AuthReply
     from .protocol.codec import accelerated
     from .protocol.identify import IdentifyReply
-    from .service import serve
+    from .service import serve, vital
 
 __version__ = VERSION
 
@@ -135,6 +135,7 @@ __all__ = [
     "serve",
     "sync",
     "testing",
+    "vital",
 ]
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -198,7 +199,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ".protocol.authorization": ("AuthReply",),
     ".protocol.codec": ("accelerated",),
     ".protocol.identify": ("IdentifyReply",),
-    ".service": ("serve",),
+    ".service": ("serve", "vital"),
 }
 __getattr__: Callable[[str], object] = importer(__name__, _NAMES)
 

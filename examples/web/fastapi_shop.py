@@ -14,7 +14,6 @@ from typing import TypedDict
 
 import anyio
 from fastapi import FastAPI, Request, Response
-from vital import vital
 
 import nsq_anyio as nsq
 
@@ -31,7 +30,7 @@ async def lifespan(_: FastAPI) -> AsyncGenerator[State]:
     """Publish and consume. At the end, running handlers may finish before consumer and producer close."""
     nsqd = os.environ["NSQD"]
     stop = anyio.Event()
-    with vital():
+    with nsq.vital():
         async with (
             nsq.produce(nsqd=nsqd) as producer,
             nsq.consume("orders", "billing", nsqd=nsqd) as consumer,

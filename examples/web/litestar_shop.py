@@ -14,7 +14,6 @@ from functools import partial
 import anyio
 from litestar import Litestar, Response, get, post
 from litestar.datastructures import State
-from vital import vital
 
 import nsq_anyio as nsq
 
@@ -24,7 +23,7 @@ async def lifespan(app: Litestar) -> AsyncGenerator[None]:
     """Publish and consume. At the end, running handlers may finish before consumer and producer close."""
     nsqd = os.environ["NSQD"]
     stop = anyio.Event()
-    with vital():
+    with nsq.vital():
         async with (
             nsq.produce(nsqd=nsqd) as producer,
             nsq.consume("orders", "billing", nsqd=nsqd) as consumer,

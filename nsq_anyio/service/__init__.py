@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .until_signal import serve
+    from .vital import vital
 
-__all__ = ["serve"]
+__all__ = ["serve", "vital"]
 
 # Commands that consume nothing import a module of this package for its signals.
-__getattr__: Callable[[str], object] = importer(__name__, {".until_signal": ("serve",)})
+__getattr__: Callable[[str], object] = importer(__name__, {".until_signal": ("serve",), ".vital": ("vital",)})
