@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import re
 import threading
 from collections.abc import Awaitable, Callable, Generator
@@ -87,6 +90,12 @@ def authorize(request: AuthRequest) -> AuthState:
     return AuthState(ttl=60, authorizations=(Authorization(),))
 
 
+def on(cluster: dict[str, str], example: str) -> str:
+    """Replace the addresses and paths of the documentation."""
+    # All in one pass: a real port such as 41500 begins with a documented one.
+    return re.sub("|".join(map(re.escape, cluster)), lambda match: cluster[match[0]], example)
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example_runs(
@@ -95,8 +104,7 @@ def test_example_runs(
     cluster: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # All in one pass: a real port such as 41500 begins with a documented one.
-    example = re.sub("|".join(map(re.escape, cluster)), lambda match: cluster[match[0]], example)
+    example = on(cluster, example)
     real_run = anyio.run
     has_printed = threading.Event()
 
@@ -129,6 +137,31 @@ def test_example_runs(
     namespace: dict[str, object] = {"__name__": "__main__", "print": note_print}
     exec(compile(example, "<example>", "exec"), namespace)
     assert has_printed.is_set() or "print(" not in example
+
+
+def test_the_cells_of_a_notebook_run_each_in_a_task(cluster: dict[str, str]) -> None:
+    """As Jupyter's kernel runs them, in asyncio's event loop."""
+    page = (ROOT / "docs" / "howto.md").read_text("utf-8")
+    _, section = page.split("\n## Work in a notebook\n")
+    cells = re.findall(r"^```py\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    assert len(cells) == 3
+    printed: list[object] = []
+    namespace: dict[str, object] = {"print": printed.append}
+
+    async def run(cell: str) -> None:
+        code = compile(on(cluster, cell), "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        awaitable = eval(code, namespace)
+        assert inspect.isawaitable(awaitable)
+        await awaitable
+
+    async def notebook() -> None:
+        for cell in cells:
+            await asyncio.create_task(run(cell))
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(notebook())
+    assert len(printed) == 1
 
 
 async def _publish_clicks(nsqd: str) -> None:
