@@ -6,6 +6,7 @@ import importlib
 import re
 import signal
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -30,7 +31,7 @@ def database(tmp_path: Path) -> Path:
 @pytest.fixture
 def outbox(database: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The program as an application imports it, with a database of this test."""
-    monkeypatch.syspath_prepend(DIRECTORY)
+    monkeypatch.setattr(sys, "path", [str(DIRECTORY), *sys.path])
     monkeypatch.setenv("DATABASE", f"sqlite:///{database}")
     module = importlib.reload(importlib.import_module("outbox"))
     module.Base.metadata.create_all(module.engine)
