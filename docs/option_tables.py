@@ -8,7 +8,7 @@ from importlib import import_module
 from types import NoneType
 from typing import TYPE_CHECKING, ForwardRef, Literal, get_args, get_origin
 
-from nsq_anyio.options.declaration import declarations
+from nsq_anyio.options.declaration import declarations, descriptions
 from nsq_anyio.options.kinds import Flag, Number
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def rows(options: type) -> Iterator[list[str]]:
     columns = _optional_columns(options)
     prefix = PREFIXES.get(options.__name__, "")
     types = {each.name: each.type for each in fields(options)}
+    texts = descriptions(options)
     for each in declarations(options):
         name, option = each.name, each.option
         opposite = option.go_opposite if isinstance(option, Flag) else ""
@@ -48,7 +49,7 @@ def rows(options: type) -> Iterator[list[str]]:
             row.append(_literal(option.identify.key_of(name)) if option.identify else "")
         if columns["Spark"]:
             row.append(_literal(option.spark_name(prefix + name)))
-        yield [*row, option.help]
+        yield [*row, texts[name]]
 
 
 def _optional_columns(options: type) -> dict[str, bool]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from .lazy import importer
 from .version import VERSION
 
-TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything else here
+TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than everything else here
 
 if TYPE_CHECKING:
     from collections.abc import Callable

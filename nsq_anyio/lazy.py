@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, whose import takes longer than this module's
+TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than this module's
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

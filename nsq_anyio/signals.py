@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
+TYPE_CHECKING: bool = False  # importing `typing` takes longer than everything else here
 
 if TYPE_CHECKING:
     import signal

@@ -125,6 +125,12 @@ def test_what_is_public_has_a_docstring(source: Module) -> None:
     assert missing == []
 
 
+@each_module
+def test_editors_see_what_is_imported_lazily(source: Module) -> None:
+    # Jedi, behind IPython and others, believes a plain False, and skips the imports below it.
+    assert "\nTYPE_CHECKING = False" not in source.source
+
+
 def test_the_docstring_check_sees_what_is_missing() -> None:
     source = '''
         """Here."""

@@ -10,7 +10,7 @@ import sys
 
 from ..signals import end_now
 
-TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
+TYPE_CHECKING: bool = False  # importing `typing` takes longer than everything else here
 
 if TYPE_CHECKING:
     import signal

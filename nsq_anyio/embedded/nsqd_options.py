@@ -42,8 +42,8 @@ def _is_iterable(value: object) -> bool:
     return isinstance(value, Iterable)
 
 
-def _pem(help: str) -> Text:
-    return Text(help, valid=is_path_or_none, use="the path of a PEM file")
+def _pem() -> Text:
+    return Text(valid=is_path_or_none, use="the path of a PEM file")
 
 
 @documented
@@ -57,186 +57,117 @@ class NsqdOptions(NsqdStatsOptions):
     :raises InvalidOption: if a value is out of range, or conflicts with another
     """
 
-    msg_timeout: Annotated[
-        float,
-        Seconds("the time until an unanswered message goes back to its channel", low=0.001, high=_DAY),
-    ] = 60.0
-    max_msg_timeout: Annotated[
-        float,
-        Seconds(
-            "the longest message timeout that a client may ask for; TOUCH extends no message beyond it",
-            low=0.001,
-            high=_DAY,
-        ),
-    ] = 900.0
-    max_req_timeout: Annotated[
-        float,
-        Seconds(
-            "the longest delay of REQ (a longer one is shortened) and of DPUB (a longer one is refused)",
-            low=0,
-            high=_DAY,
-        ),
-    ] = 3600.0
-    max_rdy_count: Annotated[int, Integer("the highest RDY count of a client", low=1, high=2**31 - 1)] = 2500
-    mem_queue_size: Annotated[
-        int,
-        Integer(
-            "the most messages that a topic or channel holds in memory. Further ones are kept on disk; "
-            "without a data path they stay in memory, but are reported as ``backend_depth`` as well. "
-            "Ephemeral topics and channels drop them. 0 keeps all on disk",
-            low=0,
-            high=2**63 - 1,
-            unit="messages",
-        ),
-    ] = 10_000
-    max_bytes_per_file: Annotated[
-        int,
-        Integer("the largest data file, but for larger messages", low=1, high=2**62, unit="bytes"),
-    ] = 100 * 1024 * 1024
-    sync_every: Annotated[
-        int,
-        Integer(
-            "the number of messages that a topic or channel writes or reads until its files are synced. With "
-            "1, a publish is answered when its messages survive a crash of the machine",
-            low=1,
-            high=2**63 - 1,
-            unit="messages",
-        ),
-    ] = 2500
-    sync_timeout: Annotated[
-        float, Seconds("the time after which files are synced in any case", low=0.001, high=_DAY)
-    ] = 2.0
-    keep_deferred: Annotated[
-        bool,
-        Flag(
-            "whether deferred messages keep the rest of their delay over a restart. Otherwise they come at "
-            "once afterwards, as those of nsqd"
-        ),
-    ] = False
-    max_msg_size: Annotated[int, Integer("the largest message", low=1, high=2**31 - 1, unit="bytes")] = (
-        1024 * 1024
-    )
-    max_body_size: Annotated[
-        int, Integer("the largest body of a command", low=16, high=2**31 - 1, unit="bytes")
-    ] = 5 * 1024 * 1024
-    client_timeout: Annotated[
-        float, Seconds("twice the default heartbeat interval", low=0.001, high=_DAY)
-    ] = 60.0
-    max_heartbeat_interval: Annotated[
-        float,
-        Seconds("the longest heartbeat interval that a client may ask for", low=0.001, high=_DAY),
-    ] = 60.0
-    output_buffer_timeout: Annotated[
-        float,
-        Seconds(
-            "the value that IDENTIFY reports to a client that asks for none. This and the other options of "
-            "output buffers are negotiated and have no other effect, because output is sent at once",
-            low=0,
-            high=_DAY,
-        ),
-    ] = 0.25
-    min_output_buffer_timeout: Annotated[
-        float,
-        Seconds("the shortest output buffer timeout that a client may ask for", low=0, high=_DAY),
-    ] = 0.025
-    max_output_buffer_timeout: Annotated[
-        float,
-        Seconds("the longest output buffer timeout that a client may ask for", low=0, high=_DAY),
-    ] = 30.0
-    max_output_buffer_size: Annotated[
-        int,
-        Integer("the largest output buffer that a client may ask for", low=64, high=2**31 - 1, unit="bytes"),
-    ] = 64 * 1024
-    max_deflate_level: Annotated[
-        int, Integer("the highest deflate level that a client may ask for", low=1, high=9)
-    ] = 6
-    http_client_connect_timeout: Annotated[
-        float, Seconds("the time to connect to an auth server", low=0.001, high=_DAY)
-    ] = 2.0
-    http_client_request_timeout: Annotated[
-        float, Seconds("the time for the whole request to an auth server", low=0.001, high=_DAY)
-    ] = 5.0
-    max_channel_consumers: Annotated[
-        int, Integer("the most consumers of a channel; 0 for no limit", low=0, unit="consumers")
-    ] = 0
-    node_id: Annotated[
-        int | None,
-        Integer(
-            "a part of the message ids; None derives it from the address, so that servers on one host differ",
-            low=0,
-            high=MAX_NODE_ID,
-            special=(None,),
-        ),
-    ] = None
+    msg_timeout: Annotated[float, Seconds(low=0.001, high=_DAY)] = 60.0
+    """The time until an unanswered message goes back to its channel (seconds: 0.001 to 86400.0; default 60).
+    """
+    max_msg_timeout: Annotated[float, Seconds(low=0.001, high=_DAY)] = 900.0
+    """The longest message timeout that a client may ask for; TOUCH extends no message beyond it (seconds:
+    0.001 to 86400.0; default 900).
+    """
+    max_req_timeout: Annotated[float, Seconds(low=0, high=_DAY)] = 3600.0
+    """The longest delay of REQ (a longer one is shortened) and of DPUB (a longer one is refused) (seconds: 0
+    to 86400.0; default 3600).
+    """
+    max_rdy_count: Annotated[int, Integer(low=1, high=2**31 - 1)] = 2500
+    """The highest RDY count of a client (1 to 2147483647; default 2500)."""
+    mem_queue_size: Annotated[int, Integer(low=0, high=2**63 - 1, unit="messages")] = 10_000
+    """The most messages that a topic or channel holds in memory. Further ones are kept on disk; without a
+    data path they stay in memory, but are reported as ``backend_depth`` as well. Ephemeral topics and
+    channels drop them. 0 keeps all on disk (messages: 0 to 9223372036854775807; default 10000).
+    """
+    max_bytes_per_file: Annotated[int, Integer(low=1, high=2**62, unit="bytes")] = 100 * 1024 * 1024
+    """The largest data file, but for larger messages (bytes: 1 to 4611686018427387904; default 100 MiB)."""
+    sync_every: Annotated[int, Integer(low=1, high=2**63 - 1, unit="messages")] = 2500
+    """The number of messages that a topic or channel writes or reads until its files are synced. With 1, a
+    publish is answered when its messages survive a crash of the machine (messages: 1 to 9223372036854775807;
+    default 2500).
+    """
+    sync_timeout: Annotated[float, Seconds(low=0.001, high=_DAY)] = 2.0
+    """The time after which files are synced in any case (seconds: 0.001 to 86400.0; default 2)."""
+    keep_deferred: Annotated[bool, Flag()] = False
+    """Whether deferred messages keep the rest of their delay over a restart. Otherwise they come at once
+    afterwards, as those of nsqd (default False).
+    """
+    max_msg_size: Annotated[int, Integer(low=1, high=2**31 - 1, unit="bytes")] = 1024 * 1024
+    """The largest message (bytes: 1 to 2147483647; default 1 MiB)."""
+    max_body_size: Annotated[int, Integer(low=16, high=2**31 - 1, unit="bytes")] = 5 * 1024 * 1024
+    """The largest body of a command (bytes: 16 to 2147483647; default 5 MiB)."""
+    client_timeout: Annotated[float, Seconds(low=0.001, high=_DAY)] = 60.0
+    """Twice the default heartbeat interval (seconds: 0.001 to 86400.0; default 60)."""
+    max_heartbeat_interval: Annotated[float, Seconds(low=0.001, high=_DAY)] = 60.0
+    """The longest heartbeat interval that a client may ask for (seconds: 0.001 to 86400.0; default 60)."""
+    output_buffer_timeout: Annotated[float, Seconds(low=0, high=_DAY)] = 0.25
+    """The value that IDENTIFY reports to a client that asks for none. This and the other options of output
+    buffers are negotiated and have no other effect, because output is sent at once (seconds: 0 to 86400.0;
+    default 0.25).
+    """
+    min_output_buffer_timeout: Annotated[float, Seconds(low=0, high=_DAY)] = 0.025
+    """The shortest output buffer timeout that a client may ask for (seconds: 0 to 86400.0; default 0.025)."""
+    max_output_buffer_timeout: Annotated[float, Seconds(low=0, high=_DAY)] = 30.0
+    """The longest output buffer timeout that a client may ask for (seconds: 0 to 86400.0; default 30)."""
+    max_output_buffer_size: Annotated[int, Integer(low=64, high=2**31 - 1, unit="bytes")] = 64 * 1024
+    """The largest output buffer that a client may ask for (bytes: 64 to 2147483647; default 64 KiB)."""
+    max_deflate_level: Annotated[int, Integer(low=1, high=9)] = 6
+    """The highest deflate level that a client may ask for (1 to 9; default 6)."""
+    http_client_connect_timeout: Annotated[float, Seconds(low=0.001, high=_DAY)] = 2.0
+    """The time to connect to an auth server (seconds: 0.001 to 86400.0; default 2)."""
+    http_client_request_timeout: Annotated[float, Seconds(low=0.001, high=_DAY)] = 5.0
+    """The time for the whole request to an auth server (seconds: 0.001 to 86400.0; default 5)."""
+    max_channel_consumers: Annotated[int, Integer(low=0, unit="consumers")] = 0
+    """The most consumers of a channel; 0 for no limit (consumers: 0 or more; default 0)."""
+    node_id: Annotated[int | None, Integer(low=0, high=MAX_NODE_ID, special=(None,))] = None
+    """A part of the message ids; None derives it from the address, so that servers on one host differ (0 to
+    1023 or None; default None).
+    """
     reported: Annotated[
         Mapping[str, object],
         Value(
-            "what ``/config/:opt`` answers for options of nsqd that have no effect here, such as "
-            '``{"log_level": "warn"}``',
             valid=_is_mapping,
             use="a mapping of nsqd's options",
             default="what nsqd answers when they are not set",
         ),
     ] = field(default_factory=dict[str, object])
-    snappy: Annotated[bool, Flag("whether clients may negotiate snappy")] = True
-    deflate: Annotated[bool, Flag("whether clients may negotiate deflate")] = True
-    tls_cert: Annotated[
-        str | os.PathLike[str] | None, _pem("the certificate with its chain; None for no TLS")
-    ] = None
-    tls_key: Annotated[
-        str | os.PathLike[str] | None, _pem("the private key of the certificate, unencrypted")
-    ] = None
-    tls_root_ca_file: Annotated[
-        str | os.PathLike[str] | None,
-        _pem(
-            "the authorities to trust for client certificates, and for https servers in "
-            "``auth_http_addresses``; None for the system's"
-        ),
-    ] = None
+    """What ``/config/:opt`` answers for options of nsqd that have no effect here, such as ``{"log_level":
+    "warn"}`` (default what nsqd answers when they are not set).
+    """
+    snappy: Annotated[bool, Flag()] = True
+    """Whether clients may negotiate snappy (default True)."""
+    deflate: Annotated[bool, Flag()] = True
+    """Whether clients may negotiate deflate (default True)."""
+    tls_cert: Annotated[str | os.PathLike[str] | None, _pem()] = None
+    """The certificate with its chain; None for no TLS (default None)."""
+    tls_key: Annotated[str | os.PathLike[str] | None, _pem()] = None
+    """The private key of the certificate, unencrypted (default None)."""
+    tls_root_ca_file: Annotated[str | os.PathLike[str] | None, _pem()] = None
+    """The authorities to trust for client certificates, and for https servers in ``auth_http_addresses``;
+    None for the system's (default None).
+    """
     tls_client_auth_policy: Annotated[
         ClientAuthPolicy | None,
-        Value(
-            "``require-verify`` refuses clients without a certificate of those authorities. ``require`` does "
-            "the same here, and needs ``tls_root_ca_file``: nsqd would accept any certificate, but Python "
-            "verifies every certificate that it asks for. Either makes ``tls_required`` True, unless that is "
-            "``tcp-https``. None asks clients for no certificate",
-            valid=_is_policy,
-            use=f"one of {', '.join(map(repr, (None, *get_args(ClientAuthPolicy))))}",
-        ),
+        Value(valid=_is_policy, use=f"one of {', '.join(map(repr, (None, *get_args(ClientAuthPolicy))))}"),
     ] = None
+    """``require-verify`` refuses clients without a certificate of those authorities. ``require`` does the
+    same here, and needs ``tls_root_ca_file``: nsqd would accept any certificate, but Python verifies every
+    certificate that it asks for. Either makes ``tls_required`` True, unless that is ``tcp-https``. None asks
+    clients for no certificate (default None).
+    """
     tls_required: Annotated[
-        bool | Literal["tcp-https"],
-        Value(
-            "True to refuse clients without TLS; ``tcp-https`` to refuse them except for plain HTTP",
-            valid=_is_requirement,
-            use="True, False or 'tcp-https'",
-        ),
+        bool | Literal["tcp-https"], Value(valid=_is_requirement, use="True, False or 'tcp-https'")
     ] = False
-    tls_min_version: Annotated[
-        TLSMinVersion,
-        Choice(
-            "the oldest TLS version to accept, by nsqd's names; versions before TLS 1.2 are never accepted",
-            choices=get_args(TLSMinVersion),
-        ),
-    ] = "tls1.0"
-    auth: Annotated[
-        Authorizer | None,
-        Value(
-            "a plain or async function from `AuthRequest` to `AuthState` that replaces an auth server. An "
-            "exception refuses the client. It must answer within ``http_client_request_timeout``",
-            valid=is_function_or_none,
-            use="a function",
-        ),
-    ] = None
+    """True to refuse clients without TLS; ``tcp-https`` to refuse them except for plain HTTP (default False).
+    """
+    tls_min_version: Annotated[TLSMinVersion, Choice(choices=get_args(TLSMinVersion))] = "tls1.0"
+    """The oldest TLS version to accept, by nsqd's names; versions before TLS 1.2 are never accepted
+    ('tls1.0', 'tls1.1', 'tls1.2' or 'tls1.3'; default 'tls1.0').
+    """
+    auth: Annotated[Authorizer | None, Value(valid=is_function_or_none, use="a function")] = None
+    """A plain or async function from `AuthRequest` to `AuthState` that replaces an auth server. An exception
+    refuses the client. It must answer within ``http_client_request_timeout`` (default None).
+    """
     auth_http_addresses: Annotated[
-        Sequence[str],
-        Value(
-            "auth servers, as ``host:port`` or URLs; they are tried in turn, starting at random",
-            valid=_is_iterable,
-            use="a sequence of addresses",
-            default="none",
-        ),
+        Sequence[str], Value(valid=_is_iterable, use="a sequence of addresses", default="none")
     ] = field(default=(), repr=False)  # URLs can hold passwords
+    """Auth servers, as ``host:port`` or URLs; they are tried in turn, starting at random (default none)."""
 
     def __post_init__(self) -> None:
         check(self)

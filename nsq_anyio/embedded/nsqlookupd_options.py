@@ -17,12 +17,10 @@ class NsqlookupdOptions:
     :raises InvalidOption: for a value outside its range
     """
 
-    inactive_producer_timeout: Annotated[
-        float, Seconds("the time without a PING after which an nsqd is not listed", low=0)
-    ] = 300.0
-    tombstone_lifetime: Annotated[
-        float, Seconds("the time for which a tombstoned nsqd is not listed", low=0)
-    ] = 45.0
+    inactive_producer_timeout: Annotated[float, Seconds(low=0)] = 300.0
+    """The time without a PING after which an nsqd is not listed (seconds: 0 or more; default 300)."""
+    tombstone_lifetime: Annotated[float, Seconds(low=0)] = 45.0
+    """The time for which a tombstoned nsqd is not listed (seconds: 0 or more; default 45)."""
 
     def __post_init__(self) -> None:
         check(self)

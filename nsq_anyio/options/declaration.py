@@ -1,7 +1,11 @@
 """Derive everything from the declarations of options, ``Annotated[type, kind] = default`` at each field.
 
-This module derives the check of each value and its line in the docstring. Others derive the keys of
-``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY, and the tables of the documentation.
+This module derives the check of each value, and the docstring of the class from those below its fields.
+Others derive the keys of ``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY, and the
+tables of the documentation.
+
+The docstrings stand where editors look for them. The compiler leaves them out, so what shows one reads the
+source, and a program that shows none does not pay for them.
 
 A module that declares options has no ``from __future__ import annotations``: the annotations would be
 strings, and evaluating them would slow down each import.
@@ -11,13 +15,23 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ..errors import InvalidOption
 from ..other_names import knowing_other_names
 from .kinds import Integer, Number, Option
 
-__all__ = ["Declared", "check", "declarations", "declared", "documented", "options_or_default"]
+__all__ = [
+    "Declared",
+    "check",
+    "declarations",
+    "declared",
+    "descriptions",
+    "documented",
+    "options_or_default",
+    "texts",
+]
 
 OptionsT = TypeVar("OptionsT")
 _Class = TypeVar("_Class", bound=type)
@@ -41,6 +55,14 @@ class Declared(NamedTuple):
             size = cast("int", self.default)
             return f"{size // _MIB} MiB" if size % _MIB == 0 else f"{size // _KIB} KiB"
         return f"{self.default:g}" if isinstance(self.default, float) else repr(self.default)
+
+    @property
+    def facts(self) -> str:
+        """Unit, range and default, with which the text of the option ends; empty if it has none of them."""
+        option, default = self.option, self.default_text
+        unit = f"{option.unit}: " if isinstance(option, Number) and option.unit else ""
+        facts = [f"{unit}{option.range}" if option.range else "", f"default {default}" if default else ""]
+        return f" ({'; '.join(filter(None, facts))})" if any(facts) else ""
 
 
 def declarations(options: type) -> Iterator[Declared]:
@@ -92,23 +114,69 @@ def options_or_default(parameter: str, given: OptionsT | None, options: type[Opt
     return given
 
 
-def documented(options: _Class) -> _Class:
-    """Add a line for each option to the docstring of a class of options.
+@cache
+def texts(options: type) -> Mapping[str, str]:
+    """Return the docstring below each field of a class; empty where the source is not installed."""
+    # Few programs ask for texts.
+    import ast  # noqa: PLC0415
+    import inspect  # noqa: PLC0415
+    from textwrap import dedent  # noqa: PLC0415
 
-    Its constructor fails for the names of other clients with the names here.
+    found: dict[str, str] = {}
+    for owner in options.__mro__[-2::-1]:  # without `object`
+        try:
+            source = inspect.getsource(owner)
+        except OSError:
+            return {}
+        (tree,) = ast.parse(dedent(source)).body
+        for field, below in pairwise(cast("ast.ClassDef", tree).body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = " ".join(text.split())
+                case _:
+                    pass
+    return found
+
+
+def descriptions(options: type) -> Mapping[str, str]:
+    """Return what each option is, without its unit, range and default."""
+    written = texts(options)
+    return {
+        each.name: written[each.name].removesuffix(f"{each.facts}.")
+        for each in declarations(options)
+        if each.name in written
+    }
+
+
+def documented(options: _Class) -> _Class:
+    """Add a line for each option to the docstring of a class of options, when somebody reads it.
+
+    The signature has the types alone. The constructor fails for the names of other clients with the names
+    here.
     """
-    cast("Any", options).__init__ = knowing_other_names(cast("Any", options).__init__)
+    make = cast("Any", options).__init__
+    make.__annotations__ = {each.name: _type(each.type) for each in fields(options)}
+    cast("Any", options).__init__ = knowing_other_names(make)
     if text := options.__doc__:  # python -OO leaves it out
-        raises = _RAISES.search(text)
-        # The compiler removes the indentation, from Python 3.13 on.
-        at, indentation = (raises.start(), raises[1]) if raises else (len(text), "")
-        lines = (f"{indentation}:param {each.name}: {_line(each)}\n" for each in declarations(options))
-        options.__doc__ = "".join([text[:at], *lines, text[at:]])
+        cast("Any", options).__doc__ = _Docstring(text)
     return options
 
 
-def _line(each: Declared) -> str:
-    option, default = each.option, each.default_text
-    unit = f"{option.unit}: " if isinstance(option, Number) and option.unit else ""
-    facts = [f"{unit}{option.range}" if option.range else "", f"default {default}" if default else ""]
-    return f"{option.help} ({'; '.join(filter(None, facts))})" if any(facts) else option.help
+class _Docstring:
+    """The docstring of a class of options."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, instance: object, owner: type) -> str:
+        text = self.text
+        raises = _RAISES.search(text)
+        # The compiler removes the indentation, from Python 3.13 on.
+        at, indentation = (raises.start(), raises[1]) if raises else (len(text), "")
+        lines = (f"{indentation}:param {name}: {line}\n" for name, line in texts(owner).items())
+        return "".join([text[:at], *lines, text[at:]])
+
+
+def _type(annotation: Any) -> object:
+    kind = annotation.__origin__
+    return getattr(kind, "__forward_arg__", kind)

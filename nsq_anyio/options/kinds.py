@@ -1,8 +1,10 @@
-"""Kinds of options: each declares an option's range, its other names and its description, at its field.
+"""Kinds of options: each declares an option's range and its other names, at its field.
 
 ::
 
-    poll_interval: Annotated[float, Seconds("the time between polls", low=0.01, go=SAME)] = 60.0
+    poll_interval: Annotated[float, Seconds(low=0.01, go=SAME)] = 60.0
+
+Below the field, a docstring says what the option is.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ SAME = "="
 if TYPE_CHECKING:
 
     class _More(TypedDict, total=False):
-        """The declarations that all kinds of options have in common, besides the description."""
+        """The declarations that all kinds of options have in common."""
 
         go: str
         identify: Identify
@@ -66,7 +68,6 @@ class Identify:
 class Option:
     """The declaration of an option. Each subclass is a kind of value.
 
-    :param help: the description, for the docstring and the reference
     :param go: go-nsq's name of the option; empty if go-nsq has none
     :param identify: how IDENTIFY sends the option; None if it does not
     :param spark: Spark's name of the option; ``SAME`` for the same name, empty if Spark has none
@@ -75,14 +76,12 @@ class Option:
 
     def __init__(
         self,
-        help: str,
         *,
         go: str = "",
         identify: Identify | None = None,
         spark: str = SAME,
         default: str = "",
     ) -> None:
-        self.help = help
         self.go = go
         self.identify = identify
         self.spark = spark
@@ -135,7 +134,6 @@ class Number(Option):
 
     def __init__(
         self,
-        help: str,
         *,
         low: float,
         high: float = math.inf,
@@ -143,7 +141,7 @@ class Number(Option):
         unit: str = "",
         **more: Unpack[_More],
     ) -> None:
-        super().__init__(help, **more)
+        super().__init__(**more)
         self.low = low
         self.high = high
         self.special = special
@@ -188,8 +186,8 @@ class Flag(Option):
     :param go_opposite: go-nsq's name of an option with the opposite meaning
     """
 
-    def __init__(self, help: str, *, go_opposite: str = "", **more: Unpack[_More]) -> None:
-        super().__init__(help, **more)
+    def __init__(self, *, go_opposite: str = "", **more: Unpack[_More]) -> None:
+        super().__init__(**more)
         self.go_opposite = go_opposite
 
     @property
@@ -209,10 +207,8 @@ class Choice(Option):
     :param function: a description of the function that may be given in place of a word; empty if none may
     """
 
-    def __init__(
-        self, help: str, *, choices: tuple[str, ...], function: str = "", **more: Unpack[_More]
-    ) -> None:
-        super().__init__(help, **more)
+    def __init__(self, *, choices: tuple[str, ...], function: str = "", **more: Unpack[_More]) -> None:
+        super().__init__(**more)
         self.choices = choices
         self.function = function
 
@@ -239,10 +235,8 @@ class Value(Option):
     :param use: the valid values, for errors
     """
 
-    def __init__(
-        self, help: str, *, valid: Callable[[object], bool], use: str, **more: Unpack[_More]
-    ) -> None:
-        super().__init__(help, **more)
+    def __init__(self, *, valid: Callable[[object], bool], use: str, **more: Unpack[_More]) -> None:
+        super().__init__(**more)
         self.valid = valid
         self.use = use
 
@@ -268,14 +262,13 @@ class Text(Value):
 
     def __init__(
         self,
-        help: str,
         *,
         valid: Callable[[object], bool] = _is_string,
         use: str = "a string",
         is_secret: bool = False,
         **more: Unpack[_More],
     ) -> None:
-        super().__init__(help, valid=valid, use=use, **more)
+        super().__init__(valid=valid, use=use, **more)
         self.is_secret = is_secret
 
     def check(self, name: str, value: object) -> None:

@@ -1,56 +1,38 @@
 """The options of polling nsqlookupds, which consumers and producers have in common."""
 
 import ssl
+from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from .kinds import SAME, Flag, Ratio, Seconds
 from .tls import TLS, TLSOptions
 
-__all__ = [
-    "LookupdAuthorization",
-    "LookupdPollInterval",
-    "LookupdPollJitter",
-    "LookupdPollTimeout",
-    "LookupdTLS",
-]
+__all__ = ["LookupdOptions", "LookupdPollInterval"]
 
-LookupdPollInterval: TypeAlias = Annotated[
-    float,
-    Seconds(
-        "the time between polls of all nsqlookupds; until one lists an nsqd, polls follow each other more "
-        "quickly, at first after 0.1 s",
-        low=0.01,
-        go=SAME,
-        spark="",
-    ),
-]
-LookupdPollJitter: TypeAlias = Annotated[
-    float,
-    Ratio(
-        "the fraction of the interval by which each poll is randomly shifted",
-        low=0,
-        high=1,
-        go=SAME,
-        spark="",
-    ),
-]
-LookupdPollTimeout: TypeAlias = Annotated[
-    float, Seconds("the time for one nsqlookupd's answer", low=0.001, go=SAME, spark="")
-]
-LookupdTLS: TypeAlias = Annotated[
-    bool | ssl.SSLContext | TLSOptions,
-    TLS(
-        "how https nsqlookupds are verified, as ``ConnectionOptions.tls``; False and True trust the "
-        "system's authorities",
-        spark="",
-    ),
-]
-LookupdAuthorization: TypeAlias = Annotated[
-    bool,
-    Flag(
-        "whether nsqlookupds are sent the connection's ``auth_secret``, as ``Authorization: Bearer``",
+LookupdPollInterval: TypeAlias = Annotated[float, Seconds(low=0.01, go=SAME, spark="")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupdOptions:
+    """What `ConsumerOptions` and `ProducerOptions` have for nsqlookupds."""
+
+    lookupd_poll_interval: LookupdPollInterval = 60.0
+    """The time between polls of all nsqlookupds; until one lists an nsqd, polls follow each other more
+    quickly, at first after 0.1 s (seconds: 0.01 or more; default 60).
+    """
+    lookupd_poll_jitter: Annotated[float, Ratio(low=0, high=1, go=SAME, spark="")] = 0.3
+    """The fraction of the interval by which each poll is randomly shifted (0 to 1; default 0.3)."""
+    lookupd_poll_timeout: Annotated[float, Seconds(low=0.001, go=SAME, spark="")] = 10.0
+    """The time for one nsqlookupd's answer (seconds: 0.001 or more; default 10)."""
+    lookupd_tls: Annotated[bool | ssl.SSLContext | TLSOptions, TLS(spark="")] = False
+    """How https nsqlookupds are verified, as ``ConnectionOptions.tls``; False and True trust the system's
+    authorities (default False).
+    """
+    lookupd_authorization: Annotated[
+        bool,
         # go-nsq's Config.LookupdAuthorization, which true switches on despite the name of the option.
-        go="skip_lookupd_authorization",
-        spark="",
-    ),
-]
+        Flag(go="skip_lookupd_authorization", spark=""),
+    ] = False
+    """Whether nsqlookupds are sent the connection's ``auth_secret``, as ``Authorization: Bearer`` (default
+    False).
+    """

@@ -43,67 +43,39 @@ class TLSOptions:
     """
 
     ca_file: Annotated[
-        str | os.PathLike[str] | None,
-        Text(
-            "a file with the certificates of the authorities to trust, PEM; None trusts the system's",
-            valid=is_path_or_none,
-            use="a path",
-            go="tls_root_ca_file",
-        ),
+        str | os.PathLike[str] | None, Text(valid=is_path_or_none, use="a path", go="tls_root_ca_file")
     ] = None
+    """A file with the certificates of the authorities to trust, PEM; None trusts the system's (default None).
+    """
     certificate_file: Annotated[
-        str | os.PathLike[str] | None,
-        Text(
-            "a file with this client's certificate and its chain, PEM; None for no certificate",
-            valid=is_path_or_none,
-            use="a path",
-            go="tls_cert",
-        ),
+        str | os.PathLike[str] | None, Text(valid=is_path_or_none, use="a path", go="tls_cert")
     ] = None
+    """A file with this client's certificate and its chain, PEM; None for no certificate (default None)."""
     private_key_file: Annotated[
-        str | os.PathLike[str] | None,
-        Text(
-            "a file with the certificate's key, PEM; None when ``certificate_file`` holds it as well",
-            valid=is_path_or_none,
-            use="a path",
-            go="tls_key",
-        ),
+        str | os.PathLike[str] | None, Text(valid=is_path_or_none, use="a path", go="tls_key")
     ] = None
-    private_key_password: Annotated[
-        str | None, Text("the password of an encrypted key", valid=_is_password, is_secret=True)
-    ] = field(default=None, repr=False)
+    """A file with the certificate's key, PEM; None when ``certificate_file`` holds it as well (default None).
+    """
+    private_key_password: Annotated[str | None, Text(valid=_is_password, is_secret=True)] = field(
+        default=None, repr=False
+    )
+    """The password of an encrypted key (default None)."""
     minimum_version: Annotated[
-        TLSVersion,
-        MinimumVersion(
-            "the oldest version of TLS to speak", choices=get_args(TLSVersion), go="tls_min_version"
-        ),
+        TLSVersion, MinimumVersion(choices=get_args(TLSVersion), go="tls_min_version")
     ] = "TLSv1.2"
-    server_hostname: Annotated[
-        str | None,
-        Text(
-            "the name that the server's certificate must carry; None for the host of the address. Required "
-            "for a unix socket, which has no host",
-            valid=_is_host,
-            use="a host name or an IP address",
-        ),
-    ] = None
-    verify: Annotated[
-        bool,
-        Flag(
-            "whether the server's certificate is checked; otherwise anybody in between can read and change "
-            "everything",
-            go_opposite="tls_insecure_skip_verify",
-        ),
-    ] = True
+    """The oldest version of TLS to speak ('TLSv1.2' or 'TLSv1.3'; default 'TLSv1.2')."""
+    server_hostname: Annotated[str | None, Text(valid=_is_host, use="a host name or an IP address")] = None
+    """The name that the server's certificate must carry; None for the host of the address. Required for a
+    unix socket, which has no host (default None).
+    """
+    verify: Annotated[bool, Flag(go_opposite="tls_insecure_skip_verify")] = True
+    """Whether the server's certificate is checked; otherwise anybody in between can read and change
+    everything (default True).
+    """
     ssl_context: Annotated[
-        ssl.SSLContext | None,
-        Value(
-            "a finished context, which replaces all other TLS options except ``server_hostname``",
-            valid=_is_context,
-            use="an ssl.SSLContext",
-            spark="",
-        ),
+        ssl.SSLContext | None, Value(valid=_is_context, use="an ssl.SSLContext", spark="")
     ] = None
+    """A finished context, which replaces all other TLS options except ``server_hostname`` (default None)."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -42,60 +42,50 @@ class Access:
 
     """
 
-    nsqds: Annotated[
-        tuple[str, ...],
-        Parsed(
-            "addresses as ``host:port`` or the path of a unix socket; empty if nsqlookupds name them",
-            parse=nsqd_list,
-            spark="nsqd",
-        ),
-    ] = ()
-    nsqlookupds: Annotated[
-        tuple[str, ...],
-        Parsed("URLs; never shown, as they may hold a password", parse=url_list, spark="nsqlookupd"),
-    ] = field(default=(), repr=False)
-    connect_timeout: Annotated[float, Seconds("the time to connect to one nsqd", low=0.001)] = 10.0
-    http_timeout: Annotated[
-        float, Seconds("the time for one HTTP response of nsqd or nsqlookupd", low=0.001)
-    ] = 10.0
-    client_id: Annotated[str | None, Text("the client id that nsqadmin shows; None for the host name")] = None
-    tls: Annotated[
-        bool,
-        Flag("whether connections to nsqd are encrypted; the files below are used for https URLs as well"),
-    ] = False
-    tls_ca_file: Annotated[
-        str | None, Parsed("the authorities to trust, PEM; None for the system's", parse=absolute_path)
-    ] = None
-    tls_certificate_file: Annotated[
-        str | None, Parsed("the client's certificate with its chain, PEM", parse=absolute_path)
-    ] = None
-    tls_private_key_file: Annotated[str | None, Parsed("its key, PEM", parse=absolute_path)] = None
-    tls_private_key_password: Annotated[
-        str | None, Parsed("the password of an encrypted key", parse=text, is_secret=True)
-    ] = field(default=None, repr=False)
-    tls_minimum_version: Annotated[TLSVersion, declared(TLSOptions)["minimum_version"]] = "TLSv1.2"
-    tls_server_hostname: Annotated[
-        str | None, Text("the name that nsqd's certificate must have; None for the address")
-    ] = None
-    tls_verify: Annotated[bool, declared(TLSOptions)["verify"]] = True
-    compression: Annotated[
-        Compression,
-        Choice("what to ask nsqd for; if it declines, nothing is compressed", choices=get_args(Compression)),
-    ] = "none"
-    deflate_level: Annotated[int, declared(ConnectionOptions)["deflate_level"]] = 6
-    auth_secret: Annotated[str | None, Text("the secret for AUTH; never shown", is_secret=True)] = field(
+    nsqds: Annotated[tuple[str, ...], Parsed(parse=nsqd_list, spark="nsqd")] = ()
+    """Addresses as ``host:port`` or the path of a unix socket; empty if nsqlookupds name them (default ()).
+    """
+    nsqlookupds: Annotated[tuple[str, ...], Parsed(parse=url_list, spark="nsqlookupd")] = field(
+        default=(), repr=False
+    )
+    """URLs; never shown, as they may hold a password (default ())."""
+    connect_timeout: Annotated[float, Seconds(low=0.001)] = 10.0
+    """The time to connect to one nsqd (seconds: 0.001 or more; default 10)."""
+    http_timeout: Annotated[float, Seconds(low=0.001)] = 10.0
+    """The time for one HTTP response of nsqd or nsqlookupd (seconds: 0.001 or more; default 10)."""
+    client_id: Annotated[str | None, Text()] = None
+    """The client id that nsqadmin shows; None for the host name (default None)."""
+    tls: Annotated[bool, Flag()] = False
+    """Whether connections to nsqd are encrypted; the files below are used for https URLs as well (default
+    False).
+    """
+    tls_ca_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
+    """The authorities to trust, PEM; None for the system's (default None)."""
+    tls_certificate_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
+    """The client's certificate with its chain, PEM (default None)."""
+    tls_private_key_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
+    """Its key, PEM (default None)."""
+    tls_private_key_password: Annotated[str | None, Parsed(parse=text, is_secret=True)] = field(
         default=None, repr=False
     )
-    auth_secret_file: Annotated[
-        str | None, Parsed("a file with that secret, which each task reads again", parse=absolute_path)
-    ] = None
-    lookupd_authorization: Annotated[
-        bool, Flag("whether to send the secret to nsqlookupds, too, as ``Authorization: Bearer``")
-    ] = False
-    connection: Annotated[
-        PassThrough,
-        Value("other options of each connection", valid=is_pass_through, use="pairs of names and values"),
-    ] = ()
+    """The password of an encrypted key (default None)."""
+    tls_minimum_version: Annotated[TLSVersion, declared(TLSOptions)["minimum_version"]] = "TLSv1.2"
+    tls_server_hostname: Annotated[str | None, Text()] = None
+    """The name that nsqd's certificate must have; None for the address (default None)."""
+    tls_verify: Annotated[bool, declared(TLSOptions)["verify"]] = True
+    compression: Annotated[Compression, Choice(choices=get_args(Compression))] = "none"
+    """What to ask nsqd for; if it declines, nothing is compressed ('none', 'snappy' or 'deflate'; default
+    'none').
+    """
+    deflate_level: Annotated[int, declared(ConnectionOptions)["deflate_level"]] = 6
+    auth_secret: Annotated[str | None, Text(is_secret=True)] = field(default=None, repr=False)
+    """The secret for AUTH; never shown (default None)."""
+    auth_secret_file: Annotated[str | None, Parsed(parse=absolute_path)] = None
+    """A file with that secret, which each task reads again (default None)."""
+    lookupd_authorization: Annotated[bool, Flag()] = False
+    """Whether to send the secret to nsqlookupds, too, as ``Authorization: Bearer`` (default False)."""
+    connection: Annotated[PassThrough, Value(valid=is_pass_through, use="pairs of names and values")] = ()
+    """Other options of each connection (default ())."""
 
     @property
     def https_urls(self) -> tuple[str, ...]:

@@ -35,10 +35,8 @@ class Parsed(Option):
     :param parse: returns the value of a text, or raises `InvalidOption` with what is allowed
     """
 
-    def __init__(
-        self, help: str, *, parse: Callable[[str], object], spark: str = SAME, is_secret: bool = False
-    ) -> None:
-        super().__init__(help, spark=spark)
+    def __init__(self, *, parse: Callable[[str], object], spark: str = SAME, is_secret: bool = False) -> None:
+        super().__init__(spark=spark)
         self.parse = parse
         self.is_secret = is_secret
 

@@ -27,90 +27,52 @@ CreateChannel: TypeAlias = Literal["true", "everywhere", "false"]
 class ReadOptions(Access):
     """How to read from NSQ. It is pickled."""
 
-    topic: Annotated[str, Parsed("the topic to read", parse=check_topic)]
-    channel: Annotated[str, Parsed("its channel", parse=check_channel)]
-    nsqd_http: Annotated[
-        tuple[str, ...],
-        Parsed("the HTTP URLs of the ``nsqds``, in the same order; never shown", parse=url_list),
-    ] = field(default=(), repr=False)
-    spool_dir: Annotated[
-        str | None,
-        Parsed(
-            "where spools are kept: the absolute path of a directory that the driver and executors share, "
-            "or a URL of S3, GCS, Azure or HDFS; None for no spool",
-            parse=spool_location,
-        ),
-    ] = None
-    max_rows_per_batch: Annotated[
-        int, Integer("the most rows of a micro-batch, over all partitions", low=1, unit="rows")
-    ] = 1_000_000
-    max_bytes_per_batch: Annotated[
-        int | None,
-        Integer(
-            "the most bytes of bodies in a batch; None for no limit", low=1, special=(None,), unit="bytes"
-        ),
-    ] = None
-    min_partitions: Annotated[
-        int | None,
-        Integer(
-            "the fewest partitions of a batch, if it has as many rows; None for one per nsqd",
-            low=1,
-            special=(None,),
-            unit="partitions",
-        ),
-    ] = None
-    max_rows_per_partition: Annotated[
-        int | None,
-        Integer(
-            "the rows above which a partition is split; None for no limit",
-            low=1,
-            special=(None,),
-            unit="rows",
-        ),
-    ] = None
-    max_in_flight: Annotated[
-        int,
-        Integer(
-            "the most messages in flight of one partition, on up to 4 connections, since nsqd bounds those "
-            "of each by its --max-rdy-count",
-            low=1,
-            unit="messages",
-        ),
-    ] = 5_000
-    max_wait: Annotated[
-        float, Seconds("the time without a message after which a partition ends", low=0.01)
-    ] = 1.0
+    topic: Annotated[str, Parsed(parse=check_topic)]
+    """The topic to read."""
+    channel: Annotated[str, Parsed(parse=check_channel)]
+    """Its channel."""
+    nsqd_http: Annotated[tuple[str, ...], Parsed(parse=url_list)] = field(default=(), repr=False)
+    """The HTTP URLs of the ``nsqds``, in the same order; never shown (default ())."""
+    spool_dir: Annotated[str | None, Parsed(parse=spool_location)] = None
+    """Where spools are kept: the absolute path of a directory that the driver and executors share, or a URL
+    of S3, GCS, Azure or HDFS; None for no spool (default None).
+    """
+    max_rows_per_batch: Annotated[int, Integer(low=1, unit="rows")] = 1_000_000
+    """The most rows of a micro-batch, over all partitions (rows: 1 or more; default 1000000)."""
+    max_bytes_per_batch: Annotated[int | None, Integer(low=1, special=(None,), unit="bytes")] = None
+    """The most bytes of bodies in a batch; None for no limit (bytes: 1 or more or None; default None)."""
+    min_partitions: Annotated[int | None, Integer(low=1, special=(None,), unit="partitions")] = None
+    """The fewest partitions of a batch, if it has as many rows; None for one per nsqd (partitions: 1 or more
+    or None; default None).
+    """
+    max_rows_per_partition: Annotated[int | None, Integer(low=1, special=(None,), unit="rows")] = None
+    """The rows above which a partition is split; None for no limit (rows: 1 or more or None; default None).
+    """
+    max_in_flight: Annotated[int, Integer(low=1, unit="messages")] = 5_000
+    """The most messages in flight of one partition, on up to 4 connections, since nsqd bounds those of each
+    by its --max-rdy-count (messages: 1 or more; default 5000).
+    """
+    max_wait: Annotated[float, Seconds(low=0.01)] = 1.0
+    """The time without a message after which a partition ends (seconds: 0.01 or more; default 1)."""
     msg_timeout: Annotated[float | None, declared(ConnectionOptions)["msg_timeout"]] = None
-    poll_interval: Annotated[
-        float, Seconds("the time after which an idle stream asks again for the depth", low=0.001)
-    ] = 1.0
-    share_channel: Annotated[
-        bool, Flag("whether streams of one application may share the channel, so that each gets a part")
-    ] = False
-    create_channel: Annotated[
-        CreateChannel,
-        Choice(
-            "whether to create a missing channel: wherever the topic is, also on nsqds without it, or never",
-            choices=get_args(CreateChannel),
-        ),
-    ] = "true"
-    headers: Annotated[
-        bool,
-        Flag("whether envelopes are opened: into a column ``headers``, and payloads as bodies"),
-    ] = False
-    peek: Annotated[bool, Flag("whether a batch read gives all messages back")] = False
-    drain: Annotated[
-        bool, Flag("whether a batch read without a spool may finish messages whose rows may get lost")
-    ] = False
-    max_rows: Annotated[
-        int | None,
-        Integer(
-            "the most rows of a batch read; None for all messages that wait when it begins",
-            low=1,
-            special=(None,),
-            unit="rows",
-        ),
-    ] = None
+    poll_interval: Annotated[float, Seconds(low=0.001)] = 1.0
+    """The time after which an idle stream asks again for the depth (seconds: 0.001 or more; default 1)."""
+    share_channel: Annotated[bool, Flag()] = False
+    """Whether streams of one application may share the channel, so that each gets a part (default False)."""
+    create_channel: Annotated[CreateChannel, Choice(choices=get_args(CreateChannel))] = "true"
+    """Whether to create a missing channel: wherever the topic is, also on nsqds without it, or never ('true',
+    'everywhere' or 'false'; default 'true').
+    """
+    headers: Annotated[bool, Flag()] = False
+    """Whether envelopes are opened: into a column ``headers``, and payloads as bodies (default False)."""
+    peek: Annotated[bool, Flag()] = False
+    """Whether a batch read gives all messages back (default False)."""
+    drain: Annotated[bool, Flag()] = False
+    """Whether a batch read without a spool may finish messages whose rows may get lost (default False)."""
+    max_rows: Annotated[int | None, Integer(low=1, special=(None,), unit="rows")] = None
+    """The most rows of a batch read; None for all messages that wait when it begins (rows: 1 or more or None;
+    default None).
+    """
 
     @property
     def https_urls(self) -> tuple[str, ...]:
@@ -134,33 +96,25 @@ class ReadOptions(Access):
 class WriteOptions(Access):
     """How to write to NSQ. It is pickled."""
 
-    topic: Annotated[
-        str | None,
-        Parsed("the topic of all rows; None to use the column ``topic``", parse=check_topic),
-    ] = None
+    topic: Annotated[str | None, Parsed(parse=check_topic)] = None
+    """The topic of all rows; None to use the column ``topic`` (default None)."""
     mode: Annotated[PublishMode, declared(ProducerOptions)["mode"]] = "round_robin"
-    batch_rows: Annotated[int, Integer("the most rows in one MPUB", low=1, unit="rows")] = 2_000
-    batch_bytes: Annotated[
-        int, Integer("the most bytes in one MPUB; a single row may exceed it", low=1, unit="bytes")
-    ] = 1024 * 1024
-    max_in_flight: Annotated[
-        int, Integer("the most rows of one task that await nsqd's response", low=1, unit="rows")
-    ] = 16_000
+    batch_rows: Annotated[int, Integer(low=1, unit="rows")] = 2_000
+    """The most rows in one MPUB (rows: 1 or more; default 2000)."""
+    batch_bytes: Annotated[int, Integer(low=1, unit="bytes")] = 1024 * 1024
+    """The most bytes in one MPUB; a single row may exceed it (bytes: 1 or more; default 1 MiB)."""
+    max_in_flight: Annotated[int, Integer(low=1, unit="rows")] = 16_000
+    """The most rows of one task that await nsqd's response (rows: 1 or more; default 16000)."""
     publish_timeout: Annotated[float, declared(ProducerOptions)["publish_timeout"]] = 60.0
-    resend_unknown: Annotated[
-        bool,
-        Flag(
-            "whether to publish rows again if nsqd's response was lost, so that nsqd may have them twice; "
-            "otherwise the task fails, and Spark publishes all of its rows again"
-        ),
-    ] = True
+    resend_unknown: Annotated[bool, Flag()] = True
+    """Whether to publish rows again if nsqd's response was lost, so that nsqd may have them twice; otherwise
+    the task fails, and Spark publishes all of its rows again (default True).
+    """
     max_msg_size: Annotated[int, declared(ProducerOptions)["max_msg_size"]] = 1024 * 1024
     max_body_size: Annotated[int, declared(ProducerOptions)["max_body_size"]] = 5 * 1024 * 1024
     max_defer: Annotated[float, declared(ProducerOptions)["max_defer"]] = 3600.0
-    producer: Annotated[
-        PassThrough,
-        Value("other options of the producer", valid=is_pass_through, use="pairs of names and values"),
-    ] = ()
+    producer: Annotated[PassThrough, Value(valid=is_pass_through, use="pairs of names and values")] = ()
+    """Other options of the producer (default ())."""
 
     def producer_options(self) -> ProducerOptions:
         """Return the options of a task's producer."""

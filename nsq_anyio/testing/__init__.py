@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ..lazy import importer
 
-TYPE_CHECKING = False  # as in `typing`: pytest imports this package at its start
+TYPE_CHECKING: bool = False  # as in `typing`: pytest imports this package at its start
 
 if TYPE_CHECKING:
     from collections.abc import Callable

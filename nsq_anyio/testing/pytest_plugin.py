@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-TYPE_CHECKING = False  # as in the package: fixtures have their types for readers alone
+TYPE_CHECKING: bool = False  # as in the package: fixtures have their types for readers alone
 
 if TYPE_CHECKING:
     from ..embedded import NsqdOptions, NsqlookupdOptions

@@ -2,14 +2,26 @@
 
 import inspect
 import math
+import py_compile
+import sys
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 
 from nsq_anyio.errors import InvalidOption
-from nsq_anyio.options.declaration import check, declarations, declared, documented
+from nsq_anyio.options import ConnectionOptions
+from nsq_anyio.options.declaration import check, declarations, declared, descriptions, documented
 from nsq_anyio.options.kinds import SAME, Choice, Flag, Identify, Integer, Option, Ratio, Seconds, Text, Value
+
+IMPORTS = """
+from dataclasses import dataclass
+from typing import Annotated
+from nsq_anyio.options.declaration import documented
+from nsq_anyio.options.kinds import Seconds
+"""
 
 
 class Counted(Flag):
@@ -34,17 +46,28 @@ class Example:
     :raises InvalidOption: always
     """
 
-    pause: Annotated[float, Seconds("the pause", low=0.5, special=(-1,), go=SAME, identify=Identify())] = 1.5
-    part: Annotated[float, Ratio("the part", low=0, high=1)] = 0.25
-    size: Annotated[int | None, Integer("the size", low=1, special=(None,), unit="bytes")] = None
-    room: Annotated[int, Integer("the room", low=0, unit="bytes", go="other_room")] = 2 * 1024 * 1024
-    small: Annotated[int, Integer("the small room", low=0, unit="bytes")] = 64 * 1024
-    count: Annotated[int, Integer("the count", low=0, high=9)] = 0
-    on: Annotated[bool, Counted("whether it is on", go_opposite="off")] = False
-    color: Annotated[Literal["red", "blue"], Choice("the colour", choices=("red", "blue"))] = "red"
-    name: Annotated[str, Text("the name", default="the host name")] = field(default_factory=lambda: "host")
-    secret: Annotated[str, Text("the secret", is_secret=True)] = field(default="", repr=False)
-    made: Annotated[Any, Value("what is made", valid=is_callable, use="a function", spark="")] = print
+    pause: Annotated[float, Seconds(low=0.5, special=(-1,), go=SAME, identify=Identify())] = 1.5
+    """The pause (seconds: 0.5 or more or -1; default 1.5)."""
+    part: Annotated[float, Ratio(low=0, high=1)] = 0.25
+    """The part (0 to 1; default 0.25)."""
+    size: Annotated[int | None, Integer(low=1, special=(None,), unit="bytes")] = None
+    """The size (bytes: 1 or more or None; default None)."""
+    room: Annotated[int, Integer(low=0, unit="bytes", go="other_room")] = 2 * 1024 * 1024
+    """The room (bytes: 0 or more; default 2 MiB)."""
+    small: Annotated[int, Integer(low=0, unit="bytes")] = 64 * 1024
+    """The small room (bytes: 0 or more; default 64 KiB)."""
+    count: Annotated[int, Integer(low=0, high=9)] = 0
+    """The count (0 to 9; default 0)."""
+    on: Annotated[bool, Counted(go_opposite="off")] = False
+    """Whether it is on (default False)."""
+    color: Annotated[Literal["red", "blue"], Choice(choices=("red", "blue"))] = "red"
+    """The colour ('red' or 'blue'; default 'red')."""
+    name: Annotated[str, Text(default="the host name")] = field(default_factory=lambda: "host")
+    """The name (default the host name)."""
+    secret: Annotated[str, Text(is_secret=True)] = field(default="", repr=False)
+    """The secret (default '')."""
+    made: Annotated[Any, Value(valid=is_callable, use="a function", spark="")] = print
+    """What is made (default <built-in function print>)."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -54,17 +77,17 @@ def test_the_docstring_has_a_line_for_each_option_before_what_it_raises() -> Non
     assert (inspect.getdoc(Example) or "").splitlines() == [
         "An example.",
         "",
-        ":param pause: the pause (seconds: 0.5 or more or -1; default 1.5)",
-        ":param part: the part (0 to 1; default 0.25)",
-        ":param size: the size (bytes: 1 or more or None; default None)",
-        ":param room: the room (bytes: 0 or more; default 2 MiB)",
-        ":param small: the small room (bytes: 0 or more; default 64 KiB)",
-        ":param count: the count (0 to 9; default 0)",
-        ":param on: whether it is on (default False)",
-        ":param color: the colour ('red' or 'blue'; default 'red')",
-        ":param name: the name (default the host name)",
-        ":param secret: the secret (default '')",
-        f":param made: what is made (default {print!r})",
+        ":param pause: The pause (seconds: 0.5 or more or -1; default 1.5).",
+        ":param part: The part (0 to 1; default 0.25).",
+        ":param size: The size (bytes: 1 or more or None; default None).",
+        ":param room: The room (bytes: 0 or more; default 2 MiB).",
+        ":param small: The small room (bytes: 0 or more; default 64 KiB).",
+        ":param count: The count (0 to 9; default 0).",
+        ":param on: Whether it is on (default False).",
+        ":param color: The colour ('red' or 'blue'; default 'red').",
+        ":param name: The name (default the host name).",
+        ":param secret: The secret (default '').",
+        ":param made: What is made (default <built-in function print>).",
         ":raises InvalidOption: always",
     ]
 
@@ -108,8 +131,8 @@ def test_other_names() -> None:
     assert names["room"] == ("other_room", "room")
     assert names["part"] == ("", "part")
     assert names["made"] == ("", "")
-    assert Option("").spark_name("max_in_flight") == "maxInFlight"
-    assert Option("", spark="other").spark_name("max_in_flight") == "other"
+    assert Option().spark_name("max_in_flight") == "maxInFlight"
+    assert Option(spark="other").spark_name("max_in_flight") == "other"
     assert Identify().key_of("a") == "a"
     assert Identify("b").key_of("a") == "b"
 
@@ -118,7 +141,7 @@ def test_other_names() -> None:
 class Undeclared:
     """One field says nothing of itself."""
 
-    pause: Annotated[float, Seconds("the pause", low=0)] = 1.0
+    pause: Annotated[float, Seconds(low=0)] = 1.0
     size: Annotated[int, "a size"] = 1
 
 
@@ -133,7 +156,7 @@ class Plain:
 class Late:
     """Annotations that are texts, as they are below ``from __future__ import annotations``."""
 
-    pause: "Annotated[float, Seconds('the pause', low=0)]" = 1.0
+    pause: "Annotated[float, Seconds(low=0)]" = 1.0
 
 
 @pytest.mark.parametrize(("options", "name"), [(Undeclared, "size"), (Plain, "size"), (Late, "pause")])
@@ -159,20 +182,63 @@ def test_help_shows_what_each_kind_takes() -> None:
         "Text()",
         "Value()",
     ]
-    assert "object at" not in str(inspect.signature(Example))
+
+
+def test_the_signature_has_the_types_alone() -> None:
+    parameters = inspect.signature(Example).parameters
+    assert str(parameters["size"]) == "size: int | None = None"
+    assert not any("Annotated" in str(parameter) for parameter in parameters.values())
+    assert str(inspect.signature(ConnectionOptions).parameters["dialer"]) == "dialer: 'Dialer | None' = None"
+
+
+def test_a_description_leaves_the_facts_to_others() -> None:
+    assert descriptions(Example) == {
+        "pause": "The pause",
+        "part": "The part",
+        "size": "The size",
+        "room": "The room",
+        "small": "The small room",
+        "count": "The count",
+        "on": "Whether it is on",
+        "color": "The colour",
+        "name": "The name",
+        "secret": "The secret",
+        "made": "What is made",
+    }
+
+
+def test_without_the_source_there_are_no_descriptions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "compiled_alone.py"
+    program.write_text(
+        f"{IMPORTS}"
+        "@documented\n"
+        "@dataclass\n"
+        "class Options:\n"
+        "    'Some options.'\n"
+        "    pause: Annotated[float, Seconds(low=0)] = 1.0\n"
+        "    'The pause (seconds: 0 or more; default 1).'\n"
+    )
+    py_compile.compile(str(program), cfile=str(program.with_suffix(".pyc")))
+    program.unlink()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    options = import_module("compiled_alone").Options
+    assert options.__doc__ == "Some options."
+    assert descriptions(options) == {}
 
 
 def test_without_docstrings_nothing_is_added() -> None:
     @dataclass
     class Silent:
-        pause: Annotated[float, Seconds("the pause", low=0)] = 1.0
+        pause: Annotated[float, Seconds(low=0)] = 1.0
 
     Silent.__doc__ = None
     assert documented(Silent).__doc__ is None
 
 
 def test_a_kind_says_what_it_takes() -> None:
-    for ask in (lambda: Option("").allowed, lambda: Option("").accepts(1)):
+    for ask in (lambda: Option().allowed, lambda: Option().accepts(1)):
         with pytest.raises(NotImplementedError):
             ask()
-    assert Option("").range == ""
+    assert Option().range == ""

@@ -18,7 +18,7 @@ import nsq_anyio as nsq
 from nsq_anyio.embedded import NsqdOptions, NsqlookupdOptions
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
-from nsq_anyio.options.declaration import declarations, declared
+from nsq_anyio.options.declaration import declarations, declared, descriptions, texts
 from nsq_anyio.options.kinds import Choice, Flag, Number
 
 from .reference import shown, table
@@ -50,8 +50,6 @@ def test_every_field_declares_an_option_that_its_default_satisfies(options: Any)
     ]
     for name, option in declared(options).items():
         option.check(name, getattr(made, name))
-        assert option.help
-        assert not option.help.endswith(".")
 
 
 @each_class
@@ -62,13 +60,22 @@ def test_every_option_is_checked(options: Any) -> None:
 
 
 @pytest.mark.parametrize("options", [*OPTIONS, *SERVERS], ids=lambda options: options.__name__)
-def test_every_option_has_a_line_in_the_docstring_with_its_range_and_default(options: Any) -> None:
+def test_the_text_of_every_option_stands_below_its_field_and_ends_with_what_it_declares(options: Any) -> None:
+    written = texts(options)
+    assert list(written) == list(declared(options))
+    for each in declarations(options):
+        text = written[each.name]
+        assert re.match(r"[A-Z`]", text)
+        assert text.endswith(f"{each.facts}."), f"{each.name}: write {each.facts.strip()} at the end"
+        assert not descriptions(options)[each.name].endswith((".", ")."))
+
+
+@pytest.mark.parametrize("options", [*OPTIONS, *SERVERS], ids=lambda options: options.__name__)
+def test_every_option_has_a_line_in_the_docstring(options: Any) -> None:
     text = inspect.getdoc(options) or ""
     lines: dict[str, str] = dict(re.findall(r"^:param (\w+): (.*)$", text, re.MULTILINE))
     assert list(lines) == list(declared(options))
-    for name, option, _ in declarations(options):
-        assert lines[name].startswith(option.help)
-        assert option.range in lines[name]
+    assert lines == texts(options)
     assert text.splitlines()[-1].startswith(":raises InvalidOption:")
     assert text.count(":raises") == 1
 
@@ -80,7 +87,7 @@ def test_every_option_has_a_row_in_the_reference(options: Any) -> None:
     assert list(rows) == list(declared(options))
     for name, option, _ in declarations(options):
         row = rows[name]
-        assert row["description"] == option.help.replace("``", "")
+        assert row["description"] == descriptions(options)[name].replace("``", "")
         assert row["type"]
         assert row["default"]
         if isinstance(option, Number | Choice):
@@ -100,7 +107,7 @@ def test_rows_of_the_reference() -> None:
         "go-nsq": "heartbeat_interval",
         "IDENTIFY": "heartbeat_interval",
         "Spark": "heartbeatInterval",
-        "description": "the time between nsqd's heartbeats; -1 for none, but then nsqd refuses SUB",
+        "description": "The time between nsqd's heartbeats; -1 for none, but then nsqd refuses SUB",
     }
     assert connection["max_frame_size"]["default"] == "16 MiB"
     assert connection["tls"]["type"] == "bool | SSLContext | TLSOptions"

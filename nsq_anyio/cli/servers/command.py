@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from ... import embedded
-from ...options.declaration import declared
+from ...options.declaration import declared, descriptions
 from ...options.kinds import Integer, Number, Seconds
 from ..command import GoCommand, backend_option
 from ..flags.kinds import boolean_option, duration
@@ -36,16 +36,17 @@ _KINDS: dict[type[Number], Callable[[str], float]] = {Seconds: duration, Integer
 
 def _declared_flags(options: type[object], *others: str) -> _Flags:
     """Return the flags of the numeric options of a class, except ``others``."""
+    texts = descriptions(options)
     return {
-        name: (_KINDS[type(option)], _sentence(option))
+        name: (_KINDS[type(option)], _sentence(texts.get(name, ""), option))
         for name, option in declared(options).items()
         if isinstance(option, Number) and name not in others
     }
 
 
-def _sentence(option: Number) -> str:
+def _sentence(text: str, option: Number) -> str:
     unit = ", in bytes" if option.unit == "bytes" else ""
-    return f"{option.help[0].upper()}{option.help[1:].replace('`', '')}{unit}."
+    return f"{text.replace('`', '')}{unit}." if text else ""
 
 
 # nsqd has no flag for its client timeout; the flag for its id has a default of its own.
