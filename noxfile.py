@@ -376,7 +376,7 @@ def bench_dashboard(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Check the spelling, and build the documentation; a reference that leads nowhere fails it."""
-    session.install(*PACKAGE, FASTSTREAM, *group("docs"))
+    session.install(*PACKAGE, *group("docs"))
     session.run("codespell", *PROSE)
     session.run("sphinx-build", "-W", "-n", "-b", "html", "docs", "docs/_build/html")
 
@@ -415,7 +415,7 @@ def build_broker_for_faststream(session: nox.Session, directory: Path) -> None:
 @nox.session(default=False)
 def links(session: nox.Session) -> None:
     """Check the links to other sites; it needs the network."""
-    session.install(*PACKAGE, FASTSTREAM, *group("docs"))
+    session.install(*PACKAGE, *group("docs"))
     session.run("sphinx-build", "-n", "-b", "linkcheck", "docs", "docs/_build/links")
 
 

@@ -154,8 +154,9 @@ def documented(options: _Class) -> _Class:
     The signature has the types alone. The constructor fails for the names of other clients with the names
     here.
     """
+    types = {each.name: each.type for each in fields(options)}
     make = cast("Any", options).__init__
-    make.__annotations__ = {each.name: _type(each.type) for each in fields(options)}
+    make.__annotations__ = {each.name: _bare(types[each.name]) for each in declarations(options)}
     cast("Any", options).__init__ = knowing_other_names(make)
     if text := options.__doc__:  # python -OO leaves it out
         cast("Any", options).__doc__ = _Docstring(text)
@@ -177,6 +178,6 @@ class _Docstring:
         return "".join([text[:at], *lines, text[at:]])
 
 
-def _type(annotation: Any) -> object:
+def _bare(annotation: Any) -> object:
     kind = annotation.__origin__
     return getattr(kind, "__forward_arg__", kind)

@@ -87,7 +87,7 @@ def test_every_option_has_a_row_in_the_reference(options: Any) -> None:
     assert list(rows) == list(declared(options))
     for name, option, _ in declarations(options):
         row = rows[name]
-        assert row["description"] == descriptions(options)[name].replace("``", "")
+        assert row["description"] == descriptions(options)[name].replace("`", "")
         assert row["type"]
         assert row["default"]
         if isinstance(option, Number | Choice):

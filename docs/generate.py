@@ -1,0 +1,118 @@
+"""Write the tables of options and the reference into the pages: ``python docs/generate.py``.
+
+A page says in a comment what stands there:
+
+    <!-- options: nsq_anyio.ConsumerOptions -->
+    <!-- reference
+    nsq_anyio.consume
+    nsq_anyio.Consumer: members except feed, measure
+    -->
+
+What follows, up to ``<!-- end -->``, is replaced. The tests fail when it is stale.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from os.path import relpath
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+import api
+from option_tables import table
+
+BLOCK = re.compile(r"(<!-- (options:|reference\n)(.*?)-->\n).*?(<!-- end -->)", re.DOTALL)
+HEADING = re.compile(r"^(#+) ", re.MULTILINE)
+OF_OTHERS = re.compile(
+    r"(anyio|asyncio|collections|concurrent|contextlib|fast_depends|faststream|httpx|logging|opentelemetry|os|"
+    r"prometheus_client|ssl|taskiq|trio)\..*|IncorrectState|SendableMessage|SetupError"
+)
+"""Names of other projects, which have no place in these pages."""
+
+
+class Places:
+    """Where names have their headings: the page and the anchor."""
+
+    def __init__(self, entries: Iterable[tuple[Path, api.Entry]]) -> None:
+        self.unknown: set[str] = set()
+        self.places = {
+            name: (page, f"#{api.slug(entry.heading)}" if entry.heading else "")
+            for page, entry in entries
+            for name in [entry.name, *(f"{entry.name}.{value}" for value in entry.values)]
+        }
+
+    def link(self, page: Path, inside: str = "") -> api.Link:
+        """Lead from a page to a name that stands without its module: in what is around it, then elsewhere."""
+        parts = inside.split(".")
+
+        def lead(name: str) -> str | None:
+            around = [".".join([*parts[:count], name]) for count in range(len(parts), 0, -1)]
+            known = [*around, name, f"nsq_anyio.errors.{name}", f"nsq_anyio.events.{name}"]
+            known += [each for each in self.places if each.endswith(f".{name}")]
+            found = next((self.places[each] for each in known if each in self.places), None)
+            if found is not None:
+                target, anchor = found
+                return anchor if target == page and anchor else f"{relpath(target, page.parent)}{anchor}"
+            if not hasattr(builtins, name) and not OF_OTHERS.fullmatch(name):
+                self.unknown.add(f"{name} in {inside or page}")
+            return None
+
+        return lead
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Yield the pages with something generated, and what must stand in them.
+
+    :raises LookupError: if a docstring names what no page shows
+    """
+    texts = {
+        path: path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts
+    }
+    shown = {
+        (path, found.start()): list(_entries(text[: found.start()], found[3]))
+        for path, text in texts.items()
+        for found in BLOCK.finditer(text)
+        if found[2] == "reference\n"
+    }
+    places = Places((path, entry) for (path, _), entries in shown.items() for entry in entries)
+    for path, text in texts.items():
+        if BLOCK.search(text):
+
+            def written(found: re.Match[str], path: Path = path) -> str:
+                if found[2] == "options:":
+                    body = _table(found[3].strip(), places.link(path))
+                else:
+                    sections = shown[path, found.start()]
+                    body = "\n\n".join(_section(each, places.link(path, each.name)) for each in sections)
+                return f"{found[1]}\n{body}\n\n{found[4]}"
+
+            yield path, BLOCK.sub(written, text)
+    if places.unknown:
+        raise LookupError(f"docstrings name what no page shows: {', '.join(sorted(places.unknown))}")
+
+
+def _entries(before: str, lines: str) -> Iterator[api.Entry]:
+    level = len(HEADING.findall(before)[-1]) + 1
+    for line in lines.splitlines():
+        yield from api.entries(line, level)
+
+
+def _section(entry: api.Entry, link: api.Link) -> str:
+    text = entry.text(link)
+    return f"{'#' * entry.level} `{entry.heading}`\n\n{text}" if entry.heading else text
+
+
+def _table(name: str, link: api.Link) -> str:
+    module, _, options = name.rpartition(".")
+    return table(getattr(import_module(module), options), link)
+
+
+if __name__ == "__main__":
+    for path, text in list(pages()):
+        path.write_text(text, "utf-8")
