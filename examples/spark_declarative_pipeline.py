@@ -1,8 +1,8 @@
 """A declarative pipeline of Spark that reads NSQ: a table of clicks, and counts of them by country.
 
-Run it with::
+Run it, where nsq-anyio is installed with its extra ``spark``, with::
 
-    pip install 'nsq-anyio[spark]' 'pyspark[pipelines]'
+    pip install 'pyspark[pipelines]'
     export PYSPARK_PYTHON=$(which python) NSQLOOKUPD=http://127.0.0.1:4161 NSQ_SPOOL=/shared/clicks-spool
     spark-pipelines run --spec examples/spark-pipeline.yml
 

@@ -1,8 +1,7 @@
 """A worker beside Flask or Django, in a process of its own, as with Celery.
 
-Run it with::
+Run it, where nsq-anyio is installed with its extra ``cli``, with::
 
-    pip install 'nsq-anyio[cli]'
     export NSQD=127.0.0.1:4150
     nsq-anyio run billing:bill --topic orders --channel billing --nsqd-tcp-address $NSQD
 """

@@ -1,8 +1,8 @@
 """Django under gunicorn, with and without ``--preload``: a producer for each worker process.
 
-Run it with::
+Run it, where nsq-anyio is installed, with::
 
-    pip install nsq-anyio django gunicorn
+    pip install django gunicorn
     NSQD=127.0.0.1:4150 gunicorn --preload --workers 2 --threads 4 django_shop:application
 
 A project has these parts in files of their own: the settings, ``urls.py`` and ``wsgi.py``, and the producer

@@ -1,8 +1,8 @@
 """FastAPI, and Starlette alike: a producer and a consumer for as long as the application runs.
 
-Run it with::
+Run it, where nsq-anyio is installed, with::
 
-    pip install nsq-anyio fastapi uvicorn
+    pip install fastapi uvicorn
     NSQD=127.0.0.1:4150 uvicorn fastapi_shop:app
 """
 

@@ -1,8 +1,8 @@
 """Flask under gunicorn, with and without ``--preload``: a producer for each worker process.
 
-Run it with::
+Run it, where nsq-anyio is installed, with::
 
-    pip install nsq-anyio flask gunicorn
+    pip install flask gunicorn
     NSQD=127.0.0.1:4150 gunicorn --preload --workers 2 --threads 4 flask_shop:app
 """
 

@@ -1,8 +1,8 @@
 """Litestar: a producer and a consumer for as long as the application runs.
 
-Run it with::
+Run it, where nsq-anyio is installed, with::
 
-    pip install nsq-anyio litestar uvicorn
+    pip install litestar uvicorn
     NSQD=127.0.0.1:4150 uvicorn litestar_shop:app
 """
 
