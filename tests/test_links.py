@@ -19,6 +19,7 @@ EVERY_PAGE = [
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 EMPTY = re.compile(r"\[\]\(|<(?:project:|path:|doc:)|(?<![`.])\{[a-z:]+\}`")
 """Links that have a text in Sphinx alone: without one, by its own addresses, and by its roles."""
+CONTENTS = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 FROM_THE_INDEX = re.compile(r"pip install[^`\n]*(?<![\w./-])nsq-anyio")
 INSTALLING = {"docs/tutorial.md", "docs/releasing.md"}
 """Pages that say how the package is installed; the others lead to the tutorial."""
@@ -35,6 +36,12 @@ def test_links_lead_to_files(page: Path) -> None:
 @each_page
 def test_every_link_has_a_text(page: Path) -> None:
     assert EMPTY.findall(page.read_text("utf-8")) == []
+
+
+@each_page
+def test_contents_are_links(page: Path) -> None:
+    contents = CONTENTS.findall(page.read_text("utf-8"))
+    assert all(":hidden:\n" in content for content in contents)
 
 
 @each_page

@@ -18,5 +18,5 @@ def table(options: type) -> dict[str, dict[str, str]]:
     """The cells of each option by their columns, without marks."""
     tables = docs_module("option_tables")
     header: list[str] = tables.header(options)
-    rows = [[cell.replace("`", "") for cell in row] for row in tables.rows(options, lambda _name: None)]
+    rows = [[cell.replace("`", "") for cell in row] for row in tables.rows(options, dict[str, str]().get)]
     return {row[0]: dict(zip(header, row, strict=True)) for row in rows}
