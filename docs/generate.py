@@ -16,6 +16,7 @@ from __future__ import annotations
 import builtins
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from os.path import relpath
@@ -41,11 +42,14 @@ class Places:
 
     def __init__(self, entries: Iterable[tuple[Path, api.Entry]]) -> None:
         self.unknown: set[str] = set()
-        self.places = {
-            name: (page, f"#{api.slug(entry.heading)}" if entry.heading else "")
-            for page, entry in entries
-            for name in [entry.name, *(f"{entry.name}.{value}" for value in entry.values)]
-        }
+        self.places: dict[str, tuple[Path, str]] = {}
+        seen: Counter[tuple[Path, str]] = Counter()
+        for page, entry in entries:
+            anchor = f"#{api.slug(entry.heading)}" if entry.heading else ""
+            number = seen[page, anchor]  # `Cluster` and `cluster` differ in nothing else
+            seen[page, anchor] += 1
+            for name in [entry.name, *(f"{entry.name}.{value}" for value in entry.values)]:
+                self.places[name] = (page, f"{anchor}-{number}" if anchor and number else anchor)
 
     def link(self, page: Path, inside: str = "") -> api.Link:
         """Lead from a page to a name that stands without its module: in what is around it, then elsewhere."""
