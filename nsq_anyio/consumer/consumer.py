@@ -182,6 +182,10 @@ class Consumer(InBlock):
         max_attempts = self._options.max_attempts
         return Batches(self._inbox, max_size, max_wait, max_attempts, lambda: self.is_starved, self._wrapping)
 
+    def take_ahead(self) -> None:
+        """See `Supervisor.take_ahead`; internal."""
+        self._supervisor.take_ahead()
+
     def feed(self) -> Feed:
         """Return the source of messages for a facade that hands them to other threads; internal."""
         return Feed(self._inbox, self._distribution.offer, self._emit, self._wrapping)

@@ -90,6 +90,11 @@ class Inbox:
         """Whether `stop` was called."""
         return self._stop.reached
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a taker waits for a message."""
+        return bool(self._takers)
+
     def put(self, messages: Sequence[Message], now: float) -> None:
         """Add the messages of one chunk, and see to it that a taker takes them."""
         self._now = now

@@ -5,7 +5,7 @@
     supervisor
     ├ discovery        finds the nsqds that have the topic (with nsqlookupds)
     ├ a task per nsqd  connects, subscribes, stays until released; reconnects to static nsqds
-    ├ tick             checks deadlines and the RDY distribution
+    ├ tick             checks deadlines and the RDY distribution, and whether a taker waits in vain
     └ distribution     spreads the budget over the connections
       ├ backoff        ends the waits of backoff
       ├ up to date     changes the RDY counts once something has changed
@@ -27,8 +27,9 @@ from anyio.abc import TaskGroup
 from ..address import Address, NsqdAddress
 from ..connection import Experience, open_connection
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
-from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Subscribed
+from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Starved, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
+from ..policy.complaints import Starvation
 from ..policy.reconnect import ReconnectDelay
 from .delegate import GivesUp
 from .distribution import Distribution
@@ -99,6 +100,8 @@ class Supervisor:
         self._rng = random.Random()
         self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
         self._loop_watch = LoopWatch()
+        self._starvation = Starvation()
+        self._takes_ahead = False
         self._msg_timeout = math.inf  # the shortest of any nsqd
         self._left: dict[Address, float] = {}  # when each discovered nsqd was left; infinity until then
         self._reconnects: dict[NsqdAddress, ReconnectDelay] = defaultdict(
@@ -256,7 +259,25 @@ class Supervisor:
             self._inbox.update_time(now)
             for subscription in list(self.subscriptions.values()):
                 subscription.in_flight.expire(now)
+            self._report_starvation(now)
             self.distribution.redistribute()
+
+    def take_ahead(self) -> None:
+        """Ignore from now on that a task waits for a message: it takes them for others that answer them."""
+        self._takes_ahead = True
+
+    def _report_starvation(self, now: float) -> None:
+        held = [subscription.in_flight for subscription in self.subscriptions.values()]
+        unanswered = sum(map(len, held))
+        arrived = max((each.last_message_at for each in held), default=now)
+        if self._starvation.due(
+            now,
+            is_awaited=self._inbox.is_awaited and not self._takes_ahead,
+            unanswered=unanswered,
+            most=self.distribution.max_in_flight,
+            arrived=arrived,
+        ):
+            self._emit(Starved(unanswered, now - arrived, **self._emit.source))
 
     def stop(self) -> None:
         """Receive no more messages, and hand back those that nobody has taken."""

@@ -15,6 +15,7 @@ from ..events import Emitter, Event, LookupDone, LookupFailed
 from ..http import Nsqlookupd
 from ..http.models import Producer
 from ..options import AuthSecret
+from ..policy.complaints import PATIENCE, Repeats
 from ..policy.poll_schedule import PollSchedule
 from ..policy.reconcile import Directory
 from .clients import LookupOptions, lookup_clients
@@ -56,9 +57,12 @@ class Discovery:
         self._answer = anyio.Event()
         self._rng = random.Random()
         self._failed: dict[str, list[Exception]] = {}  # by nsqlookupd, at its last answer
-        self._reported: dict[str, list[str]] = {}  # what was logged of that
+        self._reported: dict[
+            str, tuple[list[str], Repeats]
+        ] = {}  # what was logged of that, and when to again
         self._was_found = False
-        self._is_missed = False  # whether it was reported that no nsqd is listed
+        self._missed_since = math.inf  # when the first answer listed no nsqd; infinity while some list one
+        self._is_missed = False  # whether that was reported
 
     def poll_soon(self) -> None:
         """Poll soon, before the interval is over, because a connection was lost."""
@@ -100,11 +104,10 @@ class Discovery:
                         tasks.start_soon(self._poll, lookupd, changed)
                 await self._wait_for_answers()
                 found = bool(self.directory.wanted())
-                is_quick = self._schedule.is_quick
                 # The jitter keeps clients that start together from polling together.
                 spread = self._rng.uniform(-1, 1)
                 delay = self._schedule.delay(found=found or is_connected(), spread=spread)
-                self._report(found, delay, is_quick=is_quick)
+                self._report(found, delay)
                 polled()
                 least = min(_LEAST_INTERVAL, delay)
                 await anyio.sleep(least)
@@ -156,21 +159,27 @@ class Discovery:
         self.directory.answered(name, nsqds, asked)
         self._note(name, nsqds)
 
-    def _report(self, found: bool, delay: float, *, is_quick: bool) -> None:
-        """Emit the failures of a round. During quick polls, only new failures are logged."""
+    def _report(self, found: bool, delay: float) -> None:
+        """Emit the failures of a round, and that no nsqd has been listed for long. See `LookupFailed`."""
+        now = anyio.current_time()
         for name in sorted(self._answered):
             failed = self._failed[name]
-            reported = self._reported.get(name)
-            texts = self._reported[name] = list(map(str, failed))
-            emit = self._emit.to_hook if is_quick and texts == reported else self._emit
+            texts = list(map(str, failed))
+            reported, repeats = self._reported.get(name, ([], Repeats()))
+            if texts != reported:
+                repeats = Repeats()
+            self._reported[name] = texts, repeats
+            emit = self._emit if repeats.due(now) else self._emit.to_hook
             for error in failed:
                 emit(LookupFailed(name, error, delay, **self._emit.connection_source))
         self._answered.clear()
         if found:
-            self._was_found, self._is_missed = True, False
-        elif not self._is_missed and not all(self._failed.values()):
-            self._is_missed = True
-            self._emit(self._missed(delay, was_found=self._was_found))
+            self._was_found, self._missed_since, self._is_missed = True, math.inf, False
+        elif not all(self._failed.values()):
+            self._missed_since = min(self._missed_since, now)
+            if not self._is_missed and now - self._missed_since >= PATIENCE:
+                self._is_missed = True
+                self._emit(self._missed(delay, was_found=self._was_found))
 
     # What a subclass decides
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         MessageTouched,
         RdyChanged,
         ResponseFailed,
+        Starved,
         ThreadAbandoned,
     )
     from .emitter import Emitter, EventHook, Source
@@ -83,6 +84,7 @@ __all__ = [
     "RdyChanged",
     "ResponseFailed",
     "Source",
+    "Starved",
     "Subscribed",
     "ThreadAbandoned",
     "TopicUnknown",
@@ -119,6 +121,7 @@ __getattr__: Callable[[str], object] = importer(
             "MessageTouched",
             "RdyChanged",
             "ResponseFailed",
+            "Starved",
             "ThreadAbandoned",
         ),
         ".emitter": (

@@ -117,7 +117,8 @@ class LookupDone(ConnectionEvent):
 class LookupFailed(ConnectionEvent):
     """An nsqlookupd gave no usable answer; its last good answer stays valid.
 
-    While polls follow each other quickly, only new failures are logged; the hook is called each time.
+    The hook is called each time. A failure that lasts is logged at once, and again after pauses that double
+    from 5 seconds to 5 minutes.
 
     :ivar retry_in: the seconds until all nsqlookupds are polled again
     """
@@ -134,36 +135,46 @@ class LookupFailed(ConnectionEvent):
 
 @dataclass(frozen=True, slots=True)
 class TopicUnknown(ConsumerEvent):
-    """The nsqlookupds that answered list no nsqd with the topic. Emitted once, until one is listed.
+    """For 5 seconds, the nsqlookupds that answered have listed no nsqd with the topic.
+
+    Emitted once, until one is listed.
 
     :ivar retry_in: the seconds until the next poll
     :ivar was_known: whether an nsqd with the topic was listed before
     """
 
-    level: ClassVar[int] = logging.INFO
+    level: ClassVar[int] = logging.WARNING
     retry_in: float
     was_known: bool
 
     def __str__(self) -> str:
         known = "known any more" if self.was_known else "known yet"
-        return f"topic {self.topic} is not {known}, next poll in {self.retry_in:.1f} s"
+        return (
+            f"topic {self.topic} is not {known}, next poll in {self.retry_in:.1f} s: no nsqlookupd lists an "
+            "nsqd that has it; check the name, or publish to it, which creates it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class NoNsqdKnown(Event):
-    """The nsqlookupds that answered list no nsqd to publish to. Emitted once, until one is listed.
+    """For 5 seconds, the nsqlookupds that answered have listed no nsqd to publish to.
+
+    Emitted once, until one is listed.
 
     :ivar retry_in: the seconds until the next poll
     :ivar was_known: whether an nsqd was listed before
     """
 
-    level: ClassVar[int] = logging.INFO
+    level: ClassVar[int] = logging.WARNING
     retry_in: float
     was_known: bool
 
     def __str__(self) -> str:
         known = "known any more" if self.was_known else "known yet"
-        return f"no nsqd is {known}, next poll in {self.retry_in:.1f} s"
+        return (
+            f"no nsqd is {known}, next poll in {self.retry_in:.1f} s: no nsqlookupd lists one; does nsqd run "
+            "with their --lookupd-tcp-address?"
+        )
 
 
 def _retry(seconds: float | None) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "MessageTouched",
     "RdyChanged",
     "ResponseFailed",
+    "Starved",
     "ThreadAbandoned",
 ]
 
@@ -138,6 +139,29 @@ class AbandonedThreadEnded(MessageEvent):
         return (
             f"{self.nsqd}: {self.function} has ended after {self.ran_for:.1f} s on message "
             f"{self.message_id}, too late for its answer"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Starved(ConsumerEvent):
+    """For 5 seconds, a task has waited for a message, while all that ``max_in_flight`` allows are unanswered.
+
+    While that lasts, or comes again, it is reported after pauses that double from 5 seconds to 5 minutes.
+
+    :ivar unanswered: the number of messages that were received and are not answered
+    :ivar seconds: the time since the last of them arrived
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    unanswered: int
+    seconds: float
+
+    def __str__(self) -> str:
+        held = "1 message is" if self.unanswered == 1 else f"{self.unanswered} messages are"
+        return (
+            f"{self.topic}/{self.channel}: a task waits for a message, but {held} unanswered, the last for "
+            f"{self.seconds:.1f} s, and max_in_flight allows no more: answer each one (`async with message:`,"
+            " finish() or requeue()); to work on more at a time, raise max_in_flight"
         )
 
 

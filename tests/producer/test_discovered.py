@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.events import ConnectionClosed, LookupFailed, NoNsqdKnown
+from nsq_anyio.events import ConnectionClosed, LookupFailed
 
 from .. import virtual_time
 from ..consumer.fake_lookupd import FakeLookupd, fake_lookupd, producer
@@ -200,19 +200,16 @@ async def test_a_topic_avoids_the_nsqds_where_it_is_tombstoned() -> None:
 
 
 async def test_before_any_is_known_a_publish_waits_for_publish_timeout_and_names_the_nsqlookupds() -> None:
-    events = Events()
     options = nsq.ProducerOptions(**OPTIONS, publish_timeout=0.3, connect_timeout=0.05)
     async with fake_lookupd() as lookupd:
         urls = [lookupd.url, "http://127.0.0.1:1"]
-        async with nsq.produce(nsqlookupd=urls, options=options, on_event=events) as producer:
+        async with nsq.produce(nsqlookupd=urls, options=options) as producer:
             with pytest.raises(nsq.NotSent) as caught:
                 await producer.publish("t", b"x")
     text = str(caught.value)
     assert text.startswith("no connection within publish_timeout=0.3 s: ")
     assert f"nsqlookupd {lookupd.url}: it names no nsqd" in text
     assert "http://127.0.0.1:1" in text
-    (unknown,) = events.of(NoNsqdKnown)
-    assert str(unknown).startswith("no nsqd is known yet, next poll in ")
 
 
 @pytest.mark.parametrize("coalesce", [False, True])

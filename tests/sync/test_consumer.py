@@ -36,6 +36,17 @@ def test_iteration_and_a_block_per_message(nsqd: nsq.embedded.EmbeddedNsqd, back
     assert no_threads_left()
 
 
+def test_a_thread_that_waits_while_all_of_max_in_flight_is_unanswered_is_warned(
+    nsqd: nsq.embedded.EmbeddedNsqd, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(nsqd, b"a", b"b")
+    with nsq.sync.consume("t", "c", nsqd=nsqd.tcp_address) as consumer:
+        assert consumer.take(LIMIT) is not None
+        assert consumer.take(7.5) is None
+    (record,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert record.getMessage().startswith("t/c: a task waits for a message, but 1 message is unanswered")
+
+
 def test_the_block_of_a_message_answers_for_its_error(
     nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend
 ) -> None:

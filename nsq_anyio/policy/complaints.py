@@ -1,0 +1,49 @@
+"""When to complain of what goes wrong for long."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["PATIENCE", "Repeats", "Starvation"]
+
+PATIENCE = 5.0
+"""Seconds for which something may be so before it is worth a warning."""
+
+_LONGEST_PAUSE = 300.0
+
+
+class Repeats:
+    """When to report what goes on: at once, then after pauses that double from `PATIENCE` to 5 minutes."""
+
+    def __init__(self) -> None:
+        self._pause = PATIENCE
+        self._next = -math.inf
+
+    def due(self, now: float) -> bool:
+        """Return whether to report it now; if so, the next pause begins."""
+        if now < self._next:
+            return False
+        self._next = now + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+class Starvation:
+    """Notices takers that wait for messages which cannot come: those that came before are unanswered."""
+
+    def __init__(self) -> None:
+        self._since = math.inf
+        self._repeats = Repeats()
+
+    def due(self, now: float, *, is_awaited: bool, unanswered: int, most: int, arrived: float) -> bool:
+        """Return whether to report it now. Called regularly.
+
+        :param is_awaited: whether a taker waits for a message
+        :param most: the most messages that may be unanswered
+        :param arrived: when the last message arrived
+        """
+        if not (is_awaited and unanswered >= most > 0):
+            self._since = math.inf
+        elif arrived > self._since or self._since == math.inf:
+            self._since = now
+        return now - self._since >= PATIENCE and self._repeats.due(now)
