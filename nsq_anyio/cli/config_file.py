@@ -2,7 +2,7 @@
 
 The file has a table per command, such as ``[tail]`` or ``[topic.list]``, and keys for all commands at the
 top. Keys are the long flags without their dashes. A flag on the command line or in the environment overrides
-the file.
+the file. So nsqadmin's own file is one too, with the keys in `_NSQADMIN`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,27 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import click
 
+from .flags.kinds import FILE
 from .lazy_group import subcommands
+from .toml_file import InvalidFile, go_value, read_toml
 
 __all__ = ["config_option"]
 
 Table: TypeAlias = Mapping[str, object]
 
 _Command = TypeVar("_Command")
+
+_NSQADMIN = {
+    "admin_users": "admin-user",
+    "http_client_connect_timeout": "http-client-connect-timeout",
+    "http_client_request_timeout": "http-client-request-timeout",
+    "http_client_tls_insecure_skip_verify": "http-client-tls-insecure-skip-verify",
+    "nsqd_http_addresses": "nsqd-http-address",
+    "nsqlookupd_http_addresses": "lookupd-http-address",
+    "proxy_graphite": "proxy-graphite",
+    "statsd_interval": "statsd-interval",
+}
+"""The flags of those keys of nsqadmin's file that have another name, or values that it alone takes."""
 
 
 class _InvalidEntryError(Exception):
@@ -29,7 +43,7 @@ def config_option(command: _Command) -> _Command:
     """Add ``--config`` to a command."""
     option = click.option(
         "--config",
-        type=click.Path(exists=True, dir_okay=False, readable=True),
+        type=FILE,
         envvar="NSQ_ANYIO_CONFIG",
         is_eager=True,  # it sets the defaults of the other flags, so it is read before them
         expose_value=False,
@@ -42,20 +56,19 @@ def config_option(command: _Command) -> _Command:
 
 
 def _load(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
-    if path is None:
+    if not path:
         return
-    import tomllib
-
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - click gives a str
-            content = tomllib.load(file)
+        content = read_toml(path)
         root = context.find_root().command
         tables = {key: value for key, value in content.items() if _is_table(root, key, value)}
         common = {key: value for key, value in content.items() if key not in tables}
         _check_table(root, tables, "")
         _check_common(root, common)
         values = _defaults(context.command, common) | _defaults(context.command, _own(context, tables))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, _InvalidEntryError) as error:
+    except InvalidFile as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+    except _InvalidEntryError as error:
         raise click.BadParameter(f"{path}: {error}", context, parameter) from error
     context.default_map = {**(context.default_map or {}), **values}
 
@@ -137,7 +150,7 @@ def _suggested(key: str, known: Iterable[str], form: str) -> str:
 
 
 def _flag(key: str) -> str:
-    return key.replace("_", "-")
+    return _NSQADMIN.get(key) or key.replace("_", "-")
 
 
 def _defaults(command: click.Command, table: Table) -> dict[str, object]:
@@ -151,6 +164,11 @@ def _defaults(command: click.Command, table: Table) -> dict[str, object]:
 
 
 def _value(option: click.Option, key: str, value: object) -> object:
+    if key in _NSQADMIN and (isinstance(value, str | list) or not option.multiple):
+        try:
+            return go_value(option, value)
+        except ValueError as error:
+            raise _InvalidEntryError(f"{key} = {value!r} is not valid: {error}") from error
     if option.is_flag:
         if not isinstance(value, bool):
             raise _InvalidEntryError(f"{key} = {value!r} is not valid: use true or false")

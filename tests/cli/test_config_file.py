@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from nsq_anyio.cli.command import UtilityCommand, command_flags
+from nsq_anyio.cli.main import cli
 
 
 @click.group(context_settings={"auto_envvar_prefix": "NSQ_ANYIO"})
@@ -124,6 +125,7 @@ def test_the_environment_names_the_file(tmp_path: Path) -> None:
         ("[one]\nconfig = 'x'", "one.config: the command has no flag --config"),
         ("[one]\ncount = 'many'", "'many' is not a valid integer"),
         ("topic = '\xff'", "can't decode"),
+        ("topic = " + "[" * 10_000, "nsq.toml is not a TOML file: "),
     ],
 )
 def test_a_mistake_in_the_file_is_one_clear_line(tmp_path: Path, text: str, problem: str) -> None:
@@ -139,4 +141,33 @@ def test_a_mistake_in_the_file_is_one_clear_line(tmp_path: Path, text: str, prob
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(root, ["one", "--config", str(tmp_path / "none")])
     assert result.exit_code == 2
-    assert "does not exist" in result.stderr
+    assert f"cannot read {tmp_path / 'none'}: No such file or directory" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "admin_userz = ['ann']",
+            "admin_userz: no command has a flag --admin-userz: did you mean admin-user?",
+        ),
+        ("http_client_request_timeout = true", "http_client_request_timeout = True is not valid: "),
+        ("http_client_request_timeout = 'soon'", "'soon' is not a duration"),
+        ("admin_users = ['ann', 1]", "admin_users = ['ann', 1] is not valid: use a list of strings"),
+        ("nsqlookupd_http_addresses = 1", "'1' "),
+        ("http-client-request-timeout = 5", "'5' is not a duration: use numbers with units"),
+        ("[admin]\nnsqd_http_address = []\nhttp_adress = ':0'", "admin.http_adress: the command has no flag"),
+    ],
+)
+def test_a_mistake_in_nsqadmins_own_file_is_one_clear_line(tmp_path: Path, text: str, problem: str) -> None:
+    more = "" if "nsqlookupd" in text else 'nsqlookupd_http_addresses = ["127.0.0.1:1"]\n'
+    result = CliRunner().invoke(cli, ["admin", "--config", _file(tmp_path, more + text)])
+    assert result.exit_code == 2
+    assert problem in result.stderr.splitlines()[-1]
+
+
+def test_nsqadmins_own_file_serves_other_commands_too(tmp_path: Path) -> None:
+    path = _file(tmp_path, 'nsqlookupd_http_addresses = ["127.0.0.1:1"]\nhttp_client_request_timeout = 500\n')
+    result = CliRunner().invoke(cli, ["topic", "list", "--config", path])
+    assert result.exit_code == 1
+    assert "127.0.0.1:1" in result.stderr

@@ -96,9 +96,9 @@ def http_tls_flags(command: _Command) -> _Command:
         from ...options import TLSOptions
 
         tls = TLSOptions(
-            ca_file=http_client_tls_root_ca_file,
-            certificate_file=http_client_tls_cert,
-            private_key_file=http_client_tls_key,
+            ca_file=http_client_tls_root_ca_file or None,
+            certificate_file=http_client_tls_cert or None,
+            private_key_file=http_client_tls_key or None,
             verify=not http_client_tls_insecure_skip_verify,
         )
         return command(*args, http_tls=tls, **kwargs)

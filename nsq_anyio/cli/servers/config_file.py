@@ -1,18 +1,17 @@
 """``--config`` of nsqd and nsqlookupd: their own TOML files, read as the real programs read them.
 
 Keys are the long flags with underscores, except those in `_NAMES`. A flag on the command line takes
-precedence. As in the real programs, a number in place of a duration counts milliseconds, a string in place of
-a list is split at commas, and an unknown key is not an error.
+precedence. As in the real programs, an unknown key is not an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
-from ..flags.kinds import boolean, duration
+from ..toml_file import InvalidFile, go_value, kind_of, read_toml
 from .stats_flags import percentiles
 
 __all__ = ["nsq_config_option"]
@@ -41,15 +40,10 @@ def nsq_config_option(command: _Command) -> _Command:
 def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
     if not path:
         return
-    import tomllib
-
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - click gives a str
-            content = tomllib.load(file)
-    except OSError as error:
-        raise click.ClickException(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise click.ClickException(f"{path} is not a TOML file: {error}") from error
+        content = read_toml(path)
+    except InvalidFile as error:
+        raise click.ClickException(str(error)) from error
     options = {str(option.name): option for option in context.command.params}
     flags = {key: _NAMES.get(key, key) for key in content if key not in _NAMES.values()}
     values: dict[str, object] = {}
@@ -65,35 +59,8 @@ def _load(context: click.Context, _: click.Parameter, path: str | None) -> None:
 def _value(context: click.Context, option: click.Option, path: str, key: str, value: object) -> object:
     """Return the value in click's form."""
     try:
-        texts = _texts(option, value)
+        texts = go_value(option, value, float if kind_of(option) is percentiles else str)
         option.type_cast_value(context, texts)
     except (ValueError, click.BadParameter) as error:
         raise click.ClickException(f"{path}: {key} = {value!r} is not valid: {error}") from error
     return texts
-
-
-def _texts(option: click.Option, value: object) -> str | list[str]:
-    kind = cast("Mapping[str, Any]", vars(option.type)).get("func", option.type)
-    if option.multiple:
-        return _list(value, float if kind is percentiles else str)
-    if isinstance(value, str):
-        return value
-    if kind is boolean and isinstance(value, int):
-        # Of an integer, the real programs take 0 for true.
-        return str(value if isinstance(value, bool) else value == 0)
-    if isinstance(value, bool) and kind is not duration and kind is not click.INT:
-        return str(value).lower()
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value}ms" if kind is duration else str(value)
-    raise ValueError("the value has the wrong type")
-
-
-def _list(value: object, kind: type[object]) -> list[str]:
-    if isinstance(value, str):
-        return [text for text in value.split(",") if text]
-    if not isinstance(value, list):
-        return []
-    elements = cast("list[object]", value)
-    if not all(isinstance(element, kind) for element in elements):
-        raise ValueError("use a list of strings" if kind is str else "use a list of numbers with fractions")
-    return list(map(str, elements))
