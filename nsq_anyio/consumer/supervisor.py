@@ -263,13 +263,13 @@ class Supervisor:
             self.distribution.redistribute()
 
     def take_ahead(self) -> None:
-        """Ignore from now on that a task waits for a message: it takes them for others that answer them."""
+        """Report no `Starved`: whoever waits for messages leaves those before unanswered on purpose."""
         self._takes_ahead = True
 
     def _report_starvation(self, now: float) -> None:
-        held = [subscription.in_flight for subscription in self.subscriptions.values()]
-        unanswered = sum(map(len, held))
-        arrived = max((each.last_message_at for each in held), default=now)
+        holding = [each.in_flight for each in self.subscriptions.values() if each.in_flight]
+        unanswered = sum(map(len, holding))
+        arrived = max((each.last_message_at for each in holding), default=now)
         if self._starvation.due(
             now,
             is_awaited=self._inbox.is_awaited and not self._takes_ahead,

@@ -258,6 +258,7 @@ class Walk:
     async def _empty(self, consumer: Consumer, visit: Visit, stop: anyio.Event) -> int:
         """Visit the messages of one consumer; return how many it got."""
         await self._subscribed(consumer)
+        consumer.take_ahead()
         taken = 0
         batches = consumer.batches(_BATCH, _GATHER)
         subscribed = consumer.statistics().per_connection

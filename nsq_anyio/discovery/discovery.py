@@ -57,9 +57,7 @@ class Discovery:
         self._answer = anyio.Event()
         self._rng = random.Random()
         self._failed: dict[str, list[Exception]] = {}  # by nsqlookupd, at its last answer
-        self._reported: dict[
-            str, tuple[list[str], Repeats]
-        ] = {}  # what was logged of that, and when to again
+        self._reported: dict[str, tuple[list[str], Repeats]] = {}  # what was logged of that
         self._was_found = False
         self._missed_since = math.inf  # when the first answer listed no nsqd; infinity while some list one
         self._is_missed = False  # whether that was reported

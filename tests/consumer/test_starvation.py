@@ -1,7 +1,7 @@
 """A consumer warns of messages that nobody answers, while somebody waits for the next one."""
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.dead_letters.walk import Walk
 from nsq_anyio.events import Starved
 
 from .. import virtual_time
@@ -139,3 +140,20 @@ async def test_no_warning_while_the_user_has_asked_for_none() -> None:
         await anext(consumer)
 
     assert not (await told(pauses, 60, messages=1)).of(Starved)
+
+
+async def test_no_warning_of_a_walk_which_holds_all_that_it_has_visited(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    visited: list[nsq.Message] = []
+
+    async def visit(messages: Sequence[nsq.Message]) -> None:
+        visited.extend(messages)
+
+    async with nsq.embedded.nsqd() as nsqd:
+        async with nsq.produce(nsqd=nsqd.tcp_address) as producer:
+            await producer.publish_many("t", [b"a", b"b"])
+        walk = Walk("t", "c", nsqd=[nsqd.tcp_address], max_in_flight=2, wait=20)
+        await walk.run(visit, anyio.Event())
+    assert len(visited) == 2
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
