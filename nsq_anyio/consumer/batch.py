@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -31,6 +32,20 @@ class Batch(list[Message]):
         self._wrapping = wrapping
         self._around: Around[Handling] | None = None
         self._entered: tuple[Message, ...] = ()
+
+    @asynccontextmanager
+    async def keep_alive(self) -> AsyncGenerator[Self]:
+        """Touch the unanswered messages while a block runs, as `Message.keep_alive` does for one.
+
+        ::
+
+            async with batch, batch.keep_alive():
+                await something_long(batch)
+        """
+        async with AsyncExitStack() as stack:
+            for message in self:
+                await stack.enter_async_context(message.keep_alive())
+            yield self
 
     async def __aenter__(self) -> Self:
         self._entered = tuple(self)

@@ -10,7 +10,7 @@ import anyio
 
 from ..address import NsqdAddress
 from ..block import InBlock
-from ..checks import check_integer, check_seconds
+from ..checks import check_flag, check_integer, check_seconds
 from ..connection.background import Background
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
@@ -116,7 +116,12 @@ class Consumer(InBlock):
         return self._inbox.take()
 
     async def run(
-        self, handler: Handler, *, concurrency: int = 1, max_per_second: float | RateLimit | None = None
+        self,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        max_per_second: float | RateLimit | None = None,
+        keep_alive: bool = False,
     ) -> None:
         """Handle messages until `stop` is called, this call is cancelled, or the consumer fails.
 
@@ -136,13 +141,15 @@ class Consumer(InBlock):
         :param concurrency: the most handlers to run at a time, 1 or more; default 1
         :param max_per_second: the most handlers to start per second, more than 0, or a shared `RateLimit`;
             default: no limit. RDY counts follow it, so that messages do not time out while they wait here
-        :raises InvalidOption: if ``concurrency`` or ``max_per_second`` is out of range; if ``handler`` cannot
-            be called or is a generator function; at its first message, if it is a plain function that returns
-            an awaitable
+        :param keep_alive: whether to touch each message while its handler runs, as `Message.keep_alive` does;
+            default False
+        :raises InvalidOption: if an option is out of range; if ``handler`` cannot be called or is a generator
+            function; at its first message, if it is a plain function that returns an awaitable
         :raises Closed: outside the block
         :raises RuntimeError: in another event loop than the block's
         """
         check_integer("concurrency", concurrency, 1)
+        check_flag("keep_alive", keep_alive)
         self._check_open()
         pace: Pace | None = None
         if max_per_second is not None:
@@ -156,6 +163,7 @@ class Consumer(InBlock):
             cancel_at_deadline=self._options.cancel_at_deadline,
             wrapping=self._wrapping,
             meter=self.meter,
+            keep_alive=keep_alive,
         )
         self._distribution.offer(concurrency)
         with pace.joined() if pace else nullcontext():

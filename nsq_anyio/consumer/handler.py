@@ -44,6 +44,7 @@ class Workers:
     :param cancel_at_deadline: whether an async handler is cancelled when its message times out
     :param wrapping: the middleware around each call of the handler; None if there is none
     :param meter: measures how long each handler runs, without its middleware; None if there is none
+    :param keep_alive: whether to touch each message while its handler and middleware run
     :raises InvalidOption: if the handler cannot be called, or is a generator function
     """
 
@@ -58,12 +59,14 @@ class Workers:
         cancel_at_deadline: bool,
         wrapping: Wrapping | None = None,
         meter: ConsumerMeter | None = None,
+        keep_alive: bool = False,
     ) -> None:
         self._blocking = None if is_async_handler(handler) else BlockingHandler(handler, emit)
         self._inbox = inbox
         self._handler: Callable[[Message], Any] = self._blocking or handler
         self._meter = meter
-        self._call = self._handler if wrapping is None else wrapping.handler(self._call_checked)
+        call = self._call_checked if wrapping is None else wrapping.handler(self._call_checked)
+        self._call = _kept_alive(call) if keep_alive else call if wrapping else self._handler
         self._emit = emit
         self._drain_timeout = drain_timeout
         self._cancelled_drain_timeout = cancelled_drain_timeout
@@ -136,7 +139,7 @@ class Workers:
     async def _take_and_handle(self, worker: Worker, context: Context) -> None:
         unchanged = context.copy()
         scope, deadlines = worker.scope, self._deadlines
-        # With middleware, `_call_checked` measures the time.
+        # With something around the handler, `_call_checked` measures the time.
         meter = self._meter if self._call is self._handler else None
         durations = meter.durations if meter is not None else []
         returned: Any = _NOTHING_YET
@@ -216,3 +219,11 @@ class Workers:
         if not self._warned:
             self._warned = True
             self._emit(HandlerReturnedFalse(**about(message)))
+
+
+def _kept_alive(handler: Callable[[Message], Awaitable[object]]) -> Callable[[Message], Awaitable[object]]:
+    async def handle(message: Message) -> object:
+        async with message.keep_alive():
+            return await handler(message)
+
+    return handle

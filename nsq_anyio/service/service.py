@@ -9,7 +9,7 @@ from typing import TypeAlias
 import anyio
 
 from ..address import ListenAddress
-from ..checks import check_integer
+from ..checks import check_flag, check_integer
 from ..consumer import Consumer, Handler, RateLimit
 from ..consumer.handler_check import is_async_handler
 from ..consumer.rate import as_rate_limit
@@ -29,6 +29,7 @@ class Service:
 
     :param concurrency: the most handlers to run at a time, for each part
     :param max_per_second: the most handlers to start per second, over all parts; None for no limit
+    :param keep_alive: whether to touch each message while its handler runs
     :param http_address: the address of the endpoint; None for no endpoint
     :param metrics: collects the metrics of the consumers; None for the default: with an endpoint, a new one
     :raises InvalidOption: if a value is out of range, there is no part, or a handler cannot be called
@@ -40,10 +41,12 @@ class Service:
         *,
         concurrency: int,
         max_per_second: float | RateLimit | None,
+        keep_alive: bool,
         http_address: ListenAddress | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         check_integer("concurrency", concurrency, 1)
+        check_flag("keep_alive", keep_alive)
         self._parts = tuple(parts)
         if not self._parts:
             raise InvalidOption("there is nothing to serve: name at least one topic or consumer")
@@ -52,6 +55,7 @@ class Service:
         self._concurrency = concurrency
         # One limit for all parts; a number would limit each part separately.
         self._rate = None if max_per_second is None else as_rate_limit(max_per_second)
+        self._keep_alive = keep_alive
         self._http_address = http_address
         self._metrics = metrics or (Metrics() if http_address else None)
         self._consumers: list[Consumer] = []
@@ -81,7 +85,12 @@ class Service:
                 self._metrics.add(consumer)
             if self._is_draining:
                 consumer.stop()
-            await consumer.run(handler, concurrency=self._concurrency, max_per_second=self._rate)
+            await consumer.run(
+                handler,
+                concurrency=self._concurrency,
+                max_per_second=self._rate,
+                keep_alive=self._keep_alive,
+            )
 
     async def _drain_at(self, stop: anyio.Event) -> None:
         await stop.wait()

@@ -27,6 +27,7 @@ async def serve(
     *,
     concurrency: int = 1,
     max_per_second: float | RateLimit | None = None,
+    keep_alive: bool = False,
     http_address: str | None = None,
     stop: anyio.Event | None = None,
     handle_signals: bool = True,
@@ -65,6 +66,8 @@ async def serve(
     :param concurrency: the most handlers to run at a time for each topic or consumer, 1 or more; default 1
     :param max_per_second: the most handlers to start per second, over all topics or consumers, more than 0,
         or a `RateLimit`; default: no limit
+    :param keep_alive: whether to touch each message while its handler runs, as `Message.keep_alive` does;
+        default False
     :param http_address: the address on which to answer ``/healthz``, ``/readyz`` and ``/metrics``, as
         ``host:port``, or ``:port`` for all IPv4 interfaces; port 0 takes a free port, which the log names;
         default: none
@@ -124,6 +127,7 @@ async def serve(
         parts,
         concurrency=concurrency,
         max_per_second=max_per_second,
+        keep_alive=keep_alive,
         http_address=None if http_address is None else ListenAddress.parse(http_address),
     )
     if not handle_signals:

@@ -138,6 +138,23 @@ async def test_the_thread_answers_and_touches() -> None:
     assert not events.of(HandlerFailed)
 
 
+async def test_it_is_kept_alive_by_an_option() -> None:
+    touched = Event()
+
+    async def impatient(peer: FakeConnection) -> None:
+        await peer.subscribe({"msg_timeout": 1_000, "max_msg_timeout": 60_000})
+        await peer.follow()
+
+    async with consuming(impatient) as (consumer, peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(consumer.run, lambda _: touched.wait(LIMIT), keep_alive=True))
+            id = await peer.message()
+            await peer.saw(b"TOUCH " + id)
+            touched.set()
+            await peer.saw(b"FIN " + id)
+            consumer.stop()
+
+
 async def test_a_wrong_use_fails_in_the_thread() -> None:
     errors: list[type[BaseException]] = []
 

@@ -1,7 +1,10 @@
 # pyright: reportPossiblyUnboundVariable=false
 """`Message.keep_alive` touches a message while a block runs, for as long as nsqd allows."""
 
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial, wraps
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -111,6 +114,59 @@ async def test_a_handler_may_keep_its_message_alive_until_it_is_done() -> None:
             id = await peer.message()
             await peer.saw(b"FIN " + id)
             consumer.stop()
+        assert consumer.statistics().timed_out == 0
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "with middleware"])
+async def test_run_keeps_messages_alive_while_their_handlers_run(wrapped: bool) -> None:
+    @asynccontextmanager
+    async def slow(_handling: nsq.Handling) -> AsyncGenerator[None]:
+        yield
+        await anyio.sleep(1.5 * MSG_TIMEOUT)
+
+    async def handler(_message: nsq.Message) -> None:
+        await anyio.sleep(1.5 * MSG_TIMEOUT)
+
+    middleware = [slow] if wrapped else []
+    async with consuming(nsqd(), options=OFTEN, middleware=middleware) as (consumer, peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(consumer.run, handler, keep_alive=True))
+            id = await peer.message()
+            await peer.saw(b"FIN " + id)
+            sent = touches(peer)
+            assert sent >= 2
+            await anyio.sleep(MSG_TIMEOUT)
+            assert touches(peer) == sent
+            consumer.stop()
+        assert consumer.statistics().timed_out == 0
+
+
+async def test_run_that_keeps_messages_alive_refuses_an_invalid_handler() -> None:
+    async def handler(message: nsq.Message) -> None: ...
+
+    async with consuming(nsqd(), options=OFTEN) as (consumer, peer):
+        id = await peer.message()
+        with pytest.raises(nsq.InvalidOption, match="returned int"):
+            await consumer.run(wraps(handler)(lambda _: 1), keep_alive=True)
+        await peer.saw(b"REQ %b 0" % id)
+        with pytest.raises(nsq.InvalidOption, match="keep_alive='yes' is not valid: use True or False"):
+            await consumer.run(handler, keep_alive=cast("bool", "yes"))
+
+
+async def test_a_batch_keeps_its_unanswered_messages_alive() -> None:
+    async with consuming(nsqd(), options=OFTEN) as (consumer, peer):
+        batches = consumer.batches(max_size=3)
+        one, two, three = await peer.messages(b"a", b"b", b"c")
+        batch = await anext(batches)
+        async with batch, batch.keep_alive() as same:
+            assert same is batch
+            batch[1].finish()
+            await anyio.sleep(1.5 * MSG_TIMEOUT)
+        await peer.saw(b"TOUCH " + one, b"TOUCH " + three, b"FIN " + one, b"FIN " + two, b"FIN " + three)
+        assert b"TOUCH " + two not in peer.lines
+        sent = touches(peer)
+        await anyio.sleep(MSG_TIMEOUT)
+        assert touches(peer) == sent
         assert consumer.statistics().timed_out == 0
 
 

@@ -181,6 +181,28 @@ async def test_a_plain_handler() -> None:
             stop.set()
 
 
+async def test_messages_are_kept_alive() -> None:
+    async def handle(_message: nsq.Message) -> None:
+        await anyio.sleep(1.5)
+
+    touched: list[nsq.events.MessageTouched] = []
+
+    def note(event: nsq.events.Event) -> None:
+        if isinstance(event, nsq.events.MessageTouched):
+            touched.append(event)
+
+    connection = nsq.ConnectionOptions(msg_timeout=1)
+    async with nsq.embedded.nsqd() as nsqd:
+        await publish(nsqd, "t", b"1")
+        stop = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            serve = partial(nsq.serve, keep_alive=True, stop=stop, on_event=note, connection=connection)
+            tasks.start_soon(partial(serve, handle, "t", "c", nsqd=nsqd.tcp_address))
+            await until(lambda: touched)
+            stop.set()
+        await until_left(nsqd, 0, 0)
+
+
 async def test_the_rate_is_that_of_all_topics() -> None:
     handle = Noting()
     async with nsq.embedded.nsqd() as nsqd:
@@ -246,6 +268,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (({},), {}, "nsqd='127.0.0.1:1' is given"),
     ((print, "t", "c"), {"concurrency": 0}, "concurrency=0"),
     ((print, "t", "c"), {"max_per_second": 0}, "max_per_second=0"),
+    ((print, "t", "c"), {"keep_alive": 1}, "keep_alive=1 is not valid: use True or False"),
     ((print, "t", "c"), {"http_address": "8080"}, "'8080' is not an address"),
     ((print, "a b", "c"), {}, "'a b'"),
 ]

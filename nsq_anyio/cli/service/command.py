@@ -64,6 +64,7 @@ class _RunCommand(UtilityCommand):
     metavar="NUMBER",
     help="How many handlers may start per second in each process, over all topics.  [default: no limit]",
 )
+@click.option("--keep-alive", is_flag=True, help="Touch each message while its handler runs.")
 @click.option(
     "--dead-letter",
     metavar="TOPIC",
@@ -97,6 +98,7 @@ def run(
     channel: str,
     concurrency: int,
     max_per_second: float | None,
+    keep_alive: bool,
     dead_letter: str | None,
     processes: int,
     reload: bool,
@@ -146,6 +148,7 @@ def run(
         channel=channel,
         concurrency=concurrency,
         max_per_second=max_per_second,
+        keep_alive=keep_alive,
         dead_letter=dead_letter,
         consumer=consumer,
         producer=producer,

@@ -25,6 +25,7 @@ class Job:
 
     :ivar concurrency: the most handlers to run at a time for each topic
     :ivar max_per_second: the most handlers to start per second; None for no limit
+    :ivar keep_alive: whether to touch each message while its handler runs
     :ivar dead_letter: the topic of the dead letters, or its template; None for no dead letters
     """
 
@@ -34,6 +35,7 @@ class Job:
     channel: str
     concurrency: int
     max_per_second: float | None
+    keep_alive: bool
     dead_letter: str | None
     consumer: ConsumerFlags
     producer: ProducerFlags
@@ -86,6 +88,7 @@ class Job:
             [(block, self.handler) for block in blocks],
             concurrency=self.concurrency,
             max_per_second=self.max_per_second,
+            keep_alive=self.keep_alive,
             http_address=http_address,
             metrics=metrics,
         )

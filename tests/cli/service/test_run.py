@@ -90,6 +90,16 @@ def test_a_rate(nsqd: Server, topic: str, source: list[str], directory: Path) ->
         assert len(running.notes("begin")) == 1
 
 
+def test_messages_are_kept_alive(nsqd: Server, topic: str, source: list[str], directory: Path) -> None:
+    flags = ("--keep-alive", "--consumer-opt", "msg_timeout,1s")
+    with service(directory, "tasks:plain", *source, *flags) as running:
+        nsqd.publish(topic, b"a:1.8")
+        running.until(lambda: running.notes("end"))
+        assert running.end() == 0
+    assert len(running.notes("begin")) == 1
+    assert nsqd.is_done_with(topic, "c", 1)
+
+
 def test_it_waits_for_its_nsqd(directory: Path) -> None:
     source = ("--topic", "t", "--channel", "c", "--nsqd-tcp-address", "127.0.0.1:1")
     with service(directory, "tasks:handle", *source, *HTTP, "--log-format", "json") as running:

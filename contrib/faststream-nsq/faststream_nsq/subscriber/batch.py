@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import nullcontext
 
 import anyio
 from faststream._internal.endpoint.subscriber.call_item import CallsCollection
@@ -52,18 +52,15 @@ class NsqBatchSubscriber(NsqSubscriber):
 
     async def _work(self, consumer: nsq.Consumer) -> None:
         async for batch in consumer.batches(self._max_size, self._max_wait):
-            async with batch:  # it requeues what a cancelled handler leaves
+            # The block requeues what a cancelled handler leaves.
+            async with batch, batch.keep_alive() if self._config.keep_alive else nullcontext():
                 await self._handle(batch)
 
     async def _handle(self, batch: Iterable[nsq.Message]) -> None:
         messages = await _readable(batch)
         if not messages:
             return
-        async with AsyncExitStack() as stack:
-            if self._config.keep_alive:
-                for message in messages:
-                    await stack.enter_async_context(message.keep_alive())
-            await self._process(messages)
+        await self._process(messages)
         unanswered = [message for message in messages if not message.responded]
         if unanswered:
             self._warn_unanswered(unanswered[0])
