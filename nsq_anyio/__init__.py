@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from .protocol.authorization import AuthReply
     from .protocol.codec import accelerated
     from .protocol.identify import IdentifyReply
-    from .service import serve, vital
+    from .service import Service, serve, vital
 
 __version__ = VERSION
 
@@ -122,6 +122,7 @@ __all__ = [
     "RateLimit",
     "Requeue",
     "ServerError",
+    "Service",
     "TLSFailed",
     "TLSOptions",
     "WouldDeadlock",
@@ -199,7 +200,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ".protocol.authorization": ("AuthReply",),
     ".protocol.codec": ("accelerated",),
     ".protocol.identify": ("IdentifyReply",),
-    ".service": ("serve", "vital"),
+    ".service": ("Service", "serve", "vital"),
 }
 __getattr__: Callable[[str], object] = importer(__name__, _NAMES)
 

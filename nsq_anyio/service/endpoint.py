@@ -47,8 +47,8 @@ class Health(Protocol):
 
 
 @asynccontextmanager
-async def health_endpoint(address: ListenAddress, health: Health) -> AsyncGenerator[None]:
-    """Answer HTTP requests on ``address`` for the length of the block.
+async def health_endpoint(address: ListenAddress, health: Health) -> AsyncGenerator[Address]:
+    """Answer HTTP requests on ``address`` for the length of the block, which gets the address in use.
 
     :raises InvalidOption: if the host name is not valid
     :raises ListenFailed: if the address cannot be listened on
@@ -59,8 +59,9 @@ async def health_endpoint(address: ListenAddress, health: Health) -> AsyncGenera
 
     async with await open_listener(*address) as listener, background_tasks() as tasks:
         tasks.start_soon(serve_http, listener, answer)
-        _log.info("HTTP: listening on %s", Address(address.host, local_port(listener)))
-        yield
+        listening = Address(address.host, local_port(listener))
+        _log.info("HTTP: listening on %s", listening)
+        yield listening
 
 
 async def _answer(request: Request, health: Health) -> Response:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TypeAlias
 
 import anyio
+from anyio.abc import TaskStatus
 
 from ..address import ListenAddress
 from ..checks import check_flag, check_integer
@@ -25,8 +26,12 @@ Part: TypeAlias = tuple[AbstractAsyncContextManager[Consumer], Handler]
 
 
 class Service:
-    """Handles the messages of all its parts, and is the `Health` of the endpoint.
+    """A running service. `serve` gives it to ``await task_group.start(nsq.serve, ...)``.
 
+    It handles the messages of all its parts, and tells its endpoint how it is.
+
+    :ivar http_address: the address of its endpoint as ``host:port``, with the port that was free in place of
+        0; None if there is none
     :param concurrency: the most handlers to run at a time, for each part
     :param max_per_second: the most handlers to start per second, over all parts; None for no limit
     :param keep_alive: whether to touch each message while its handler runs
@@ -56,31 +61,56 @@ class Service:
         # One limit for all parts; a number would limit each part separately.
         self._rate = None if max_per_second is None else as_rate_limit(max_per_second)
         self._keep_alive = keep_alive
-        self._http_address = http_address
+        self.http_address: str | None = None
+        self._listen_address = http_address
         self._metrics = metrics or (Metrics() if http_address else None)
-        self._consumers: list[Consumer] = []
+        self._consumers: dict[int, Consumer] = {}
+        self._all_open = anyio.Event()
         self._is_draining = False
 
-    async def run(self, stop: anyio.Event) -> None:
-        """Handle messages until ``stop`` is set and the running handlers have ended.
+    @property
+    def consumers(self) -> tuple[Consumer, ...]:
+        """The consumers that are open, in the order of their topics."""
+        return tuple(consumer for _, consumer in sorted(self._consumers.items()))
 
+    async def ready(self) -> None:
+        """Wait until an nsqd has accepted the subscription of each consumer.
+
+        :raises Closed: if the service is drained first
+        """
+        for consumer in self.consumers:
+            await consumer.ready()
+
+    async def run(
+        self, stop: anyio.Event, *, task_status: TaskStatus[Service] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Handle messages until ``stop`` is set and the running handlers have ended; internal.
+
+        :param task_status: gets this service once all consumers are open
         :raises ListenFailed: if ``http_address`` cannot be listened on
         :raises NSQError: the error that ends a consumer
         """
         with ungrouped():
             async with AsyncExitStack() as stack:
-                if self._http_address is not None:
-                    await stack.enter_async_context(health_endpoint(self._http_address, self))
+                if self._listen_address is not None:
+                    listening = await stack.enter_async_context(health_endpoint(self._listen_address, self))
+                    self.http_address = str(listening)
                 tasks = await stack.enter_async_context(anyio.create_task_group())
                 tasks.start_soon(self._drain_at, stop)
                 async with anyio.create_task_group() as parts:
-                    for block, handler in self._parts:
-                        parts.start_soon(exits_in_group, self._run_part, block, handler)
+                    for number, (block, handler) in enumerate(self._parts):
+                        parts.start_soon(exits_in_group, self._run_part, number, block, handler)
+                    await self._all_open.wait()
+                    task_status.started(self)
                 tasks.cancel_scope.cancel()
 
-    async def _run_part(self, block: AbstractAsyncContextManager[Consumer], handler: Handler) -> None:
+    async def _run_part(
+        self, number: int, block: AbstractAsyncContextManager[Consumer], handler: Handler
+    ) -> None:
         async with block as consumer:
-            self._consumers.append(consumer)
+            self._consumers[number] = consumer
+            if len(self._consumers) == len(self._parts):
+                self._all_open.set()
             if self._metrics is not None:
                 self._metrics.add(consumer)
             if self._is_draining:
@@ -95,29 +125,29 @@ class Service:
     async def _drain_at(self, stop: anyio.Event) -> None:
         await stop.wait()
         self._is_draining = True
-        for consumer in self._consumers:
+        for consumer in self.consumers:
             consumer.stop()
 
     # As the Health of an endpoint
 
     async def why_not_alive(self) -> Sequence[str]:
-        """Return no problems: if this runs at all, the event loop is not blocked."""
+        """Return no problems: if this runs at all, the event loop is not blocked; internal."""
         return []
 
     async def why_not_ready(self) -> Sequence[str]:
-        """Return why messages are not being handled."""
+        """Return why messages are not being handled; internal."""
         if self._is_draining:
             return ["draining"]
         if len(self._consumers) < len(self._parts):
             return ["starting"]
         return [
             f"{each.topic}/{each.channel}: not connected to any nsqd"
-            for each in self._consumers
+            for each in self.consumers
             if not each.connections
         ]
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all consumers.
+        """Return the metrics of all consumers; internal.
 
         :raises MetricsUnavailable: if the extra is not installed
         """

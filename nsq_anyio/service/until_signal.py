@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import anyio
+from anyio.abc import TaskStatus
 
 from ..address import ListenAddress
 from ..consumer import Consumer, ConsumerMiddleware, DeadLetter, GiveUp, Handler, RateLimit, consume
@@ -31,6 +33,7 @@ async def serve(
     http_address: str | None = None,
     stop: anyio.Event | None = None,
     handle_signals: bool = True,
+    task_status: TaskStatus[Service] = anyio.TASK_STATUS_IGNORED,
     nsqd: str | Sequence[str] | None = None,
     nsqlookupd: str | Sequence[str] | None = None,
     max_in_flight: int | None = None,
@@ -69,11 +72,13 @@ async def serve(
     :param keep_alive: whether to touch each message while its handler runs, as `Message.keep_alive` does;
         default False
     :param http_address: the address on which to answer ``/healthz``, ``/readyz`` and ``/metrics``, as
-        ``host:port``, or ``:port`` for all IPv4 interfaces; port 0 takes a free port, which the log names;
-        default: none
+        ``host:port``, or ``:port`` for all IPv4 interfaces; port 0 takes a free port, which the log names,
+        and `Service.http_address`; default: none
     :param stop: an event that drains the service when it is set; the first signal sets it too
     :param handle_signals: whether to handle SIGINT and SIGTERM, which is possible only in the main thread;
         default True
+    :param task_status: given by ``await task_group.start(nsq.serve, ...)``, which returns the `Service` once
+        it listens on ``http_address`` and its consumers are open
     :raises InvalidOption: if a value is out of range, a handler cannot be called, or a topic or channel is
         missing
     :raises InvalidName: if nsqd would refuse a topic or the channel
@@ -130,10 +135,11 @@ async def serve(
         keep_alive=keep_alive,
         http_address=None if http_address is None else ListenAddress.parse(http_address),
     )
+    run = partial(service.run, task_status=task_status)
     if not handle_signals:
-        await service.run(anyio.Event() if stop is None else stop)
+        await run(anyio.Event() if stop is None else stop)
         return
-    await drain_at_signal(service.run, stop)
+    await drain_at_signal(run, stop)
 
 
 def _of_consumers(handlers: Mapping[Consumer, Handler], given: Mapping[str, object]) -> list[Part]:

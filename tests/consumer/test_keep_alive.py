@@ -144,10 +144,14 @@ async def test_run_keeps_messages_alive_while_their_handlers_run(wrapped: bool) 
 async def test_run_that_keeps_messages_alive_refuses_an_invalid_handler() -> None:
     async def handler(message: nsq.Message) -> None: ...
 
+    @wraps(handler)
+    def wrapper(_message: nsq.Message) -> int:
+        return 1
+
     async with consuming(nsqd(), options=OFTEN) as (consumer, peer):
         id = await peer.message()
         with pytest.raises(nsq.InvalidOption, match="returned int"):
-            await consumer.run(wraps(handler)(lambda _: 1), keep_alive=True)
+            await consumer.run(cast("Any", wrapper), keep_alive=True)
         await peer.saw(b"REQ %b 0" % id)
         with pytest.raises(nsq.InvalidOption, match="keep_alive='yes' is not valid: use True or False"):
             await consumer.run(handler, keep_alive=cast("bool", "yes"))

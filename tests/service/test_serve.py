@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 import nsq_anyio as nsq
@@ -217,6 +218,44 @@ async def test_the_rate_is_that_of_all_topics() -> None:
             stop.set()
         # 2 may start at once, and the others after 0.05 s each.
         assert anyio.current_time() - began >= 17 * 0.05
+
+
+async def test_start_returns_the_service() -> None:
+    handle = Noting()
+    async with nsq.embedded.nsqd() as nsqd:
+        stop = anyio.Event()
+        serve = partial(nsq.serve, nsqd=nsqd.tcp_address, http_address="127.0.0.1:0", stop=stop)
+        async with anyio.create_task_group() as tasks:
+            service: nsq.Service = await tasks.start(serve, handle, ["b", "a", "d", "c"], "c")
+            assert [consumer.topic for consumer in service.consumers] == ["b", "a", "d", "c"]
+            with anyio.fail_after(LIMIT):
+                await service.ready()
+            assert all(consumer.connections == (nsqd.tcp_address,) for consumer in service.consumers)
+            async with httpx.AsyncClient(trust_env=False) as client:
+                assert (await client.get(f"http://{service.http_address}/readyz")).text == "OK\n"
+            await publish(nsqd, "a", b"1")
+            await until(lambda: service.consumers[1].statistics().finished == 1)
+            stop.set()
+    assert handle.done == [b"1"]
+
+
+async def test_start_returns_a_service_that_waits_for_its_nsqd() -> None:
+    stop = anyio.Event()
+    serve = partial(nsq.serve, nsqd="127.0.0.1:1", stop=stop)
+    async with anyio.create_task_group() as tasks:
+        service: nsq.Service = await tasks.start(serve, print, "t", "c")
+        assert service.http_address is None
+        stop.set()
+        with pytest.raises(nsq.Closed):
+            await service.ready()
+
+
+async def test_start_raises_what_keeps_it_from_starting() -> None:
+    async with await open_listener("127.0.0.1", 0) as listener:
+        serve = partial(nsq.serve, nsqd="127.0.0.1:1", http_address=f"127.0.0.1:{local_port(listener)}")
+        async with anyio.create_task_group() as tasks:
+            with pytest.raises(ListenFailed):
+                await tasks.start(serve, print, "t", "c")
 
 
 async def test_a_failing_handler_is_not_the_end() -> None:
