@@ -128,14 +128,14 @@ def check_hook(parameter: str, hook: object, argument: str, *, may_be_async: boo
         )
 
 
-def other_parameters(function: Callable[..., object]) -> str | None:
-    """Return the parameters of a function that cannot be called with one argument; None if it can."""
+def other_parameters(function: Callable[..., object], count: int = 1) -> str | None:
+    """Return the parameters of a function that cannot be called with ``count`` arguments; None if it can."""
     try:
         signature = inspect.signature(function, follow_wrapped=False, **_UNRESOLVED)
     except (ValueError, TypeError):  # some functions in C do not tell
         return None
     try:
-        signature.bind(None)
+        signature.bind(*[None] * count)
     except TypeError:
         return f"({', '.join(signature.parameters)})"
     return None

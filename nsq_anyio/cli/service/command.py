@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -86,6 +87,11 @@ class _RunCommand(UtilityCommand):
     metavar="HOST:PORT",
     help="Answer /healthz, /readyz and /metrics on this address; :PORT means all interfaces.",
 )
+@click.option(
+    "--lifespan",
+    metavar="MODULE:LIFESPAN",
+    help="An async context manager function, entered before the first message and left after the last.",
+)
 @source_flags
 @connection_flags("consumer", "producer", max_in_flight="--concurrency")
 @command_flags
@@ -103,6 +109,7 @@ def run(
     processes: int,
     reload: bool,
     http_address: str | None,
+    lifespan: str | None,
     source: Source,
     consumer: ConsumerFlags,
     producer: ProducerFlags,
@@ -116,9 +123,11 @@ def run(
     """
     from ...address import ListenAddress
     from ...names import check_channel, check_topic
-    from .load import check_form, load_handler
+    from .load import check_form, load_handler, load_lifespan
 
-    check_form(handler)
+    check_form(handler, "handler")
+    if lifespan is not None:
+        check_form(lifespan, "lifespan")
     check_channel(channel)
     for each in topic:
         check_topic(each)
@@ -143,6 +152,7 @@ def run(
 
     job = Job(
         handler=load_handler(handler),
+        lifespan=nullcontext() if lifespan is None else load_lifespan(lifespan),
         source=source,
         topics=topic,
         channel=channel,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
@@ -23,6 +23,7 @@ __all__ = ["Job"]
 class Job:
     """Handles messages, as the command's flags say.
 
+    :ivar lifespan: entered before the first message and left after the last
     :ivar concurrency: the most handlers to run at a time for each topic
     :ivar max_per_second: the most handlers to start per second; None for no limit
     :ivar keep_alive: whether to touch each message while its handler runs
@@ -30,6 +31,7 @@ class Job:
     """
 
     handler: Handler
+    lifespan: AbstractAsyncContextManager[object]
     source: Source
     topics: Sequence[str]
     channel: str
@@ -52,9 +54,10 @@ class Job:
     async def service(
         self, *, http_address: ListenAddress | None = None, metrics: Metrics | None = None
     ) -> AsyncGenerator[Service]:
-        """Create the service. Run it within this block, which holds the producer of dead letters open."""
+        """Create the service. Run it within this block, which holds open what the handlers need."""
         if self.dead_letter is None:
-            yield self._service(None, http_address, metrics)
+            async with self.lifespan:
+                yield self._service(None, http_address, metrics)
             return
         producing = produce(
             self.source.nsqd,
@@ -62,7 +65,7 @@ class Job:
             options=self.producer.options,
             connection=self.producer.connection,
         )
-        async with producing as producer:
+        async with self.lifespan, producing as producer:
             dead_letter = DeadLetter(self.dead_letter, producer=producer)
             yield self._service(dead_letter, http_address, metrics)
 

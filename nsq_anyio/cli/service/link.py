@@ -1,6 +1,6 @@
 """The messages between the supervisor and a process, over a pair of sockets.
 
-A process reports that it has loaded its handler, and then answers questions. Each message is one line of
+A process reports that it has started its service, and then answers questions. Each message is one line of
 JSON. The end of the stream tells a process to drain; it also comes when the supervisor is killed.
 """
 
@@ -64,7 +64,7 @@ async def _answer(question: Question, health: Health) -> Any:
 class Questions:
     """The supervisor's side of a link.
 
-    :ivar started: set once the process has loaded its handler
+    :ivar started: set once the process has started its service
     """
 
     def __init__(self, link: ByteStream) -> None:

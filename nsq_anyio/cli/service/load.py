@@ -1,43 +1,76 @@
-"""Loads the handler that the command line names."""
+"""Loads the handler and the lifespan that the command line names."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 import traceback
+from contextlib import AbstractAsyncContextManager
 from functools import reduce
 from pathlib import Path
 from typing import cast
 
 import click
 
+from ...checks import other_parameters
 from ...consumer import Handler
 from ...consumer.handler_check import is_async_handler
 from ...errors import InvalidOption
 
-__all__ = ["check_form", "load_handler"]
+__all__ = ["check_form", "load_handler", "load_lifespan"]
 
 
-def check_form(text: str) -> tuple[str, str]:
+def check_form(text: str, attribute: str) -> tuple[str, str]:
     """Return the names of the module and of the attribute in ``module:attribute``.
 
+    :param attribute: what the attribute is, for the error
     :raises click.UsageError: if the text has another form
     """
-    module, colon, attribute = text.partition(":")
-    names = [*module.split("."), *attribute.split(".")]
+    module, colon, name = text.partition(":")
+    names = [*module.split("."), *name.split(".")]
     if not colon or not all(name.isidentifier() for name in names):
-        raise click.UsageError(f"{text!r} is not MODULE:HANDLER: use, for example, 'app.tasks:handle'")
-    return module, attribute
+        raise click.UsageError(
+            f"{text!r} is not MODULE:{attribute.upper()}: use, for example, 'app.tasks:{attribute}'"
+        )
+    return module, name
 
 
 def load_handler(text: str) -> Handler:
-    """Import the handler ``module:attribute``, with the current directory first on ``sys.path``.
+    """Import the handler ``module:handler``, with the current directory first on ``sys.path``.
 
     :raises click.UsageError: if there is no such module or attribute, or it is not a handler
     :raises click.ClickException: if importing the module fails; the text has the traceback
     """
-    name, attribute = check_form(text)
+    handler = _load(text, "handler")
+    try:
+        is_async_handler(handler)
+    except InvalidOption as error:
+        raise click.UsageError(f"{text} is not a handler: {error}") from error
+    return cast("Handler", handler)
+
+
+def load_lifespan(text: str) -> AbstractAsyncContextManager[object]:
+    """Import and call the function ``module:lifespan``, and return the async context manager.
+
+    :raises click.UsageError: if there is no such module or attribute, or it is not such a function
+    :raises click.ClickException: if importing the module fails; the text has the traceback
+    """
+    function = _load(text, "lifespan")
+    lifespan: object = None
+    if callable(function) and not inspect.iscoroutinefunction(function):
+        lifespan = function() if other_parameters(function, 0) is None else None
+    if not isinstance(lifespan, AbstractAsyncContextManager):
+        raise click.UsageError(
+            f"{text} is not a lifespan: use a function without parameters that "
+            "contextlib.asynccontextmanager decorates"
+        )
+    return cast("AbstractAsyncContextManager[object]", lifespan)
+
+
+def _load(text: str, kind: str) -> object:
+    name, attribute = check_form(text, kind)
     here = os.getcwd()  # noqa: PTH109 - sys.path has strings
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -52,14 +85,9 @@ def load_handler(text: str) -> Handler:
     except Exception as error:
         raise _failed(name, error) from error
     try:
-        handler = reduce(getattr, attribute.split("."), cast("object", module))
+        return reduce(getattr, attribute.split("."), cast("object", module))
     except AttributeError:
         raise click.UsageError(f"module {name!r} ({_file(module)}) has no {attribute!r}") from None
-    try:
-        is_async_handler(handler)
-    except InvalidOption as error:
-        raise click.UsageError(f"{text} is not a handler: {error}") from error
-    return cast("Handler", handler)
 
 
 def _file(module: object) -> str:

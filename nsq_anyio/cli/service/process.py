@@ -26,7 +26,7 @@ class ServiceProcess:
     :param name: its name in the log, such as ``process 2``
     :param patience: the seconds that it has to drain before it is killed
     :ivar questions: asks the process; None unless it is running
-    :ivar has_started: whether it has loaded its handler
+    :ivar has_started: whether it has started its service
     :ivar was_killed: whether it had to be killed because it did not drain in time
     """
 
@@ -48,7 +48,7 @@ class ServiceProcess:
         """Run it until it ends; return its exit code, or the negative number of the signal that ended it.
 
         :param drain: tells it to drain
-        :param started: set once it has loaded its handler
+        :param started: set once it has started its service
         :raises OSError: if the system cannot start it
         """
         ours, theirs = socket.socketpair()

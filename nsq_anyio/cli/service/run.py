@@ -76,7 +76,7 @@ def run_supervised(
     """Keep processes running that handle messages, until a signal.
 
     :param patience: the seconds that a process has to drain before it is killed
-    :raises EndedBySignal: if the signal came before a process had loaded the handler
+    :raises EndedBySignal: if the signal came before a process had started
     :raises click.ClickException: for an error of this package, or if a process had to be killed
     """
     changes = changes_of_code if reload else None

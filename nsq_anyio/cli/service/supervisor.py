@@ -32,13 +32,13 @@ _ANSWER_TIMEOUT = 5.0
 
 
 class FirstStartFailed(click.ClickException):
-    """The first process ended before it had loaded its handler.
+    """The first process ended before it had started its service.
 
     :param code: its exit code, or the negative number of the signal that ended it
     """
 
     def __init__(self, code: int) -> None:
-        super().__init__(f"the first process {how_it_ended(code)} before it had loaded the handler")
+        super().__init__(f"the first process {how_it_ended(code)} before it had started")
         self.exit_code: int = (code or FAILED) if code >= 0 else SIGNALLED - code  # type: ignore[misc]
 
 
@@ -76,7 +76,7 @@ class Supervisor:
 
     @property
     def ended_by(self) -> int | None:
-        """The signal that came before any process had loaded its handler, or None."""
+        """The signal that came before any process had started its service, or None."""
         return None if self._has_started else self._signal
 
     def signalled(self, number: int) -> None:

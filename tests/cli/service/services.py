@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[3]
 
 HANDLERS = '''
 import os, signal, time
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 import anyio
 
 def note(*words):
@@ -43,6 +45,39 @@ def plain(message):
     note("begin", os.getpid(), body, message.attempts)
     time.sleep(float(body.partition(":")[2] or 0))
     note("end", os.getpid(), body, message.attempts)
+
+class Opened:
+    """Whether the lifespan runs, as module and context know it."""
+    module = False
+    context = ContextVar("context", default=False)
+
+@asynccontextmanager
+async def lifespan():
+    note("open", os.getpid(), "lifespan", 0)
+    Opened.module = True
+    Opened.context.set(True)
+    await anyio.sleep(0.1)
+    try:
+        yield
+    finally:
+        await anyio.sleep(0.1)
+        Opened.module = False
+        note("close", os.getpid(), "lifespan", 0)
+
+async def need(message):
+    note("begin", os.getpid(), f"{Opened.module},{Opened.context.get()}", message.attempts)
+    await anyio.sleep(float(message.body))
+    note("end", os.getpid(), f"{Opened.module},{Opened.context.get()}", message.attempts)
+
+def need_plain(message):
+    note("begin", os.getpid(), f"{Opened.module},{Opened.context.get()}", message.attempts)
+    time.sleep(float(message.body))
+    note("end", os.getpid(), f"{Opened.module},{Opened.context.get()}", message.attempts)
+
+@asynccontextmanager
+async def closed_database():
+    raise ConnectionError("no database")
+    yield
 
 async def fail(message):
     note("begin", os.getpid(), message.body.decode(), message.attempts)

@@ -100,6 +100,49 @@ def test_messages_are_kept_alive(nsqd: Server, topic: str, source: list[str], di
     assert nsqd.is_done_with(topic, "c", 1)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("handler", ["need", "need_plain"])
+def test_the_lifespan_is_open_from_before_the_first_message_until_after_the_drain(
+    nsqd: Server, topic: str, source: list[str], directory: Path, handler: str, backend: str
+) -> None:
+    nsqd.publish(topic, b"1")
+    flags = ("--lifespan", "tasks:lifespan", "--dead-letter", "{topic}.dead", "--backend", backend)
+    with service(directory, f"tasks:{handler}", *source, *flags) as running:
+        running.until(lambda: running.notes("begin"))
+        assert running.end() == 0, running.log
+        assert [note.what for note in running.notes()] == ["open", "begin", "end", "close"]
+        assert {note.body for note in running.notes()[1:3]} == {"True,True"}
+
+
+def test_the_lifespan_is_left_when_the_service_fails(
+    nsqd: Server, topic: str, source: list[str], directory: Path
+) -> None:
+    (directory / "ending.py").write_text(ENDING)
+    with service(directory, "ending:handle", *source, "--lifespan", "tasks:lifespan") as running:
+        nsqd.publish(topic, b"exit")
+        assert running.process.wait(LIMIT) == 7, running.log
+        assert [note.body for note in running.notes("close")] == ["lifespan"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        ((), ""),
+        (("--processes", "2"), "Error: the first process ended with exit code 1 before it had started"),
+    ],
+    ids=["here", "in-processes"],
+)
+def test_a_lifespan_that_fails_ends_the_command(
+    source: list[str], directory: Path, flags: tuple[str, ...], error: str
+) -> None:
+    with service(
+        directory, "tasks:handle", *source, "--lifespan", "tasks:closed_database", *flags
+    ) as running:
+        assert running.process.wait(LIMIT) == 1, running.log
+        assert running.log.count("ConnectionError: no database") == 1
+        assert error in running.log
+
+
 def test_it_waits_for_its_nsqd(directory: Path) -> None:
     source = ("--topic", "t", "--channel", "c", "--nsqd-tcp-address", "127.0.0.1:1")
     with service(directory, "tasks:handle", *source, *HTTP, "--log-format", "json") as running:
@@ -159,6 +202,12 @@ def test_a_taken_port_is_one_line(
         (("--topic", "a b"), "'a b'"),
         (("--max-per-second", "0"), "--max-per-second"),
         (("--dead-letter", "a b"), "'a b'"),
+        (("--lifespan", "tasks"), "'tasks' is not MODULE:LIFESPAN: use, for example, 'app.tasks:lifespan'"),
+        (("--lifespan", "tasks:nothing"), "tasks.py) has no 'nothing'"),
+        (("--lifespan", "tasks:Opened.module"), "tasks:Opened.module is not a lifespan: use a function"),
+        (("--lifespan", "tasks:note"), "tasks:note is not a lifespan: use a function"),
+        (("--lifespan", "tasks:plain"), "tasks:plain is not a lifespan: use a function without parameters"),
+        (("--lifespan", "tasks:handle"), "tasks:handle is not a lifespan: use a function"),
     ],
 )
 def test_wrong_flags(directory: Path, source: list[str], flags: tuple[str, ...], error: str) -> None:

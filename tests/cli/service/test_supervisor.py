@@ -50,6 +50,16 @@ def test_a_signal_to_the_parent_drains_all(
     assert nsqd.is_done_with(topic, "c", 2)
 
 
+def test_each_process_has_a_lifespan(nsqd: Server, topic: str, source: list[str], directory: Path) -> None:
+    with service(directory, "tasks:need", *source, *TWO, "--lifespan", "tasks:lifespan") as running:
+        running.until_ready()
+        opened = {note.pid for note in running.notes("open")}
+        assert len(opened) == 2
+        assert running.process.pid not in opened
+        assert running.end() == 0, running.log
+        assert {note.pid for note in running.notes("close")} == opened
+
+
 def test_ctrl_c_which_comes_to_all_processes_drains_them(
     nsqd: Server, topic: str, source: list[str], directory: Path
 ) -> None:
@@ -182,7 +192,7 @@ def test_a_first_process_that_ends_without_a_word(
     (directory / "silent.py").write_text(f"import os, signal, sys\n{statement}\n")
     with service(directory, "silent:handle", *source, *TWO) as running:
         assert running.process.wait(LIMIT) == code
-        assert f"Error: the first process {how} before it had loaded the handler\n" in running.log
+        assert f"Error: the first process {how} before it had started\n" in running.log
 
 
 def test_metrics_of_all_processes(source: list[str], topic: str, nsqd: Server, directory: Path) -> None:
