@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from . import embedded, envelope, events, http, sync, testing
     from .consumer import (
         Batch,
+        BatchHandler,
         ConnectionStatistics,
         Consumer,
         ConsumerStatistics,
@@ -80,6 +81,7 @@ __all__ = [
     "AlreadyResponded",
     "AuthReply",
     "Batch",
+    "BatchHandler",
     "Closed",
     "ConnectionFailed",
     "ConnectionLost",
@@ -143,6 +145,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((".embedded", ".envelope", ".events", ".http", ".sync", ".testing"), ()),
     ".consumer": (
         "Batch",
+        "BatchHandler",
         "ConnectionStatistics",
         "Consumer",
         "ConsumerStatistics",

@@ -1,6 +1,7 @@
 """The consumer: discovery, connections, flow control, messages and handlers."""
 
 from .batch import Batch
+from .batch_handler import BatchHandler
 from .consume import consume
 from .consumer import Consumer
 from .dead_letter import DeadLetter
@@ -13,6 +14,7 @@ from .statistics import ConnectionStatistics, ConsumerStatistics
 
 __all__ = [
     "Batch",
+    "BatchHandler",
     "ConnectionStatistics",
     "Consumer",
     "ConsumerMiddleware",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from .batch import Batch
-from .inbox import Inbox
+from .inbox import Inbox, Stop
 from .message import Message
 from .wrapping import Wrapping
 
@@ -45,8 +45,20 @@ class Batches:
 
     async def __anext__(self) -> Batch:
         """Wait for the next batch of at least one message."""
+        return await self.take()
+
+    async def take(self, stop: Stop | None = None) -> Batch:
+        """Wait for the next batch of at least one message; internal.
+
+        :param stop: ends this taker, which then hands back what it has collected; None to end with a last
+            batch once the inbox stops
+        :raises StopAsyncIteration: once that is reached
+        """
         while True:
-            batch = await self._collect()
+            batch = await self._collect(stop)
+            if stop is not None and (stop.reached or self._inbox.stopped):
+                self._inbox.put_back(batch)
+                continue
             # While the batch was filling, its first messages may have timed out or lost their connection.
             now = anyio.current_time()
             held = [
@@ -57,10 +69,10 @@ class Batches:
             if held:
                 return Batch(held, self._wrapping)
 
-    async def _collect(self) -> list[Message]:
+    async def _collect(self, stop: Stop | None) -> list[Message]:
         """Wait for a first message, then for more until the batch is full, time is up, or it is starved."""
         inbox = self._inbox
-        batch = [await inbox.take()]
+        batch = [await inbox.take(stop)]
         if not shareable(batch, self._max_attempts):
             return batch
         try:
@@ -75,9 +87,9 @@ class Batches:
                     # long: this batch must not wait for it, and `max_wait` must not cut it short.
                     if len(batch) == self._max_size or len(inbox) or self._is_starved():
                         break
-                    await inbox.wait()
+                    await inbox.wait(stop)
         except StopAsyncIteration:
-            pass  # the last batch; the next call raises it again
+            pass  # the next call raises it again
         except BaseException:
             inbox.put_back(batch)
             raise

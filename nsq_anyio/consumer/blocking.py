@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from threading import Lock, Thread, current_thread
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from anyio import to_thread
@@ -24,6 +24,7 @@ from ..errors import AlreadyResponded, Closed, InvalidOption, Requeue
 from ..events import AbandonedThreadEnded, Emitter, ThreadAbandoned
 from ..forked import end_child
 from .about import About, about
+from .batch import Batch
 from .handler_check import name_of, returned_awaitable
 from .message import Message
 from .thread_requests import Requests
@@ -37,11 +38,11 @@ abandoned_threads: set[Thread] = set()
 class BlockingHandler:
     """An async handler that calls a plain function in threads. It works while `serve` runs.
 
-    :param function: called in a thread with each message
+    :param function: called in a thread with each message or batch
     :ivar invalid: the error for an invalid function, once a call has shown that it is invalid; otherwise None
     """
 
-    def __init__(self, function: Callable[[Message], object], emit: Emitter) -> None:
+    def __init__(self, function: Callable[[Any], object], emit: Emitter) -> None:
         self.invalid: InvalidOption | None = None
         self._function = function
         self._emit = emit
@@ -54,17 +55,18 @@ class BlockingHandler:
         """Perform what the threads request, until cancelled."""
         await self._requests.serve()
 
-    async def __call__(self, message: Message) -> object:
+    async def __call__(self, subject: Message | Batch) -> object:
         """Call the function in a thread, and return what it returns or raise what it raises."""
-        call = _Call(self._function, message, self._emit, self._requests)
-        self._calls[message] = call
+        call = _Call(self._function, subject, self._emit, self._requests)
+        self._calls.update(dict.fromkeys(call.messages, call))
         try:
             result, error = await to_thread.run_sync(call.run, limiter=self._limiter, abandon_on_cancel=True)
         except BaseException:
             call.abandon()
             raise
         finally:
-            del self._calls[message]
+            for message in call.messages:
+                del self._calls[message]
         call.over()
         if error is not None:
             raise error
@@ -84,12 +86,15 @@ class _Call:
 
     The event loop may abandon it at any moment, while the thread requests answers or ends. A lock orders
     these.
+
+    :ivar messages: the message, or the messages of the batch, the first of which stands for all in events
     """
 
     def __init__(
-        self, function: Callable[[Message], object], message: Message, emit: Emitter, requests: Requests
+        self, function: Callable[[Any], object], subject: Message | Batch, emit: Emitter, requests: Requests
     ) -> None:
-        self.message: Message = message
+        self.messages: tuple[Message, ...] = (subject,) if isinstance(subject, Message) else tuple(subject)
+        self._is_batch = not isinstance(subject, Message)
         self.clock_offset: float = anyio.current_time() - time.monotonic()
         self._function = function
         self._emit = emit
@@ -119,9 +124,9 @@ class _Call:
                 return None, None
             self._started_at = time.monotonic()
             self._thread = current_thread()
-        view = _ThreadMessage(self)
+        views = [_ThreadMessage(self, message) for message in self.messages]
         try:
-            result = self._function(view)
+            result = self._function(Batch(views) if self._is_batch else views[0])
         except BaseException as raised:  # noqa: BLE001 - raised in the event loop
             error = raised
         if self.is_forked:
@@ -133,7 +138,10 @@ class _Call:
             abandoned = self._abandoned
             abandoned_threads.discard(current_thread())
         if abandoned:
-            self._report_end(self._seconds, counted=view.answered_here)
+            self._report_end(self._seconds)
+            for view in views:
+                if not view.answered_here:
+                    self.count_late(view.message)
         return result, error
 
     def in_event_loop(self, action: Callable[[], None]) -> bool:
@@ -144,7 +152,7 @@ class _Call:
         """
         if self.is_forked:
             raise Closed(
-                f"message {self.message.id} was taken in process {self._process}, and this is process "
+                f"message {self.messages[0].id} was taken in process {self._process}, and this is process "
                 f"{os.getpid()}, forked from it: answer the message in the process that has taken it"
             )
         if self._requests.in_event_loop:
@@ -161,20 +169,18 @@ class _Call:
         done.result()
         return True
 
-    def count_late(self) -> None:
+    def count_late(self, message: Message) -> None:
         """Count an answer of an abandoned call, if the event loop still runs."""
-        self._soon(self._count_late)
+        self._soon(partial(self._count_late, message))
 
-    def _report_end(self, seconds: float, *, counted: bool) -> None:
+    def _report_end(self, seconds: float) -> None:
         event = AbandonedThreadEnded(name_of(self._function), seconds, **self._about())
         self._emit.to_log(event)
         self._soon(partial(self._emit.to_hook, event))
-        if not counted:
-            self.count_late()
 
     def _about(self) -> About:
         # Only the event loop can read AnyIO's clock. It goes as fast as this one.
-        return about(self.message, time.monotonic() + self.clock_offset)
+        return about(self.messages[0], time.monotonic() + self.clock_offset)
 
     def _soon(self, action: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the event loop has ended, so nobody is left to tell
@@ -200,7 +206,7 @@ class _Call:
     def report_timed_out(self) -> None:
         """Report that the message has timed out while the thread works on it, unless it was reported."""
         with self._lock:
-            self._expired = self._started_at is None
+            self._expired = self._started_at is None and not self._is_batch
         if not self._timed_out and self._started_at is not None and self._seconds is None:
             self._timed_out = True
             self._report_abandoned(self._started_at, timed_out=True)
@@ -209,62 +215,63 @@ class _Call:
         seconds = time.monotonic() - started_at
         self._emit(ThreadAbandoned(name_of(self._function), seconds, timed_out, **self._about()))
 
-    def _count_late(self) -> None:
-        delegate = self.message.delivery.delegate
-        if not delegate.holds(self.message):
-            delegate.finish(self.message)  # which drops and counts it
+    def _count_late(self, message: Message) -> None:
+        delegate = message.delivery.delegate
+        if not delegate.holds(message):
+            delegate.finish(message)  # which drops and counts it
 
 
 class _ThreadMessage(Message):
     """The message as the thread sees it. Its methods act on the real message, in the event loop.
 
+    :ivar message: the real one
     :ivar answered_here: whether the function has finished or requeued it
     """
 
-    __slots__ = ("_call", "answered_here")
+    __slots__ = ("_call", "answered_here", "message")
 
-    def __init__(self, call: _Call) -> None:
-        message = call.message
+    def __init__(self, call: _Call, message: Message) -> None:
         super().__init__(message.delivery, message.timestamp, message.attempts, message.wire_id, message.body)
+        self.message: Message = message
         self.answered_here: bool = False
         self._call = call
 
     @property
     def deadline(self) -> float:
-        return self._call.message.deadline
+        return self.message.deadline
 
     @property
     def responded(self) -> bool:
-        return self.answered_here or self._call.message.responded
+        return self.answered_here or self.message.responded
 
     def time_left(self) -> float:
         return max(self.deadline - time.monotonic() - self._call.clock_offset, 0.0)
 
     def finish(self) -> None:
-        self._answer(self._call.message.finish)
+        self._answer(self.message.finish)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
         request = Requeue(delay, backoff=backoff)
-        self._answer(partial(self._call.message.requeue_as, request, sys.exception()))
+        self._answer(partial(self.message.requeue_as, request, sys.exception()))
 
     def touch(self) -> None:
         self._check_unanswered()
-        if not self._call.in_event_loop(self._call.message.touch):
-            self._call.count_late()
+        if not self._call.in_event_loop(self.message.touch):
+            self._call.count_late(self.message)
 
     def answer_for(self, error: BaseException | None) -> None:
         if not self._call.is_forked:
-            self._call.in_event_loop(partial(self._call.message.answer_for, error))
+            self._call.in_event_loop(partial(self.message.answer_for, error))
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncGenerator[Self]:
-        async with self._call.message.keep_alive():
+        async with self.message.keep_alive():
             yield self
 
     def _answer(self, answer: Callable[[], None]) -> None:
         self._check_unanswered()
         if not self._call.in_event_loop(answer):
-            self._call.count_late()
+            self._call.count_late(self.message)
         self.answered_here = True
 
     def _check_unanswered(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 
 import anyio
 
@@ -15,6 +16,8 @@ from ..connection.background import Background
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
+from .batch_handler import BatchHandler, check_handler
+from .batch_workers import BatchWorkers
 from .batches import Batches
 from .dead_letter import DeadLetter, DeadLetters
 from .feed import Feed
@@ -117,7 +120,7 @@ class Consumer(InBlock):
 
     async def run(
         self,
-        handler: Handler,
+        handler: Handler | BatchHandler,
         *,
         concurrency: int = 1,
         max_per_second: float | RateLimit | None = None,
@@ -137,10 +140,11 @@ class Consumer(InBlock):
         thread cannot be cancelled: instead it is abandoned, and a `ThreadAbandoned` event reports it. A
         thread whose message has timed out counts towards ``concurrency`` until it ends.
 
-        :param handler: an async or plain function of one message
+        :param handler: an async or plain function of one message, or a `BatchHandler`
         :param concurrency: the most handlers to run at a time, 1 or more; default 1
         :param max_per_second: the most handlers to start per second, more than 0, or a shared `RateLimit`;
-            default: no limit. RDY counts follow it, so that messages do not time out while they wait here
+            default: no limit. RDY counts follow it, so that messages do not time out while they wait here.
+            Not for a `BatchHandler`
         :param keep_alive: whether to touch each message while its handler runs, as `Message.keep_alive` does;
             default False
         :raises InvalidOption: if an option is out of range; if ``handler`` cannot be called or is a generator
@@ -150,13 +154,20 @@ class Consumer(InBlock):
         """
         check_integer("concurrency", concurrency, 1)
         check_flag("keep_alive", keep_alive)
+        check_handler(handler, max_per_second)
         self._check_open()
         pace: Pace | None = None
         if max_per_second is not None:
             pace = Pace(as_rate_limit(max_per_second), self._inbox, self._distribution)
-        workers = Workers(
-            pace or self._inbox,
-            handler,
+        make: Callable[..., Workers]
+        if isinstance(handler, BatchHandler):
+            batches = self.batches(handler.max_size, handler.max_wait)
+            make = partial(BatchWorkers, batches, self._inbox, handler.function)
+            wanted = concurrency * handler.max_size
+        else:
+            make = partial(Workers, pace or self._inbox, handler)
+            wanted = concurrency
+        workers = make(
             self._emit,
             drain_timeout=self._options.drain_timeout,
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
@@ -165,7 +176,7 @@ class Consumer(InBlock):
             meter=self.meter,
             keep_alive=keep_alive,
         )
-        self._distribution.offer(concurrency)
+        self._distribution.offer(wanted)
         with pace.joined() if pace else nullcontext():
             await workers.run(concurrency)
 

@@ -9,7 +9,7 @@ deadline that it knows of. A worker that takes a message with an earlier deadlin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 
@@ -19,13 +19,19 @@ __all__ = ["DeadlineWatch", "Worker"]
 
 
 class Worker:
-    """The state of one worker: the message it handles, and a cancel scope that serves many messages."""
+    """The state of one worker: the message or batch it handles, and a cancel scope that serves many."""
 
-    __slots__ = ("message", "scope")
+    __slots__ = ("batch", "message", "scope")
 
     def __init__(self) -> None:
         self.message: Message | None = None
+        self.batch: Sequence[Message] = ()
         self.scope: anyio.CancelScope = anyio.CancelScope()
+
+    def unanswered(self) -> list[Message]:
+        """Return what it handles and has not answered."""
+        held = self.batch if self.message is None else (self.message,)
+        return [message for message in held if not message.responded]
 
 
 class DeadlineWatch:
@@ -65,15 +71,15 @@ class DeadlineWatch:
         """Cancel the overdue handlers, and return the earliest deadline of the others."""
         earliest = math.inf
         for worker in self._workers:
-            if worker.message is None or worker.message.responded:
-                continue  # an answered message does not time out, even if its handler is still running
-            deadline = worker.message.delivery.deadline  # TOUCH may have moved it
-            if deadline > now:
-                earliest = min(earliest, deadline)
-            elif self._report is not None:
-                worker.message.delivery.delegate.expire(now)
-                self._report(worker.message)
-            elif not worker.scope.cancel_called:
-                worker.message.delivery.delegate.expire(now)
-                worker.scope.cancel()
+            # An answered message does not time out, even if its handler is still running.
+            for message in worker.unanswered():
+                deadline = message.delivery.deadline  # TOUCH may have moved it
+                if deadline > now:
+                    earliest = min(earliest, deadline)
+                elif self._report is not None:
+                    message.delivery.delegate.expire(now)
+                    self._report(message)
+                elif not worker.scope.cancel_called:
+                    message.delivery.delegate.expire(now)
+                    worker.scope.cancel()
         return earliest

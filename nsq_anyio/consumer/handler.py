@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any
@@ -15,6 +15,7 @@ from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from ..middleware import in_own_context
 from ..unwrapping import exits_in_group, only_error, ungrouped
 from .about import about
+from .batch import Batch
 from .blocking import BlockingHandler
 from .deadlines import DeadlineWatch, Worker
 from .handler_check import is_async_handler, not_awaitable
@@ -51,7 +52,7 @@ class Workers:
     def __init__(
         self,
         inbox: MessageSource,
-        handler: Handler,
+        handler: Callable[[Any], Awaitable[object] | object],
         emit: Emitter,
         *,
         drain_timeout: float,
@@ -63,7 +64,7 @@ class Workers:
     ) -> None:
         self._blocking = None if is_async_handler(handler) else BlockingHandler(handler, emit)
         self._inbox = inbox
-        self._handler: Callable[[Message], Any] = self._blocking or handler
+        self._handler: Callable[[Any], Any] = self._blocking or handler
         self._meter = meter
         call = self._call_checked if wrapping is None else wrapping.handler(self._call_checked)
         self._call = _kept_alive(call) if keep_alive else call if wrapping else self._handler
@@ -183,10 +184,10 @@ class Workers:
             except Exception:  # noqa: BLE001 - of the `__eq__` of a value, which is another one then
                 return
 
-    async def _call_checked(self, message: Message) -> object:
+    async def _call_checked(self, subject: Message | Batch) -> object:
         started = perf_counter()
         try:
-            returned: Any = self._handler(message)
+            returned: Any = self._handler(subject)
             self._invalid = self._invalid or not_awaitable(self._handler, returned)
             return await returned
         finally:
@@ -194,19 +195,28 @@ class Workers:
                 self._meter.handled(perf_counter() - started)
 
     async def _failed(self, message: Message, error: BaseException, returned: object) -> None:
-        self._invalid = self._invalid or self._invalid_handler(error, returned)
-        if self._invalid is not None:
-            # Every message would fail like this one. Leave it for a program with a valid handler.
-            if not message.responded:
-                message.requeue(0, backoff=False)
-            self._inbox.end(self._stop)
-            self._watching.cancel()
+        if self._has_refused([message], error, returned):
             return
         signal = only_error(error)
         if not isinstance(signal, Requeue | Discard):
             message.delivery.delegate.failed(message)
             self._emit(HandlerFailed(error=error, **about(message)))
         await message.settle(signal)
+
+    def _has_refused(
+        self, messages: Sequence[Message], error: BaseException, returned: object = _NOTHING_YET
+    ) -> bool:
+        """End, and hand the messages back, if the handler has turned out to be invalid."""
+        self._invalid = self._invalid or self._invalid_handler(error, returned)
+        if self._invalid is None:
+            return False
+        # All messages would fail like these. Leave them for a program with a valid handler.
+        for message in messages:
+            if not message.responded:
+                message.requeue(0, backoff=False)
+        self._inbox.end(self._stop)
+        self._watching.cancel()
+        return True
 
     def _invalid_handler(self, error: BaseException, returned: object) -> InvalidOption | None:
         if self._blocking is not None:

@@ -192,12 +192,12 @@ class Inbox:
                 continue
             return message
 
-    async def wait(self) -> None:
-        """Wait until messages are put in.
+    async def wait(self, stop: Stop | None = None) -> None:
+        """Wait until messages are put in, or this taker is ended.
 
-        :raises StopAsyncIteration: once `stop` is called
+        :raises StopAsyncIteration: once `stop` was called, or ``stop`` is reached
         """
-        if self._stop.reached:
+        if self._stop.reached or (stop is not None and stop.reached):
             raise StopAsyncIteration
         await self._wait_for_put()
 

@@ -65,10 +65,15 @@ class BackoffEnded(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True)
 class HandlerFailed(MessageEvent):
-    """A handler raised; its message is requeued."""
+    """A handler raised; its message is requeued.
+
+    :ivar messages: how many messages it was handling, the first of which this event names; 1 unless it is a
+        `nsq_anyio.BatchHandler`
+    """
 
     level: ClassVar[int] = logging.ERROR
     error: BaseException
+    messages: int = 1
 
     @property
     def logged_error(self) -> BaseException | None:
@@ -77,6 +82,8 @@ class HandlerFailed(MessageEvent):
 
     def __str__(self) -> str:
         subject = f"message {self.message_id} of {self.topic}/{self.channel}, attempt {self.attempts}"
+        if self.messages > 1:
+            subject = f"{self.messages} messages, the first of which is {subject}"
         return f"{self.nsqd}: the handler failed on {subject}: {self.error!r}"
 
 

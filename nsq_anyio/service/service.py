@@ -11,8 +11,8 @@ from anyio.abc import TaskStatus
 
 from ..address import ListenAddress
 from ..checks import check_flag, check_integer
-from ..consumer import Consumer, Handler, RateLimit
-from ..consumer.handler_check import is_async_handler
+from ..consumer import BatchHandler, Consumer, Handler, RateLimit
+from ..consumer.batch_handler import check_handler
 from ..consumer.rate import as_rate_limit
 from ..errors import InvalidOption
 from ..unwrapping import exits_in_group, ungrouped
@@ -21,7 +21,7 @@ from .metrics import Metrics
 
 __all__ = ["Part", "Service"]
 
-Part: TypeAlias = tuple[AbstractAsyncContextManager[Consumer], Handler]
+Part: TypeAlias = tuple[AbstractAsyncContextManager[Consumer], Handler | BatchHandler]
 """The block of a consumer, and the handler of its messages."""
 
 
@@ -56,7 +56,7 @@ class Service:
         if not self._parts:
             raise InvalidOption("there is nothing to serve: name at least one topic or consumer")
         for _, handler in self._parts:
-            is_async_handler(handler)
+            check_handler(handler, max_per_second)
         self._concurrency = concurrency
         # One limit for all parts; a number would limit each part separately.
         self._rate = None if max_per_second is None else as_rate_limit(max_per_second)
@@ -105,7 +105,7 @@ class Service:
                 tasks.cancel_scope.cancel()
 
     async def _run_part(
-        self, number: int, block: AbstractAsyncContextManager[Consumer], handler: Handler
+        self, number: int, block: AbstractAsyncContextManager[Consumer], handler: Handler | BatchHandler
     ) -> None:
         async with block as consumer:
             self._consumers[number] = consumer

@@ -10,7 +10,16 @@ import anyio
 from anyio.abc import TaskStatus
 
 from ..address import ListenAddress
-from ..consumer import Consumer, ConsumerMiddleware, DeadLetter, GiveUp, Handler, RateLimit, consume
+from ..consumer import (
+    BatchHandler,
+    Consumer,
+    ConsumerMiddleware,
+    DeadLetter,
+    GiveUp,
+    Handler,
+    RateLimit,
+    consume,
+)
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..options import ConnectionOptions, ConsumerOptions
@@ -23,7 +32,7 @@ __all__ = ["serve"]
 
 @knowing_other_names
 async def serve(
-    handler: Handler | Mapping[Consumer, Handler],
+    handler: Handler | BatchHandler | Mapping[Consumer, Handler | BatchHandler],
     topic: str | Sequence[str] | None = None,
     channel: str | None = None,
     *,
@@ -62,8 +71,8 @@ async def serve(
 
     The other parameters are those of `consume`, and apply to each topic.
 
-    :param handler: an async or plain function of one message, as for `Consumer.run`; or a mapping from open
-        consumers to such functions
+    :param handler: an async or plain function of one message, or a `BatchHandler`, as for `Consumer.run`; or
+        a mapping from open consumers to such handlers
     :param topic: one or several topics
     :param channel: the channel of each topic
     :param concurrency: the most handlers to run at a time for each topic or consumer, 1 or more; default 1
@@ -142,7 +151,9 @@ async def serve(
     await drain_at_signal(run, stop)
 
 
-def _of_consumers(handlers: Mapping[Consumer, Handler], given: Mapping[str, object]) -> list[Part]:
+def _of_consumers(
+    handlers: Mapping[Consumer, Handler | BatchHandler], given: Mapping[str, object]
+) -> list[Part]:
     for name, value in given.items():
         if value is not None:
             raise InvalidOption(f"{name}={value!r} is given with open consumers: they have their own")

@@ -117,6 +117,39 @@ async def pass_the_deadline(then: Callable[[nsq.Message], object] | None) -> Non
     assert not stuck.errors
 
 
+@pytest.mark.parametrize("end", ["deadline", "stop"])
+async def test_a_thread_with_a_batch_is_reported_once_and_each_of_its_messages_counts(end: str) -> None:
+    started, release, events = Event(), Event(), Events()
+
+    def save(batch: nsq.Batch) -> None:
+        started.set()
+        release.wait(LIMIT)
+        batch[0].finish()
+
+    ids: list[bytes] = []
+    handler = nsq.BatchHandler(save, max_size=2, max_wait=LIMIT)
+    async with consuming(impatient, options=SHORT, on_event=events) as (consumer, peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.run, handler)
+            await peer.saw(b"RDY 2")
+            ids = await peer.messages(b"a", b"b")
+            await until(started.is_set)
+            if end == "deadline":
+                await until(lambda: events.of(ThreadAbandoned))
+                assert consumer.statistics().timed_out == 2
+                release.set()
+                await until(lambda: events.of(AbandonedThreadEnded))
+            consumer.stop()
+        (told,) = events.of(ThreadAbandoned)
+        assert told.timed_out == (end == "deadline")
+        assert told.message_id == ids[0].decode()
+        if end == "stop":
+            await peer.saw(*(b"REQ %b 0" % id for id in ids))
+        release.set()
+        await until(lambda: consumer.statistics().late == 2)
+    assert len(events.of(AbandonedThreadEnded)) == 1
+
+
 @pytest.mark.parametrize("then", [None, finish_twice, requeue, fail])
 @pytest.mark.parametrize("end", ["stop", "cancel", "cancel twice"])
 async def test_run_ends_although_a_thread_hangs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
 from threading import Barrier, Event, Thread, get_ident
@@ -204,3 +204,38 @@ async def test_the_callers_context_is_visible() -> None:
     finally:
         CALLER.reset(token)
     assert seen == [("me", False)]
+
+
+# Batches.
+
+
+async def test_a_plain_function_takes_batches_and_answers_some_apart() -> None:
+    loop_thread = get_ident()
+    seen: list[list[bytes]] = []
+
+    def save(batch: nsq.Batch) -> None:
+        assert get_ident() != loop_thread
+        seen.append([message.body for message in batch])
+        for message in batch:
+            message.touch()
+        batch[1].requeue(3)
+
+    async with consuming(with_timeout) as (consumer, peer):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.run, nsq.BatchHandler(save, max_size=3, max_wait=LIMIT))
+            ids = await peer.messages(b"a", b"b", b"c")
+            await peer.saw(b"FIN " + ids[0], b"REQ %b 3000" % ids[1], b"FIN " + ids[2])
+            await peer.saw(*(b"TOUCH " + id for id in ids))
+            consumer.stop()
+    assert seen == [[b"a", b"b", b"c"]]
+
+
+async def test_a_plain_function_of_batches_that_returns_an_awaitable_is_refused() -> None:
+    def save(_batch: nsq.Batch) -> Awaitable[None]:
+        return anyio.lowlevel.checkpoint()
+
+    async with consuming(with_timeout) as (consumer, peer):
+        ids = await peer.messages(b"a", b"b")
+        with pytest.raises(nsq.InvalidOption, match="returned an awaitable"):
+            await consumer.run(nsq.BatchHandler(save, max_size=2, max_wait=LIMIT))
+        await peer.saw(*(b"REQ %b 0" % id for id in ids))

@@ -204,6 +204,50 @@ async def test_messages_are_kept_alive() -> None:
         await until_left(nsqd, 0, 0)
 
 
+async def test_batches_of_a_topic() -> None:
+    seen: list[list[bytes]] = []
+
+    async def save(batch: nsq.Batch) -> None:
+        seen.append(sorted(message.body for message in batch))
+
+    async with nsq.embedded.nsqd() as nsqd:
+        await publish(nsqd, "t", *[b"%d" % n for n in range(7)])
+        stop = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            handler = nsq.BatchHandler(save, max_size=3, max_wait=0.2)
+            tasks.start_soon(partial(nsq.serve, handler, "t", "c", nsqd=nsqd.tcp_address, stop=stop))
+            await until(lambda: sum(map(len, seen)) == 7)
+            stop.set()
+        await until_left(nsqd, 0, 0)
+    assert max(map(len, seen)) == 3
+    assert sorted(body for batch in seen for body in batch) == [b"%d" % n for n in range(7)]
+
+
+async def test_a_failed_batch_comes_again_and_a_message_that_was_answered_does_not() -> None:
+    seen: list[tuple[bytes, int]] = []
+
+    def save(batch: nsq.Batch) -> None:
+        seen.extend((message.body, message.attempts) for message in batch)
+        if batch[0].attempts == 1:
+            next(message for message in batch if message.body == b"bad").finish()
+            raise ValueError
+
+    async with nsq.embedded.nsqd() as nsqd:
+        await publish(nsqd, "t", b"bad", b"good", b"better")
+        stop = anyio.Event()
+        options = nsq.ConsumerOptions(max_backoff_duration=0, requeue_delay=0.0)
+        async with anyio.create_task_group() as tasks:
+            handler = nsq.BatchHandler(save, max_size=3, max_wait=LIMIT)
+            serve = partial(nsq.serve, options=options, stop=stop)
+            tasks.start_soon(partial(serve, handler, "t", "c", nsqd=nsqd.tcp_address))
+            await until(lambda: len(seen) == 3)
+            await publish(nsqd, "t", b"new")  # or the second batch would wait for a third message
+            await until(lambda: len(seen) == 6)
+            stop.set()
+        await until_left(nsqd, 0, 0)
+    assert sorted(seen[3:]) == [(b"better", 2), (b"good", 2), (b"new", 1)]
+
+
 async def test_the_rate_is_that_of_all_topics() -> None:
     handle = Noting()
     async with nsq.embedded.nsqd() as nsqd:
@@ -307,6 +351,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (({},), {}, "nsqd='127.0.0.1:1' is given"),
     ((print, "t", "c"), {"concurrency": 0}, "concurrency=0"),
     ((print, "t", "c"), {"max_per_second": 0}, "max_per_second=0"),
+    ((nsq.BatchHandler(print, 5), "t", "c"), {"max_per_second": 9}, "max_per_second=9 is not valid with a B"),
     ((print, "t", "c"), {"keep_alive": 1}, "keep_alive=1 is not valid: use True or False"),
     ((print, "t", "c"), {"http_address": "8080"}, "'8080' is not an address"),
     ((print, "a b", "c"), {}, "'a b'"),

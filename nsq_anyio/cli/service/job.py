@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import anyio
 
 from ...address import ListenAddress
-from ...consumer import DeadLetter, Handler, consume
+from ...consumer import BatchHandler, DeadLetter, Handler, consume
 from ...producer import produce
 from ...service.metrics import Metrics
 from ...service.service import Service
@@ -30,7 +30,7 @@ class Job:
     :ivar dead_letter: the topic of the dead letters, or its template; None for no dead letters
     """
 
-    handler: Handler
+    handler: Handler | BatchHandler
     lifespan: AbstractAsyncContextManager[object]
     source: Source
     topics: Sequence[str]

@@ -15,8 +15,8 @@ from typing import cast
 import click
 
 from ...checks import other_parameters
-from ...consumer import Handler
-from ...consumer.handler_check import is_async_handler
+from ...consumer import BatchHandler, Handler
+from ...consumer.batch_handler import check_handler
 from ...errors import InvalidOption
 
 __all__ = ["check_form", "load_handler", "load_lifespan"]
@@ -37,7 +37,7 @@ def check_form(text: str, attribute: str) -> tuple[str, str]:
     return module, name
 
 
-def load_handler(text: str) -> Handler:
+def load_handler(text: str) -> Handler | BatchHandler:
     """Import the handler ``module:handler``, with the current directory first on ``sys.path``.
 
     :raises click.UsageError: if there is no such module or attribute, or it is not a handler
@@ -45,10 +45,10 @@ def load_handler(text: str) -> Handler:
     """
     handler = _load(text, "handler")
     try:
-        is_async_handler(handler)
+        check_handler(handler)
     except InvalidOption as error:
         raise click.UsageError(f"{text} is not a handler: {error}") from error
-    return cast("Handler", handler)
+    return cast("Handler | BatchHandler", handler)
 
 
 def load_lifespan(text: str) -> AbstractAsyncContextManager[object]:

@@ -28,6 +28,7 @@ import os, signal, time
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 import anyio
+import nsq_anyio as nsq
 
 def note(*words):
     with open(os.environ["NOTES"], "a") as notes:
@@ -78,6 +79,12 @@ def need_plain(message):
 async def closed_database():
     raise ConnectionError("no database")
     yield
+
+def _save(batch):
+    bodies = sorted(message.body.decode() for message in batch)
+    note("begin", os.getpid(), ",".join(bodies), batch[0].attempts)
+
+save = nsq.BatchHandler(_save, max_size=3)
 
 async def fail(message):
     note("begin", os.getpid(), message.body.decode(), message.attempts)

@@ -90,6 +90,21 @@ def test_a_rate(nsqd: Server, topic: str, source: list[str], directory: Path) ->
         assert len(running.notes("begin")) == 1
 
 
+def test_batches(nsqd: Server, topic: str, source: list[str], directory: Path) -> None:
+    nsqd.publish(topic, b"a", b"b", b"c")
+    with service(directory, "tasks:save", *source) as running:
+        running.until(lambda: running.notes("begin"))
+        assert running.end() == 0, running.log
+        assert [note.body for note in running.notes("begin")] == ["a,b,c"]
+    assert nsqd.is_done_with(topic, "c", 3)
+
+
+def test_no_rate_limits_batches(source: list[str], directory: Path) -> None:
+    with service(directory, "tasks:save", *source, "--max-per-second", "5") as running:
+        assert running.process.wait(LIMIT) == 2
+        assert "--max-per-second 5.0 is not valid with a BatchHandler" in running.log
+
+
 def test_messages_are_kept_alive(nsqd: Server, topic: str, source: list[str], directory: Path) -> None:
     flags = ("--keep-alive", "--consumer-opt", "msg_timeout,1s")
     with service(directory, "tasks:plain", *source, *flags) as running:
