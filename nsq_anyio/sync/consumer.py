@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 
-from ..checks import check_integer, check_seconds
+from ..checks import check_flag, check_integer, check_seconds
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import ConsumerStatistics
 from ..errors import Closed
@@ -125,7 +125,7 @@ class Consumer(Lifetime[AsyncConsumer]):
         except Over:
             self._raise_failure(thread)
 
-    def run(self, handler: Handler, *, threads: int = 1) -> None:
+    def run(self, handler: Handler, *, threads: int = 1, keep_alive: bool = False) -> None:
         """Handle messages in threads until the consumer is stopped or closed, or fails.
 
         The message is finished when the handler returns, and requeued when it raises. A handler may raise
@@ -137,17 +137,21 @@ class Consumer(Lifetime[AsyncConsumer]):
 
         :param handler: a plain function of one message
         :param threads: the number of threads that call it, 1 or more; default 1. The caller's thread waits
-        :raises InvalidOption: if ``threads`` is out of range, or ``handler`` is not a plain function
+        :param keep_alive: whether to touch each message half-way to each deadline while its handler runs, as
+            long as nsqd's ``max_msg_timeout`` allows; default False
+        :raises InvalidOption: if an option is out of range, or ``handler`` is not a plain function
         :raises Closed: if the consumer is closed, or in a forked child
         :raises WouldDeadlock: in ``on_event``
         """
         check_integer("threads", threads, 1)
+        check_flag("keep_alive", keep_alive)
         thread, _ = self._open_to_wait()
         workers = HandlerThreads(
             self._exchange,
             handler,
             drain_timeout=self._options.drain_timeout,
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
+            keep_alive=keep_alive,
         )
         self._exchange.offer(threads)
         workers.run(threads)

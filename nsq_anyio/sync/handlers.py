@@ -10,6 +10,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from contextvars import ContextVar, copy_context
 from threading import Thread
 from typing import Any
@@ -49,11 +50,18 @@ class HandlerThreads:
 
     :param drain_timeout: seconds that running handlers have once the consumer is stopped
     :param cancelled_drain_timeout: seconds that they have once the consumer is closed or `run` is interrupted
+    :param keep_alive: whether to touch each message while its handler and middleware run
     :raises InvalidOption: if the handler is not a plain function
     """
 
     def __init__(
-        self, exchange: Exchange, handler: Handler, *, drain_timeout: float, cancelled_drain_timeout: float
+        self,
+        exchange: Exchange,
+        handler: Handler,
+        *,
+        drain_timeout: float,
+        cancelled_drain_timeout: float,
+        keep_alive: bool,
     ) -> None:
         _check_handler(handler)
         self._exchange = exchange
@@ -61,6 +69,7 @@ class HandlerThreads:
         self._invoke = handler if exchange.meter is None else self._measured
         self._drain_timeout = drain_timeout
         self._cancelled_drain_timeout = cancelled_drain_timeout
+        self._keep_alive = keep_alive
         self._stop = Stop()
         self._error: BaseException | None = None
         self._running: set[_Worker] = set()
@@ -118,7 +127,8 @@ class HandlerThreads:
                 message = Message(taken, self._exchange)
                 worker.started = time.monotonic()
                 worker.message = message
-                self._handle(message)
+                with message.kept_alive() if self._keep_alive else nullcontext():
+                    self._handle(message)
                 worker.message = None
         except Over:
             pass

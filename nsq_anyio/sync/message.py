@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from threading import Lock
 from types import TracebackType
@@ -138,6 +139,16 @@ class Message:
         """Count that the handler or block has failed; internal."""
         message = self._message
         self._exchange.answers.call(lambda: message.delivery.delegate.failed(message))
+
+    @contextmanager
+    def kept_alive(self) -> Generator[None]:
+        """Touch the message while a block runs, as the async `keep_alive` does; internal."""
+        touching = self._message.delivery.delegate.touching
+        self._exchange.answers.call(lambda: touching.begin(self._message))
+        try:
+            yield
+        finally:
+            self._exchange.answers.call(lambda: touching.end(self._message))
 
     def answer_for(self, error: BaseException | None) -> None:
         """Answer according to how processing ended, unless it is answered; see `nsq_anyio.Message`.

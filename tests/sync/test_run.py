@@ -65,6 +65,29 @@ def test_messages_that_come_one_by_one_wake_the_handler(
     assert left == 0
 
 
+def test_messages_are_kept_alive(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    publish(nsqd, b"1")
+    touched = threading.Event()
+    attempts: list[int] = []
+
+    def on_event(event: nsq.events.Event) -> None:
+        if isinstance(event, nsq.events.MessageTouched):
+            touched.set()
+
+    def handle(message: nsq.sync.Message) -> None:
+        attempts.append(message.attempts)
+        assert touched.wait(LIMIT)
+        consumer.stop()
+
+    connection = nsq.ConnectionOptions(msg_timeout=1)
+    with nsq.sync.consume(
+        "t", "c", nsqd=nsqd.tcp_address, backend=backend, connection=connection, on_event=on_event
+    ) as consumer:
+        consumer.run(handle, keep_alive=True)
+    assert attempts == [1]
+    assert nothing_left(nsqd)
+
+
 def test_messages_are_answered_by_how_the_handler_ends(
     nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend
 ) -> None:
