@@ -20,8 +20,6 @@ class BatchHandler:
 
     ::
 
-        async def save(batch: nsq.Batch) -> None: ...
-
         await nsq.serve(nsq.BatchHandler(save, max_size=500), "clicks", "archive", nsqd="127.0.0.1:4150")
 
     The unanswered messages of the batch are finished when the function returns, and requeued when it raises,
