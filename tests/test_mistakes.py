@@ -56,6 +56,16 @@ class Handler:
         return "<Handler>"
 
 
+class NoProducer:
+    """Publishes in the event loop of its caller."""
+
+    async def publish(self, topic: str, body: bytes, /, *, headers: object) -> None:
+        """Publish nothing."""
+
+    def __repr__(self) -> str:
+        return "<NoProducer>"
+
+
 class AsyncHook:
     """Is async when it is called."""
 
@@ -221,6 +231,13 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         (
             "E_BAD_BODY IDENTIFY output buffer size (1000000) is invalid: output_buffer_size=1000000 (bytes) "
             "is not within nsqd's limits, see its --max-output-buffer-size"
+        ),
+    ),
+    "a dead letter's producer in threads": (
+        lambda: sync_consume(nsqd=NSQD, dead_letter=nsq.DeadLetter("dead", NoProducer())),
+        (
+            "dead_letter=DeadLetter(topic='dead', producer=<NoProducer>) is not valid: use a topic such as "
+            "'{topic}.dead'"
         ),
     ),
     # Addresses

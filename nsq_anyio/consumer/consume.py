@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -16,13 +17,16 @@ from ..errors import InvalidOption
 from ..events import EventHook
 from ..middleware import check_middleware
 from ..names import check_channel, check_topic
-from ..options import ConnectionOptions, ConsumerOptions
+from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions
 from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
 from .consumer import Consumer
 from .dead_letter import DeadLetter
 from .give_up import GiveUp
 from .handling import ConsumerMiddleware
+
+if TYPE_CHECKING:
+    from ..producer import Producer
 
 __all__ = ["consume"]
 
@@ -37,7 +41,7 @@ def consume(
     max_in_flight: int | None = None,
     limiter: anyio.CapacityLimiter | None = None,
     on_give_up: GiveUp | None = None,
-    dead_letter: DeadLetter | None = None,
+    dead_letter: DeadLetter | str | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ConsumerMiddleware] = (),
     options: ConsumerOptions | None = None,
@@ -67,8 +71,10 @@ def consume(
     :param on_give_up: a plain or async function, called with each message that is given up, before it is
         finished: its handling failed at attempt ``max_attempts`` or later, or it was delivered more than
         ``max_deliveries`` times
-    :param dead_letter: where to publish messages that are given up or discarded, before they are finished.
-        For a message that is given up, this follows ``on_give_up``, unless that raises or answers the message
+    :param dead_letter: the topic to which to publish messages that are given up or discarded, before they are
+        finished; it may contain ``{topic}`` and ``{channel}``, as in ``{topic}.dead``. The block then has a
+        producer of its own, for the same nsqds or nsqlookupds; a `DeadLetter` names another one. For a
+        message that is given up, this follows ``on_give_up``, unless that raises or answers the message
     :param on_event: called with each event, see `nsq_anyio.events`
     :param middleware: functions that take a `Handling` and return an async context manager, which wraps each
         handler, each ``async with message:`` or ``async with batch:`` block, and each give-up; the first
@@ -93,23 +99,52 @@ def consume(
     check_integer("max_in_flight", max_in_flight, 0, special=(None,))
     if limiter is not None and not isinstance(limiter, anyio.CapacityLimiter):
         raise InvalidOption(f"limiter={limiter!r} is not valid: use an anyio.CapacityLimiter")
+    check_hook("on_give_up", on_give_up, "message", may_be_async=True)
+    nsqds = () if nsqd is None else nsqd_addresses(nsqd)
+    nsqlookupds = nsqlookupd_urls(nsqlookupd)
+    options = options_or_default("options", options, ConsumerOptions)
+    connection = prepared(options_or_default("connection", connection, ConnectionOptions))
+    producer = None
+    if isinstance(dead_letter, str):
+        from ..producer import Producer  # noqa: PLC0415 - few consumers need it
+
+        producer = Producer(
+            nsqds,
+            nsqlookupds,
+            on_event=on_event,
+            options=ProducerOptions(
+                lookupd_poll_timeout=options.lookupd_poll_timeout,
+                lookupd_tls=options.lookupd_tls,
+                lookupd_authorization=options.lookupd_authorization,
+            ),
+            connection=connection,
+        )
+        dead_letter = DeadLetter(dead_letter, producer)
     if dead_letter is not None and not isinstance(dead_letter, DeadLetter):
         raise InvalidOption(
-            f"dead_letter={dead_letter!r} is not valid: use nsq.DeadLetter('{{topic}}.dead', producer=...)"
+            f"dead_letter={dead_letter!r} is not valid: use a topic such as '{{topic}}.dead', or "
+            "nsq.DeadLetter('{topic}.dead', producer=...)"
         )
-    check_hook("on_give_up", on_give_up, "message", may_be_async=True)
     consumer = Consumer(
         topic,
         channel,
-        nsqds=() if nsqd is None else nsqd_addresses(nsqd),
-        nsqlookupds=nsqlookupd_urls(nsqlookupd),
+        nsqds=nsqds,
+        nsqlookupds=nsqlookupds,
         max_in_flight=max_in_flight,
         limiter=limiter,
         on_give_up=on_give_up,
         on_event=on_event,
         dead_letter=dead_letter,
         middleware=check_middleware(middleware),
-        options=options_or_default("options", options, ConsumerOptions),
-        connection=prepared(options_or_default("connection", connection, ConnectionOptions)),
+        options=options,
+        connection=connection,
     )
-    return Block(consumer.running(), Consumer, "async with nsq.consume(...) as consumer:")
+    running = consumer.running() if producer is None else _running_within(producer, consumer)
+    return Block(running, Consumer, "async with nsq.consume(...) as consumer:")
+
+
+@asynccontextmanager
+async def _running_within(producer: Producer, consumer: Consumer) -> AsyncGenerator[Consumer]:
+    """Run a consumer, and around it the producer of its dead letters, which it needs until its end."""
+    async with producer.running(), consumer.running():
+        yield consumer

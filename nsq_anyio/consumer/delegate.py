@@ -20,6 +20,10 @@ class GivesUp(Protocol[MessageT_contra]):
         """Return whether ``message`` is given up if its handling fails now."""
         ...
 
+    def buries(self, error: BaseException) -> bool:
+        """Return whether a message whose handler raised ``error`` gets a dead letter, at any attempt."""
+        ...
+
     async def may_answer(self, message: MessageT_contra, error: BaseException) -> bool:
         """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
 
@@ -90,7 +94,7 @@ class MessageDelegate(Protocol[MessageT]):
         ...
 
     def give_up_soon(self, message: MessageT, error: BaseException) -> None:
-        """Have ``message`` given up by the next task that takes messages, because its last attempt failed."""
+        """Have the next task that takes messages give up ``message``, or publish its dead letter."""
         ...
 
     def gave_up(self, message: MessageT, error: BaseException | None) -> None:

@@ -50,6 +50,10 @@ class GivingUp:
         """Return whether ``message`` is given up if its handling fails now."""
         return message.attempts >= self._max_attempts and message not in self._begun
 
+    def buries(self, error: BaseException) -> bool:
+        """Return whether a message whose handler raised ``error`` gets a dead letter, at any attempt."""
+        return self._dead_letters is not None and isinstance(error, Discard)
+
     async def may_answer(self, message: Message, error: BaseException) -> bool:
         """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
 
@@ -65,11 +69,15 @@ class GivingUp:
     async def give_up(self, message: Message, error: BaseException | None) -> None:
         """Finish the message; requeue it if ``on_give_up``, a middleware or the dead letter fails.
 
-        :param error: the failure of its last attempt; None if it was delivered too often without one
+        :param error: the failure of its last attempt, or a `Discard`; None if it was delivered too often
+            without one
         """
         if not message.delivery.delegate.holds(message):
             return  # it has timed out meanwhile, and nsqd delivers it again
         message.reopen()
+        if isinstance(error, Discard):
+            await message.settle(error)
+            return
         self._begun.add(message)
         try:
             await self._give_up(message, error)

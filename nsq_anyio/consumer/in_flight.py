@@ -263,7 +263,7 @@ class InFlight:
         self.counters.failed += 1
 
     def give_up_soon(self, message: Message, error: BaseException) -> None:
-        """Have ``message`` given up by the next task that takes messages, because its last attempt failed."""
+        """Have the next task that takes messages give up ``message``, or publish its dead letter."""
         self._inbox.put_failed(message, error)
 
     def gave_up(self, message: Message, error: BaseException | None) -> None:

@@ -118,7 +118,7 @@ class Inbox:
         self._wake_next()
 
     def put_failed(self, message: Message, error: BaseException) -> None:
-        """Add a message whose last attempt failed with ``error``, so that the next taker gives it up."""
+        """Add a message that failed for good with ``error``, so that the next taker gives it up."""
         self._failed.append((message, error))
         self._wake_next()
 

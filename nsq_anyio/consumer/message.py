@@ -285,6 +285,15 @@ class Message:
         if giving_up is None or self.responded or await giving_up.may_answer(self, error):
             self.answer_for(error)
 
+    def settle_soon(self, error: BaseException) -> None:
+        """Answer as `settle` does, but let the next task that takes messages wait; internal."""
+        delegate = self.delivery.delegate
+        if delegate.giving_up is not None and delegate.giving_up.buries(error) and not self.responded:
+            self.response = "discarded"
+            delegate.give_up_soon(self, error)
+        else:
+            self.answer_for(error)
+
     async def __aenter__(self) -> Self:
         return self
 

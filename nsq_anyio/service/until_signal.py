@@ -48,7 +48,7 @@ async def serve(
     max_in_flight: int | None = None,
     limiter: anyio.CapacityLimiter | None = None,
     on_give_up: GiveUp | None = None,
-    dead_letter: DeadLetter | None = None,
+    dead_letter: DeadLetter | str | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ConsumerMiddleware] = (),
     options: ConsumerOptions | None = None,

@@ -38,6 +38,7 @@ def consume(
     nsqlookupd: str | Sequence[str] | None = None,
     max_in_flight: int | None = None,
     on_give_up: GiveUp | None = None,
+    dead_letter: str | None = None,
     on_event: EventHook | None = None,
     middleware: Sequence[ConsumerMiddleware] = (),
     options: ConsumerOptions | None = None,
@@ -65,6 +66,7 @@ def consume(
         ``threads`` for `Consumer.run`
     :param on_give_up: a plain function, called in a thread of its own with each message that is given up,
         before it is finished
+    :param dead_letter: the topic for messages that are given up or discarded, such as ``{topic}.dead``
     :param on_event: called in the thread of the event loop
     :param middleware: as for `nsq_anyio.consume`. It wraps each handler of `Consumer.run`, each ``with
         message:`` block, and each give-up. It runs in the event loop; the thread of the handler or block sees
@@ -77,6 +79,8 @@ def consume(
         permanently
     """
     options = options_or_default("options", options, ConsumerOptions)
+    if not isinstance(dead_letter, str | None):
+        raise InvalidOption(f"dead_letter={dead_letter!r} is not valid: use a topic such as '{{topic}}.dead'")
     exchange = Exchange()
     block = consume_async(
         topic,
@@ -85,6 +89,7 @@ def consume(
         nsqlookupd=nsqlookupd,
         max_in_flight=max_in_flight,
         on_give_up=None if on_give_up is None else _in_thread(on_give_up, exchange),
+        dead_letter=dead_letter,
         on_event=on_event,
         middleware=middleware,
         options=options,

@@ -220,7 +220,7 @@ class Message:
 
     def _pass_on(self, error: BaseException) -> None:
         message = self._message
-        self._exchange.answers.call(lambda: message.answer_for(error))
+        self._exchange.answers.call(lambda: message.settle_soon(error))
 
     def _requeue(self, request: Requeue, error: BaseException | None) -> None:
         if not self._message.responded:

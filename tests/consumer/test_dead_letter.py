@@ -12,10 +12,11 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio import envelope
 from nsq_anyio.consumer.dead_letter_headers import original_body
-from nsq_anyio.events import DeadLetterFailed, GaveUp, MessageDiscarded
+from nsq_anyio.events import DeadLetterFailed, GaveUp, LookupFailed, MessageDiscarded
 
 from .. import virtual_time
 from ..fake_nsqd import Events, FakeConnection, consuming, until
+from .fake_lookupd import fake_lookupd
 
 anyio_backend = virtual_time.anyio_backend
 pytestmark = pytest.mark.anyio
@@ -301,8 +302,55 @@ def test_the_topic_of_dead_letters(topic: str, channel: str, template: str, name
     ],
 )
 def test_topics_that_are_refused_at_the_start(template: str, error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
-        nsq.consume("t", "c", nsqd="127.0.0.1:4150", dead_letter=to(Letters(), template))
+    for dead_letter in (template, to(Letters(), template)):
+        with pytest.raises(error, match=says):
+            nsq.consume("t", "c", nsqd="127.0.0.1:4150", dead_letter=dead_letter)
+
+
+async def _letters(nsqd: nsq.embedded.EmbeddedNsqd) -> list[tuple[bytes, str]]:
+    """Take all dead letters of the topic; return the payload and the reason of each."""
+    found: list[tuple[bytes, str]] = []
+    async with nsq.consume("t.dead", "look", nsqd=nsqd.tcp_address) as consumer:
+        for _ in range(nsqd.topics["t.dead"].message_count):
+            async with await anext(consumer) as letter:
+                found.append((letter.payload, letter.headers["nsq-dead-reason"]))
+    return found
+
+
+@pytest.mark.parametrize("finds", ["nsqd", "nsqlookupd"])
+async def test_a_topic_alone_has_a_producer_of_its_own(finds: str) -> None:
+    options = nsq.ConsumerOptions(max_attempts=1)
+    async with (
+        nsq.embedded.nsqlookupd() as lookupd,
+        nsq.embedded.nsqd(lookupd_tcp_addresses=[lookupd.tcp_address]) as nsqd,
+    ):
+        async with nsq.produce(nsqd.tcp_address) as producer:
+            await producer.publish("t", b"discarded")
+            await producer.publish("t", b"failed")
+        where: dict[str, Any] = (
+            {"nsqd": nsqd.tcp_address} if finds == "nsqd" else {"nsqlookupd": lookupd.http_url}
+        )
+        async with nsq.consume("t", "c", dead_letter="{topic}.dead", options=options, **where) as consumer:
+            async with await anext(consumer):
+                raise nsq.Discard("no")
+            (await anext(consumer)).requeue()  # so that it is given up at the end of the block
+        await until(lambda: not nsqd.topics["t"].channels["c"].subscriptions)
+        assert await _letters(nsqd) == [(b"discarded", "discarded"), (b"failed", "gave-up")]
+        channel = nsqd.topics["t"].channels["c"]
+        assert (channel.depth, channel.in_flight) == (0, {})
+
+
+async def test_its_producer_asks_nsqlookupds_as_the_consumer_does() -> None:
+    events = Events()
+    options = nsq.ConsumerOptions(lookupd_poll_timeout=0.2)
+    async with fake_lookupd() as lookupd:
+        lookupd.gate = anyio.Event()
+        start = anyio.current_time()
+        async with nsq.consume(
+            "t", "c", nsqlookupd=lookupd.url, dead_letter="{topic}.dead", on_event=events, options=options
+        ):
+            await until(lambda: {event.topic for event in events.of(LookupFailed)} == {"t", None})
+        assert anyio.current_time() - start < nsq.ProducerOptions().lookupd_poll_timeout / 2
 
 
 def test_other_values_that_are_refused() -> None:
@@ -311,6 +359,6 @@ def test_other_values_that_are_refused() -> None:
         nsq.DeadLetter(wrong, producer=Letters())
     with pytest.raises(nsq.InvalidOption, match=r"use what `async with nsq.produce\(...\)` yields"):
         nsq.DeadLetter("dead", producer=wrong)
-    wrong = "dead"
-    with pytest.raises(nsq.InvalidOption, match="dead_letter='dead' is not valid"):
+    wrong = b"dead"
+    with pytest.raises(nsq.InvalidOption, match="dead_letter=b'dead' is not valid: use a topic such as"):
         nsq.consume("t", "c", nsqd="127.0.0.1:4150", dead_letter=wrong)

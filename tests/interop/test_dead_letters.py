@@ -44,9 +44,8 @@ async def test_killed_in_the_middle_of_a_retry(cluster: Cluster) -> None:
         ordered = sorted(bodies)
         await producer.publish_many("t", ordered[::2])
         await producer.publish_many("t", ordered[1::2], headers={"traceparent": "00-1"})
-        dead_letter = nsq.DeadLetter("{topic}.dead", producer=producer)
         async with (
-            nsq.consume("t", "c", nsqd=address, max_in_flight=2000, dead_letter=dead_letter) as consumer,
+            nsq.consume("t", "c", nsqd=address, max_in_flight=2000, dead_letter="{topic}.dead") as consumer,
             anyio.create_task_group() as tasks,
         ):
 

@@ -362,3 +362,22 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
 async def test_wrong_arguments(arguments: tuple[Any, ...], options: dict[str, Any], error: str) -> None:
     with pytest.raises(nsq.NSQError, match=error):
         await nsq.serve(*arguments, **{"nsqd": "127.0.0.1:1", **options})
+
+
+async def test_dead_letters_of_several_topics() -> None:
+    handled: list[bytes] = []
+
+    async def handle(message: nsq.Message) -> None:
+        handled.append(message.body)
+        raise nsq.Discard("no")
+
+    stop = anyio.Event()
+    async with nsq.embedded.nsqd() as nsqd:
+        for topic in ("a", "b"):
+            await publish(nsqd, topic, b"1")
+        async with anyio.create_task_group() as tasks:
+            serving = partial(nsq.serve, handle, ["a", "b"], "c", dead_letter="{topic}.dead", stop=stop)
+            tasks.start_soon(partial(serving, nsqd=nsqd.tcp_address))
+            await until(lambda: len(handled) == 2)
+            stop.set()
+        assert [nsqd.topics[topic].message_count for topic in ("a.dead", "b.dead")] == [1, 1]

@@ -66,6 +66,22 @@ def test_the_block_of_a_message_answers_for_its_error(
     assert nothing_left(nsqd)
 
 
+def test_dead_letters(nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend) -> None:
+    publish(nsqd, b"discarded", b"failed")
+    options = nsq.ConsumerOptions(max_attempts=1)
+    with nsq.sync.consume(
+        "t", "c", nsqd=nsqd.tcp_address, backend=backend, dead_letter="{topic}.dead", options=options
+    ) as consumer:
+        with next(consumer):
+            raise nsq.Discard("no")
+        next(consumer).requeue()  # so that it is given up at the end of the block
+    assert nothing_left(nsqd)
+    with nsq.sync.consume("t.dead", "look", nsqd=nsqd.tcp_address) as consumer:
+        for payload, reason in ((b"discarded", "discarded"), (b"failed", "gave-up")):
+            with next(consumer) as letter:
+                assert (letter.payload, letter.headers["nsq-dead-reason"]) == (payload, reason)
+
+
 def test_a_message_is_answered_once_and_in_any_thread(
     nsqd: nsq.embedded.EmbeddedNsqd, backend: Backend
 ) -> None:
