@@ -279,15 +279,18 @@ class Requeue(NSQError):  # not a failure, but users expect one root
 
     :param delay: seconds until nsqd offers the message again, 0 or more; None for the consumer's own delay
     :param backoff: whether this counts as a failure that slows the consumer down
+    :param reason: why, for the log, the event and the dead letter
     :raises InvalidOption: if the delay is negative or not finite
     """
 
-    def __init__(self, delay: float | None = None, *, backoff: bool = True) -> None:
+    def __init__(self, delay: float | None = None, *, backoff: bool = True, reason: str = "") -> None:
         if delay is not None and not 0 <= delay < math.inf:
             raise InvalidOption(f"delay={delay!r} is not valid: use 0 or more (seconds)")
-        super().__init__("requeue" if delay is None else f"requeue in {delay} s")
+        text = "requeue" if delay is None else f"requeue in {delay} s"
+        super().__init__(f"{text}: {reason}" if reason else text)
         self.delay = delay
         self.backoff = backoff
+        self.reason = reason
 
 
 class Discard(NSQError):

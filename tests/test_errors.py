@@ -97,7 +97,9 @@ EXAMPLES: list[tuple[NSQError, str, dict[str, object]]] = [
     (NotEntered("x"), "x", {}),
     (WouldDeadlock("x"), "x", {}),
     (Requeue(), "requeue", {"delay": None, "backoff": True}),
-    (Requeue(0, backoff=False), "requeue in 0 s", {"delay": 0, "backoff": False}),
+    (Requeue(0, backoff=False), "requeue in 0 s", {"delay": 0, "backoff": False, "reason": ""}),
+    (Requeue(reason="no disk"), "requeue: no disk", {"delay": None, "reason": "no disk"}),
+    (Requeue(5, reason="no disk"), "requeue in 5 s: no disk", {"delay": 5, "reason": "no disk"}),
     (Discard(), "", {"reason": ""}),
     (Discard("no such user"), "no such user", {"reason": "no such user"}),
 ]

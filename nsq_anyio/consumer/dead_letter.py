@@ -98,7 +98,8 @@ class DeadLetters:
         if error is None:
             failure = Failure(text=_DELIVERED_TOO_OFTEN.format(message.attempts))
         else:
-            cause = error.__cause__ or error.__context__ if isinstance(error, Requeue) else None
+            says_nothing = isinstance(error, Requeue) and not error.reason
+            cause = error.__cause__ or error.__context__ if says_nothing else None
             failure = Failure.of(cause or error)
         payload, headers = sealed_parts(message, reason, failure, time.time_ns())
         try:

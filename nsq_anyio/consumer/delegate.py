@@ -77,7 +77,7 @@ class MessageDelegate(Protocol[MessageT]):
         """Send FIN for each message."""
         ...
 
-    def requeue(self, message: MessageT, delay: float | None, *, backoff: bool) -> None:
+    def requeue(self, message: MessageT, delay: float | None, *, backoff: bool, reason: str = "") -> None:
         """Send REQ; count a failure in backoff if ``backoff`` is True."""
         ...
 

@@ -222,7 +222,7 @@ class InFlight:
             self.counters.finished += len(finished)
             self._answer(commands.fins(finished))
 
-    def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
+    def requeue(self, message: Message, delay: float | None, *, backoff: bool, reason: str = "") -> None:
         """Send REQ; count a failure in backoff if ``backoff`` is True."""
         found = self._messages.pop(message.wire_id, None)
         if found is not message:
@@ -237,7 +237,9 @@ class InFlight:
         command = commands.req(message.wire_id, round(delay * 1000))
         # `_put` leaves time to put CLS in front, see `Subscription.hand_back_at_once`.
         (self._answer if backoff else self._put)(command)
-        if self._has_hook:
+        if reason:
+            self._emit.seldom(MessageRequeued(delay=delay, reason=reason, **about(message)))
+        elif self._has_hook:
             self._emit.to_hook(MessageRequeued(delay=delay, **about(message)))
         self._backoff.result(Result.FAILURE if backoff else Result.NEUTRAL)
 

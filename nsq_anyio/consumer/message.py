@@ -193,12 +193,13 @@ class Message:
             self.response = "requeued"
             delegate.give_up_soon(self, error)
         else:
-            self.requeue_now(delay, backoff=backoff)
+            reason = error.reason if isinstance(error, Requeue) else ""
+            self.requeue_now(delay, backoff=backoff, reason=reason)
 
-    def requeue_now(self, delay: float | None = None, *, backoff: bool = True) -> None:
+    def requeue_now(self, delay: float | None = None, *, backoff: bool = True, reason: str = "") -> None:
         """Requeue the message, even at its last attempt or while it waits to be given up; internal."""
         self.response = "requeued"
-        self.delivery.delegate.requeue(self, delay, backoff=backoff)
+        self.delivery.delegate.requeue(self, delay, backoff=backoff, reason=reason)
 
     def reopen(self) -> None:
         """Take back the response of a message that has waited to be given up; internal."""

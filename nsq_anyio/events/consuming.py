@@ -199,9 +199,20 @@ class MessageFinished(MessageEvent):
 
 @dataclass(frozen=True, slots=True)
 class MessageRequeued(MessageEvent):
-    """A message was requeued; nsqd delivers it again after ``delay`` seconds. Not logged."""
+    """A message was requeued; nsqd delivers it again after ``delay`` seconds.
 
+    It is logged only if its handler raised `Requeue` with a reason; then at most one a second is logged, with
+    the number of the others.
+    """
+
+    level: ClassVar[int] = logging.WARNING
     delay: float
+    reason: str = ""
+
+    def __str__(self) -> str:
+        subject = f"message {self.message_id} of {self.topic}/{self.channel}, attempt {self.attempts},"
+        text = f"{self.nsqd}: {subject} requeued in {self.delay:g} s"
+        return f"{text}: {self.reason}" if self.reason else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,13 @@ class Requeued:
     :ivar backoff: whether this counts as a failure in backoff
     :ivar error: the exception that the handler raised; None if it raised `Requeue` or called ``requeue()``.
         Comparisons ignore it
+    :ivar reason: the reason given to `Requeue`
     """
 
     delay: float | None = None
     backoff: bool = True
     error: BaseException | None = field(default=None, compare=False)
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

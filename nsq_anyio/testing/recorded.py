@@ -117,8 +117,8 @@ class _Recorder:
     def finish_all(self, messages: Sequence[Message]) -> None:
         self._note(Finished())
 
-    def requeue(self, message: Message, delay: float | None, *, backoff: bool) -> None:
-        self._note(Requeued(delay, backoff, self.error))
+    def requeue(self, message: Message, delay: float | None, *, backoff: bool, reason: str = "") -> None:
+        self._note(Requeued(delay, backoff, self.error, reason))
 
     def touch(self, message: Message) -> None:
         if self.answer is None:

@@ -151,6 +151,19 @@ async def test_the_cause_of_a_requeue_is_told() -> None:
     assert letters.sent[0][2]["nsq-dead-error-type"] == "OSError"
 
 
+async def test_the_reason_of_a_requeue_is_told() -> None:
+    letters = Letters()
+    async with consuming(dead_letter=to(letters)) as (consumer, peer):
+        await peer.message(attempts=5)
+        async with await anext(consumer):
+            raise nsq.Requeue(reason="the database is read-only") from OSError("disk full")
+        await until(lambda: not peer.in_flight)
+    headers = letters.sent[0][2]
+    assert headers["nsq-dead-error-type"] == "nsq_anyio.errors.Requeue"
+    assert headers["nsq-dead-error"] == "requeue: the database is read-only"
+    assert "OSError: disk full" in headers["nsq-dead-traceback"]
+
+
 @pytest.mark.parametrize("reason", ["gave-up", "discarded"])
 async def test_a_message_whose_letter_cannot_be_published_is_requeued(reason: str) -> None:
     letters, events = Letters(fails=nsq.NotSent("no nsqd")), Events()

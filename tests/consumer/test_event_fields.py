@@ -67,6 +67,10 @@ async def fail(_: nsq.Message) -> None:
     raise ValueError("mine")
 
 
+async def requeue(_: nsq.Message) -> None:
+    raise nsq.Requeue(5, reason="mine")
+
+
 async def discard(_: nsq.Message) -> None:
     raise nsq.Discard("mine")
 
@@ -75,7 +79,8 @@ async def discard(_: nsq.Message) -> None:
     ("handle", "kind", "after", "attempts", "text"),
     [
         (nothing, events.MessageFinished, 0.2, 1, ""),
-        (fail, events.MessageRequeued, 0.2, 2, ""),
+        (fail, events.MessageRequeued, 0.2, 2, "of t/c, attempt 2, requeued in 0 s"),
+        (requeue, events.MessageRequeued, 0.2, 2, "of t/c, attempt 2, requeued in 5 s: mine"),
         (fail, events.HandlerFailed, 0.2, 2, "of t/c, attempt 2: ValueError"),
         (discard, events.MessageDiscarded, 0.2, 1, "of t/c discarded: mine"),
         (touch, events.MessageTouched, 0.2, 1, ""),

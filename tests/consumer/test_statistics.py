@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -10,7 +11,13 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio.consumer import ConnectionStatistics, ConsumerStatistics, supervisor
 from nsq_anyio.consumer.subscription import Subscription
-from nsq_anyio.events import MessageFinished, MessageRequeued, MessageTouched, ResponseFailed
+from nsq_anyio.events import (
+    MessageDiscarded,
+    MessageFinished,
+    MessageRequeued,
+    MessageTouched,
+    ResponseFailed,
+)
 
 from ..fake_nsqd import LIMIT, Events, consuming, fake_nsqds, until
 from .backoff import backing_off, failure
@@ -247,7 +254,17 @@ async def test_what_is_shown_contains_no_bodies_and_no_credentials() -> None:
     assert not [text for text in shown if "secret" in text]
 
 
-async def test_discarded_messages_are_logged_once_a_second_with_their_number(
+REASONS: list[tuple[Callable[[str], nsq.NSQError], str, type[MessageDiscarded | MessageRequeued]]] = [
+    (nsq.Discard, "discarded", MessageDiscarded),
+    (lambda reason: nsq.Requeue(5, reason=reason), "requeued in 5 s", MessageRequeued),
+]
+
+
+@pytest.mark.parametrize(("make", "word", "kind"), REASONS)
+async def test_reasons_are_logged_once_a_second_with_the_number_of_messages(
+    make: Callable[[str], nsq.NSQError],
+    word: str,
+    kind: type[MessageDiscarded | MessageRequeued],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     events = Events()
@@ -255,11 +272,20 @@ async def test_discarded_messages_are_logged_once_a_second_with_their_number(
         await peer.messages(*(b"%d" % number for number in range(50)))
         for _ in range(50):
             async with await anext(consumer) as message:
-                raise nsq.Discard(f"no use: {message.body!r}")
-        assert consumer.statistics().discarded == 50
-    lines = [record.message for record in caplog.records if "discarded" in record.message]
-    assert lines[0].endswith("discarded: no use: b'0'")
+                raise make(f"no use: {message.body!r}")
+        statistics = consumer.statistics()
+        assert statistics.discarded + statistics.requeued == 50
+    lines = [record.message for record in caplog.records if word in record.message]
+    assert lines[0].endswith(f"{word}: no use: b'0'")
     assert lines[-1].endswith(" more like it)")
     assert len(lines) <= 4  # on a busy machine
     assert sum(int(line.split("(and ")[1].split()[0]) + 1 for line in lines[1:]) == 49
-    assert len(events.of(nsq.events.MessageDiscarded)) == 50
+    assert [event.reason for event in events.of(kind)] == [f"no use: b'{number}'" for number in range(50)]
+
+
+async def test_a_requeue_without_a_reason_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with consuming() as (consumer, peer):
+        await peer.message()
+        async with await anext(consumer):
+            raise nsq.Requeue(5)
+    assert "requeued" not in caplog.text

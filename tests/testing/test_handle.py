@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 async def decide(message: nsq.Message) -> None:
     match message.body:
         case b"requeue":
-            raise nsq.Requeue(2, backoff=False)
+            raise nsq.Requeue(2, backoff=False, reason="later")
         case b"discard":
             raise nsq.Discard("bad")
         case b"fail":
@@ -34,7 +34,7 @@ async def decide(message: nsq.Message) -> None:
 def decide_in_thread(message: nsq.Message) -> None:
     match message.body:
         case b"requeue":
-            raise nsq.Requeue(2, backoff=False)
+            raise nsq.Requeue(2, backoff=False, reason="later")
         case b"discard":
             raise nsq.Discard("bad")
         case b"fail":
@@ -51,7 +51,7 @@ def decide_in_thread(message: nsq.Message) -> None:
 async def test_each_answer(handler: object) -> None:
     answers = {
         b"": Finished(),
-        b"requeue": Requeued(2, backoff=False),
+        b"requeue": Requeued(2, backoff=False, reason="later"),
         b"discard": Discarded("bad"),
         b"fail": Requeued(),
         b"itself": Requeued(7),
