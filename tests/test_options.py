@@ -119,6 +119,7 @@ SWITCHES: dict[str, OptionsType] = {
 }
 CHOICES: dict[str, tuple[OptionsType, list[Any], str]] = {
     "rdy_policy": (ConsumerOptions, ["lend", "even"], "use 'lend' or 'even'"),
+    "requeue_strategy": (ConsumerOptions, ["linear", "exponential"], "use 'linear' or 'exponential'"),
     "backoff_strategy": (
         ConsumerOptions,
         ["exponential", "full_jitter", float],
@@ -257,7 +258,7 @@ def test_choices_name_what_there_is(name: str) -> None:
     kind, good, text = CHOICES[name]
     for value in good:
         assert getattr(make(kind, **{name: value}), name) == value
-    for bad in (None, 1, "", "linear"):
+    for bad in (None, 1, "", "cubic"):
         with pytest.raises(InvalidOption, match=re.escape(f"{name}={bad!r} is not valid: {text}")):
             make(kind, **{name: bad})
 

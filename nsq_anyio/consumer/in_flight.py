@@ -231,7 +231,10 @@ class InFlight:
         if delay is None:
             options = self._options
             delay = requeue_delay(
-                message.attempts, base=options.requeue_delay, maximum=options.max_requeue_delay
+                message.attempts,
+                base=options.requeue_delay,
+                maximum=options.max_requeue_delay,
+                strategy=options.requeue_strategy,
             )
         self.counters.requeued += 1
         command = commands.req(message.wire_id, round(delay * 1000))

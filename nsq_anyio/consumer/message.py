@@ -164,7 +164,7 @@ class Message:
         """Tell nsqd to deliver the message again (REQ).
 
         :param delay: seconds until then, 0 or more; nsqd bounds it by its ``--max-req-timeout``; None takes
-            ``requeue_delay`` times the attempts, at most ``max_requeue_delay``
+            ``requeue_delay``, which grows with the attempts up to ``max_requeue_delay``
         :param backoff: whether this counts as a failure, which slows the consumer down. From attempt
             ``max_attempts`` on, the message is then given up instead. False hands it back
         :raises AlreadyResponded: if it was finished or requeued before

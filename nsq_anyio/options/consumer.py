@@ -15,6 +15,7 @@ _MOST_ATTEMPTS = 65_535
 """The most that nsqd counts: it sends attempts as 16 bits."""
 
 _RdyPolicy: TypeAlias = Literal["lend", "even"]
+_RequeueStrategy: TypeAlias = Literal["linear", "exponential"]
 _BackoffStrategy: TypeAlias = Literal["exponential", "full_jitter"]
 
 
@@ -52,8 +53,12 @@ class ConsumerOptions(LookupdOptions):
     default 20 times ``max_attempts``).
     """
     requeue_delay: Annotated[float, Seconds(low=0, go="default_requeue_delay")] = 90.0
-    """The delay of a requeue, multiplied by the attempts so far, unless the handler sets one (seconds: 0 or
-    more; default 90).
+    """The delay of a requeue after the first attempt, unless the handler sets one; it grows with each attempt
+    (seconds: 0 or more; default 90).
+    """
+    requeue_strategy: Annotated[_RequeueStrategy, Choice(choices=get_args(_RequeueStrategy))] = "linear"
+    """How it grows: ``linear`` multiplies it by the attempts so far, ``exponential`` doubles it with each
+    further attempt ('linear' or 'exponential'; default 'linear').
     """
     max_requeue_delay: Annotated[float, Seconds(low=0, high=3600, go=SAME)] = 900.0
     """The longest such delay; nsqd's own limit is 3600 by default (seconds: 0 to 3600; default 900)."""

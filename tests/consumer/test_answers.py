@@ -63,6 +63,14 @@ async def test_requeue_without_a_delay_grows_with_the_attempts_up_to_a_bound(
         await peer.saw(b"REQ %b %d" % (id, milliseconds))
 
 
+async def test_the_delay_of_a_requeue_may_double_with_each_attempt() -> None:
+    options = nsq.ConsumerOptions(requeue_delay=0.5, requeue_strategy="exponential")
+    async with consuming(options=options) as (consumer, peer):
+        id = await peer.message(attempts=4)
+        (await anext(consumer)).requeue()
+        await peer.saw(b"REQ %b 4000" % id)
+
+
 @pytest.mark.parametrize("delay", [-1, float("inf"), float("nan")])
 async def test_a_delay_that_makes_no_sense_is_refused_and_the_message_stays_unanswered(delay: float) -> None:
     async with consuming() as (consumer, peer):

@@ -1,6 +1,8 @@
 """How long a failed message waits, and how long it takes until an nsqd is dialled again."""
 
 import random
+from functools import partial
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -31,13 +33,20 @@ def test_a_message_waits_longer_with_each_attempt_up_to_a_bound(attempts: int, d
     assert requeue_delay(attempts, base=90, maximum=900) == delay
 
 
-def test_a_message_that_claims_no_attempt_waits_like_the_first() -> None:
-    assert requeue_delay(0, base=90, maximum=900) == 90
+@pytest.mark.parametrize(
+    ("attempts", "delay"), [(1, 0.5), (2, 1), (3, 2), (4, 4), (11, 512), (12, 900), (65535, 900)]
+)
+def test_the_wait_of_a_message_may_double_with_each_attempt(attempts: int, delay: float) -> None:
+    assert requeue_delay(attempts, base=0.5, maximum=900, strategy="exponential") == delay
 
 
-def test_no_delay_asked_for_is_none() -> None:
-    assert requeue_delay(7, base=0, maximum=900) == 0
-    assert requeue_delay(7, base=90, maximum=0) == 0
+@pytest.mark.parametrize("strategy", ["linear", "exponential"])
+def test_the_ends_of_the_wait_of_a_message(strategy: Literal["linear", "exponential"]) -> None:
+    delay = partial(requeue_delay, strategy=strategy)
+    assert delay(0, base=90, maximum=900) == 90  # it claims no attempt
+    assert delay(7, base=0, maximum=900) == 0
+    assert delay(7, base=90, maximum=0) == 0
+    assert delay(65535, base=1e300, maximum=900) == 900
 
 
 def test_the_reconnect_delay_doubles_up_to_its_maximum() -> None:
