@@ -20,8 +20,8 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def after(page: str) -> str:
-    """The program of this client on a page."""
-    (program,) = _BLOCK.findall((DOCS / f"{page}.md").read_text("utf-8"))
+    """The program of this client on a page, which is the last one there."""
+    *_, program = _BLOCK.findall((DOCS / f"{page}.md").read_text("utf-8"))
     return str(program)
 
 
