@@ -7,7 +7,7 @@
     async with nsq.consume("clicks", "archive", nsqlookupd="http://127.0.0.1:4161") as consumer:
         async for message in consumer:
             async with message:
-                print(message.body)
+                print(message.payload)
 
     async with nsq.produce(nsqd="127.0.0.1:4150") as producer:
         await producer.publish("clicks", b"body")

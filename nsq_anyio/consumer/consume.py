@@ -54,7 +54,7 @@ def consume(
         async with nsq.consume("clicks", "archive", nsqlookupd="http://127.0.0.1:4161") as consumer:
             async for message in consumer:
                 async with message:
-                    print(message.body)
+                    print(message.payload)
 
     When the block ends, in whatever way, unanswered messages are handed back to nsqd, and no task, socket or
     message in flight remains.

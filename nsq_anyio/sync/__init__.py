@@ -8,7 +8,7 @@
     with nsq.sync.consume("clicks", "archive", nsqlookupd="http://127.0.0.1:4161") as consumer:
         for message in consumer:
             with message:
-                print(message.body)
+                print(message.payload)
 
 Each consumer and producer runs an event loop in a thread of its own, from its first use to the end of its
 block or `close()`.

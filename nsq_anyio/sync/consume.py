@@ -52,7 +52,7 @@ def consume(
         with nsq.sync.consume("clicks", "archive", nsqlookupd="http://127.0.0.1:4161") as consumer:
             for message in consumer:
                 with message:
-                    print(message.body)
+                    print(message.payload)
 
     The consumer opens at its first use, or when its ``with`` block is entered. The end of the block or
     `Consumer.close` ends it, and hands unanswered messages back to nsqd, within ``close_timeout``. A consumer
