@@ -17,7 +17,7 @@ from ..errors import InvalidOption
 from ..events import EventHook
 from ..middleware import check_middleware
 from ..names import check_channel, check_topic
-from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from ..options import ConnectionOptions, ConsumerOptions
 from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
 from .consumer import Consumer
@@ -106,7 +106,8 @@ def consume(
     connection = prepared(options_or_default("connection", connection, ConnectionOptions))
     producer = None
     if isinstance(dead_letter, str):
-        from ..producer import Producer  # noqa: PLC0415 - few consumers need it
+        from ..options import ProducerOptions  # noqa: PLC0415 - few consumers need it
+        from ..producer import Producer  # noqa: PLC0415 - likewise
 
         producer = Producer(
             nsqds,
@@ -116,6 +117,9 @@ def consume(
                 lookupd_poll_timeout=options.lookupd_poll_timeout,
                 lookupd_tls=options.lookupd_tls,
                 lookupd_authorization=options.lookupd_authorization,
+                # Only letters for which the consumer has ceased to wait are unanswered then.
+                drain_timeout=options.cancelled_drain_timeout,
+                cancelled_drain_timeout=options.cancelled_drain_timeout,
             ),
             connection=connection,
         )

@@ -15,7 +15,7 @@ from nsq_anyio.consumer.dead_letter_headers import original_body
 from nsq_anyio.events import DeadLetterFailed, GaveUp, LookupFailed, MessageDiscarded
 
 from .. import virtual_time
-from ..fake_nsqd import Events, FakeConnection, consuming, until
+from ..fake_nsqd import Events, FakeConnection, consuming, fake_nsqd, until
 from .fake_lookupd import fake_lookupd
 
 anyio_backend = virtual_time.anyio_backend
@@ -364,6 +364,31 @@ async def test_its_producer_asks_nsqlookupds_as_the_consumer_does() -> None:
         ):
             await until(lambda: {event.topic for event in events.of(LookupFailed)} == {"t", None})
         assert anyio.current_time() - start < nsq.ProducerOptions().lookupd_poll_timeout / 2
+
+
+async def test_a_letter_that_nsqd_does_not_answer_delays_the_end_of_the_block_by_two_seconds_at_most() -> (
+    None
+):
+    async def script(peer: FakeConnection) -> None:
+        await peer.identify()
+        if await peer.served_command() != b"SUB t c":  # the producer's connection
+            await anyio.sleep_forever()
+        await peer.response()
+        peer.subscribed.set()
+        await peer.follow()
+
+    options = nsq.ConsumerOptions(max_attempts=1)
+    async with fake_nsqd(script) as nsqd:
+        async with nsq.consume(
+            "t", "c", nsqd=nsqd.address, dead_letter="{topic}.dead", options=options
+        ) as consumer:
+            await consumer.ready()
+            (peer,) = [each for each in nsqd.connections if each.subscribed.is_set()]
+            id = await peer.message()
+            (await anext(consumer)).requeue()
+            start = anyio.current_time()
+        assert anyio.current_time() - start < 2 * options.cancelled_drain_timeout + 0.5
+    assert answers(peer, id) == [b"REQ id 0"]
 
 
 def test_other_values_that_are_refused() -> None:
