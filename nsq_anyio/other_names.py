@@ -135,7 +135,7 @@ def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> 
 
 def _names_of(options: str) -> list[str]:
     """Return the options of a class. The package imports the class now, if no one has asked for it yet."""
-    return [each.name for each in fields(getattr(sys.modules[__package__], options))]
+    return [each.name for each in fields(getattr(sys.modules[__name__.partition(".")[0]], options))]
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
@@ -149,6 +149,6 @@ def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
             parameter = "connection" if options in {"ConnectionOptions", "TLSOptions"} else "options"
             return f"{parameter}={place}" if parameter in accepted else place
     for function in _FUNCTIONS:
-        if ours in signature(getattr(sys.modules[__package__], function)).parameters:
+        if ours in signature(getattr(sys.modules[__name__.partition(".")[0]], function)).parameters:
             return f"nsq.{function}({ours}=...)"
     return None

@@ -164,7 +164,7 @@ def _defaults(command: click.Command, table: Table) -> dict[str, object]:
 
 
 def _value(option: click.Option, key: str, value: object) -> object:
-    if key in _NSQADMIN and (isinstance(value, str | list) or not option.multiple):
+    if key in _NSQADMIN and (type(value) in {str, list} or not option.multiple):
         try:
             return go_value(option, value)
         except ValueError as error:
