@@ -260,8 +260,10 @@ class Handshake(Generic[SourceT, MessageT]):
 def _tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
-    if error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED":
-        return (
-            "it wants this client's certificate: set TLSOptions(certificate_file=..., private_key_file=...)"
-        )
-    return f"TLS failed: {error.reason or error}"
+    reason = error.reason or str(error)
+    own = "this client's certificate: set TLSOptions(certificate_file=..., private_key_file=...)"
+    if reason.endswith("CERTIFICATE_REQUIRED"):
+        return f"it wants {own}"
+    if reason.endswith("HANDSHAKE_FAILURE"):  # TLS 1.2 has no alert of its own for that
+        return f"it broke the TLS handshake off ({reason}). Perhaps it wants {own}"
+    return f"TLS failed: {reason}"
