@@ -22,7 +22,7 @@ NOT_IN_SPARK = {"ConsumerOptions"}
 def header(options: type) -> list[str]:
     """The columns of the table of a class."""
     optional = [name for name, is_there in _optional_columns(options).items() if is_there]
-    return ["option", "type", "unit", "range", "default", "description", "go-nsq", *optional]
+    return ["option", "default", "values", "description", "go-nsq", *optional]
 
 
 def rows(options: type, link: Link) -> Iterator[list[str]]:
@@ -34,12 +34,12 @@ def rows(options: type, link: Link) -> Iterator[list[str]]:
     for each in declarations(options):
         name, option = each.name, each.option
         opposite = option.go_opposite if isinstance(option, Flag) else ""
+        unit = f", {option.unit}" if isinstance(option, Number) and option.unit else ""
+        values = f": {option.range}" if option.range else ""
         row = [
             _literal(name),
-            type_text(types[name]),
-            option.unit if isinstance(option, Number) else "",
-            option.range.replace("'", "`"),
             option.default.replace("``", "`") or _literal(each.default_text.strip("'")),
+            f"{type_text(types[name])}{unit}{values}".replace("'", "`"),
             inline(texts[name], link),
             _literal(option.go_name(name)) or (f"not {_literal(opposite)}" if opposite else ""),
         ]

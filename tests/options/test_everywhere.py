@@ -88,37 +88,35 @@ def test_every_option_has_a_row_in_the_reference(options: Any) -> None:
     for name, option, _ in declarations(options):
         row = rows[name]
         assert row["description"] == descriptions(options)[name].replace("`", "")
-        assert row["type"]
+        assert row["values"]
         assert row["default"]
         if isinstance(option, Number | Choice):
-            assert row["range"] == option.range.replace("'", "")
+            assert row["values"].endswith(f": {option.range}".replace("'", ""))
         if isinstance(option, Flag):
-            assert row["type"] == "bool"
+            assert row["values"] == "bool"
 
 
 def test_rows_of_the_reference() -> None:
     connection = table(ConnectionOptions)
     assert connection["heartbeat_interval"] == {
         "option": "heartbeat_interval",
-        "type": "float",
-        "unit": "seconds",
-        "range": "1 or more or -1",
         "default": "30",
+        "values": "float, seconds: 1 or more or -1",
         "go-nsq": "heartbeat_interval",
         "IDENTIFY": "heartbeat_interval",
         "Spark": "heartbeatInterval",
         "description": "The time between nsqd's heartbeats; -1 for none, but then nsqd refuses SUB",
     }
     assert connection["max_frame_size"]["default"] == "16 MiB"
-    assert connection["tls"]["type"] == "bool | SSLContext | TLSOptions"
+    assert connection["tls"]["values"] == "bool | SSLContext | TLSOptions"
     assert connection["tls"]["IDENTIFY"] == "tls_v1"
-    assert connection["dialer"]["type"] == "function | None"
-    assert connection["auth_secret"]["type"] == "str | bytes | function | None"
+    assert connection["dialer"]["values"] == "function | None"
+    assert connection["auth_secret"]["values"] == "str | bytes | function | None"
     assert table(ConsumerOptions)["requeue_delay"]["go-nsq"] == "default_requeue_delay"
-    assert table(ConsumerOptions)["lookupd_poll_jitter"]["unit"] == ""
-    assert table(ConsumerOptions)["backoff_strategy"]["type"] == "str | function"
+    assert table(ConsumerOptions)["lookupd_poll_jitter"]["values"] == "float: 0 to 1"
+    assert table(ConsumerOptions)["backoff_strategy"]["values"].startswith("str | function: exponential,")
     assert table(TLSOptions)["verify"]["go-nsq"] == "not tls_insecure_skip_verify"
-    assert table(TLSOptions)["ca_file"]["type"] == "str | path | None"
+    assert table(TLSOptions)["ca_file"]["values"] == "str | path | None"
     assert table(TLSOptions)["ca_file"]["Spark"] == "tlsCaFile"
 
 
