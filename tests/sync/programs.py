@@ -44,7 +44,8 @@ def run(program: str, *arguments: str, limit: float = LIMIT) -> Ended:
     source = PRELUDE + textwrap.dedent(program)
     # From 3.12 on, Python warns of a fork beside other threads, which is what some programs are about.
     quiet = ("-W", "ignore:This process:DeprecationWarning")
-    command = [sys.executable, *quiet, "-c", source, *arguments]
+    # Unbuffered: a child that is forked would print once more what its parent has not written yet.
+    command = [sys.executable, "-u", *quiet, "-c", source, *arguments]
     started = time.monotonic()
     # A session of its own, so that the processes it forks can be killed with it.
     with subprocess.Popen(
