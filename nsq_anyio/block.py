@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from .errors import Closed, NotEntered
 
-__all__ = ["Block", "InBlock"]
-
 UserT = TypeVar("UserT")
 
 

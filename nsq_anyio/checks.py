@@ -12,20 +12,6 @@ from typing import Any, cast
 
 from .errors import InvalidOption
 
-__all__ = [
-    "check_flag",
-    "check_hook",
-    "check_integer",
-    "check_seconds",
-    "each_of",
-    "is_function_or_none",
-    "is_integer",
-    "is_number",
-    "is_path_or_none",
-    "other_parameters",
-    "range_text",
-]
-
 # Annotations may name what only type checkers import.
 _UNRESOLVED: dict[str, Any] = {}
 if sys.version_info >= (3, 14):

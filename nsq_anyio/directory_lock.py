@@ -12,8 +12,6 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["locked_directory", "locked_file"]
-
 
 @contextmanager
 def locked_directory(path: Path) -> Generator[None]:

@@ -9,8 +9,6 @@ from pathlib import Path
 if sys.platform == "darwin":
     import fcntl  # not on every platform
 
-__all__ = ["link_exclusively", "sync_directory", "sync_file"]
-
 
 def sync_file(descriptor: int) -> None:
     """Sync a file: return once everything written to it survives a crash of the machine.

@@ -11,8 +11,6 @@ import sys
 import traceback
 from typing import NoReturn
 
-__all__ = ["end_child"]
-
 
 def end_child(error: BaseException | None) -> NoReturn:
     """End this process like a child of `multiprocessing`: without exit handlers, which belong to the parent.

@@ -7,8 +7,6 @@ TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than th
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["importer"]
-
 
 def importer(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a package (PEP 562).

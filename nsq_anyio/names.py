@@ -10,15 +10,6 @@ import re
 
 from .errors import InvalidName
 
-__all__ = [
-    "EPHEMERAL_SUFFIX",
-    "MAX_NAME_LENGTH",
-    "check_channel",
-    "check_topic",
-    "is_ephemeral",
-    "is_valid_name",
-]
-
 MAX_NAME_LENGTH = 64
 EPHEMERAL_SUFFIX = "#ephemeral"
 

@@ -11,8 +11,6 @@ from itertools import chain
 from types import FunctionType
 from typing import Final, ParamSpec, TypeVar, cast
 
-__all__ = ["OTHER_NAMES", "knowing_other_names"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from .errors import InvalidOption
 
-__all__ = ["ANYTHING", "Pattern", "check_patterns_work", "pattern"]
-
 ANYTHING = ".*"
 """The pattern that matches every name, and needs no library."""
 

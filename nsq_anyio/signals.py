@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-__all__ = ["SIGNALLED", "HandlersRestored", "end_now"]
-
 SIGNALLED = 128
 """The exit code, plus the signal's number: 130 for SIGINT, 143 for SIGTERM, as shells count it."""
 

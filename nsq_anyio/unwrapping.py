@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TypeVarTuple, cast
 
-__all__ = ["exits_in_group", "first_error", "first_text", "leaves", "only_error", "single", "ungrouped"]
-
 ArgsT = TypeVarTuple("ArgsT")
 
 _EXITS = (SystemExit, KeyboardInterrupt)

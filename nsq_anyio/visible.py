@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["one_line", "visible"]
-
 # C0 and C1 control characters except tab and line feed, DEL, Unicode's separators, bidirectional controls and
 # surrogates: text must not be able to move the cursor, set the window's title, or look like other text.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -6,8 +6,6 @@ import pytest
 
 from nsq_anyio.protocol.codec import Codec, MakeDecoder, chosen
 
-__all__ = ["codec", "frame_decoder", "needs_codec"]
-
 needs_codec = pytest.mark.skipif(
     find_spec("nsq_anyio_codec") is None, reason="nsq-anyio-codec is not installed"
 )

@@ -13,8 +13,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-__all__ = ["KEY_PASSWORD", "KeyPair", "TLSFiles", "make_tls_files", "tls_files"]
-
 KEY_PASSWORD = "a password with spaces and \u00e4"
 
 

@@ -11,8 +11,6 @@ from ..serving.http_messages import Request
 from ..serving.nsq_api import Refusal
 from .options import AdminOptions
 
-__all__ = ["Access"]
-
 _FORM_METHODS = frozenset({"POST", "GET", "HEAD"})
 """The methods with which a page of another site can make a browser send a request without asking first."""
 

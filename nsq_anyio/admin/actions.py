@@ -13,8 +13,6 @@ from .cluster_info import ClusterInfo
 from .notifications import Notifications
 from .orders import Order
 
-__all__ = ["Actions"]
-
 _log = logging.getLogger(__name__)
 
 _ON_TOPICS: dict[str, Callable[[Nsqd, str], Awaitable[None]]] = {

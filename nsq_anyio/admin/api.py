@@ -23,8 +23,6 @@ from .producers import described, out_of_date
 from .rows import channel_total, topic_total
 from .upstream import Upstream
 
-__all__ = ["Api"]
-
 _log = logging.getLogger(__name__)
 
 _MAX_BODY_SIZE = 64 * 1024

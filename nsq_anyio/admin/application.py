@@ -31,8 +31,6 @@ from .pages.pages import Pages
 from .pages.visit import make_site
 from .upstream import Upstream
 
-__all__ = ["Admin", "app"]
-
 _logger = logging.getLogger(__name__)
 
 _CLOSED = (

@@ -23,8 +23,6 @@ from .outcomes import Outcome, ServerKind
 from .producers import KnownNsqd, shown_server, unite
 from .rows import Row, topic_row
 
-__all__ = ["ClusterInfo", "UnknownNode", "UpstreamError"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

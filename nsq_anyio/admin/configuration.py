@@ -12,8 +12,6 @@ from ..serving.nsq_api import Refusal
 from .options import AdminOptions
 from .upstream import Upstream
 
-__all__ = ["MAX_VALUE_SIZE", "Configuration"]
-
 MAX_VALUE_SIZE = 1024 * 1024
 """The most bytes of a new value, as in nsqadmin."""
 

@@ -14,8 +14,6 @@ from ..serving.nsq_api import Refusal, arguments, error_response, json_response
 from ..serving.streaming import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
 from .access import Access
 
-__all__ = ["Live"]
-
 _MOST_VIEWERS = 200
 _IDLE = 15.0
 

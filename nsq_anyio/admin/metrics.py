@@ -14,8 +14,6 @@ from .access import Access
 if TYPE_CHECKING:
     from ..instrumentation.prometheus import Exposition
 
-__all__ = ["Metrics"]
-
 
 class Metrics:
     """Answers ``/metrics``, with the metrics of ``nsq-anyio exporter``.

@@ -18,8 +18,6 @@ from ..http.transport import make_transport
 from ..http.url import ServerURL
 from ..serving.http_messages import Request
 
-__all__ = ["MAX_QUEUED", "Notifications"]
-
 _log = logging.getLogger(__name__)
 
 MAX_QUEUED = 1000

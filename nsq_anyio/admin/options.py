@@ -15,8 +15,6 @@ from ..errors import InvalidOption
 from ..http.url import ServerURL
 from ..options import ConnectionOptions
 
-__all__ = ["AdminOptions"]
-
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PATH = re.compile(r"[-./0-9A-Za-z_~]*")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, get_args
 
-__all__ = ["Action", "Order", "is_action"]
-
 Action = Literal["create", "delete", "empty", "pause", "unpause", "tombstone"]
 
 _ACTIONS = frozenset(get_args(Action))

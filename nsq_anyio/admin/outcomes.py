@@ -9,8 +9,6 @@ from typing import Literal
 from ..errors import HTTPError, HTTPStatusError, HTTPUnavailable
 from ..http.cluster_view import NOT_FOUND
 
-__all__ = ["Outcome", "ServerKind", "ServerResult", "State", "results"]
-
 ServerKind = Literal["nsqlookupd", "nsqd"]
 
 State = Literal["done", "absent", "failed"]

@@ -10,8 +10,6 @@ from ..address import host_port
 from ..errors import InvalidAddress
 from ..http import NsqdInfo, Producer
 
-__all__ = ["KnownNsqd", "described", "out_of_date", "shown_server", "unite", "version_key"]
-
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 
 from ..http import ChannelStats, ClientStats, Latency, TopicStats
 
-__all__ = ["Row", "channel_row", "channel_total", "topic_row", "topic_total"]
-
 Row: TypeAlias = dict[str, Any]
 
 _TOPIC_COUNTS = ("depth", "memory_depth", "backend_depth", "message_count")

@@ -15,8 +15,6 @@ from ..http.servers import Servers
 from ..http.survey import take_survey
 from .options import AdminOptions
 
-__all__ = ["Upstream"]
-
 _log = logging.getLogger(__name__)
 
 _CONCURRENCY = 64

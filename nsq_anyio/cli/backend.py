@@ -4,8 +4,6 @@ import importlib.util
 
 import click
 
-__all__ = ["BACKENDS", "default_backend", "require_backend"]
-
 BACKENDS = ("asyncio", "uvloop", "trio")
 _EXTRAS = ("uvloop", "trio")
 

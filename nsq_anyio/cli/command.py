@@ -17,15 +17,6 @@ from .config_file import config_option
 from .flag_names import with_flags
 from .logs import LEVELS, set_up_logging
 
-__all__ = [
-    "GoCommand",
-    "UtilityCommand",
-    "backend_option",
-    "command_flags",
-    "quiet_command_flags",
-    "with_two_dashes",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _SINGLE_DASH = re.compile(r"-[a-zA-Z]([a-zA-Z0-9-]+(=.*)?|=.*)", re.DOTALL)

@@ -7,8 +7,6 @@ import click
 from .main import COMPLETE_VARIABLE
 from .shells import SHELLS
 
-__all__ = ["completion"]
-
 
 @click.command(
     epilog="""\b

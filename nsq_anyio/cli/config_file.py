@@ -16,8 +16,6 @@ from .flags.kinds import FILE
 from .lazy_group import subcommands
 from .toml_file import InvalidFile, go_value, read_toml
 
-__all__ = ["config_option"]
-
 Table: TypeAlias = Mapping[str, object]
 
 _Command = TypeVar("_Command")

@@ -14,8 +14,6 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["new_table", "print_table", "progress_bar", "progress_display", "width_of"]
-
 _NO_LIMIT = 10_000
 _WIDE = 120
 """Columns from which on there is room for a long bar beside the figures."""

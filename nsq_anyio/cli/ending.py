@@ -14,8 +14,6 @@ from ..visible import visible
 from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed, leave_output
 
-__all__ = ["FAILED", "OUTPUT_CLOSED", "PARTIAL", "exit_after"]
-
 FAILED = 1
 """The command failed, and stderr says why. Code 2, click's own, is for an invalid command line."""
 

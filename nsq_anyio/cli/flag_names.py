@@ -6,8 +6,6 @@ import re
 
 import click
 
-__all__ = ["with_flags"]
-
 _OPTIONS = re.compile(r"\b(?:Connection|TLS)Options\([^)]+\)")
 _VALUE = re.compile(r"(?<![\w-])([a-z][a-z_]+)=('[^']*'|[^\s,;:)]+)")
 

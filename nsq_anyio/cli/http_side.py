@@ -6,8 +6,6 @@ from ..address import Address
 from ..errors import InvalidAddress, NSQError
 from ..http import Nsqd
 
-__all__ = ["http_side"]
-
 
 async def http_side(tcp_address: str, *, timeout: float) -> str | None:
     """Return the HTTP address of an nsqd whose ports are neighbours, as NSQ's default ports are.

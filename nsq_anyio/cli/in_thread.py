@@ -6,8 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
-__all__ = ["in_thread"]
-
 _STEP = 0.1
 """Seconds after which a signal is handled at the latest."""
 

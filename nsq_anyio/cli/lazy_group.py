@@ -11,8 +11,6 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["LazyGroup", "Place", "SentenceGroup", "subcommands"]
-
 _NO_LIMIT = 10_000
 
 

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 
 from ..visible import one_line, visible
 
-__all__ = ["LEVELS", "set_up_logging"]
-
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

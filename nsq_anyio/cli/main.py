@@ -14,8 +14,6 @@ from .ending import exit_after
 from .lazy_group import LazyGroup, Place
 from .signals import EndedBySignal
 
-__all__ = ["COMPLETE_VARIABLE", "cli"]
-
 COMPLETE_VARIABLE = "_NSQ_ANYIO_COMPLETE"
 """The environment variable through which a shell asks; click derives it from the program's name."""
 

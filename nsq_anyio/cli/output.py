@@ -11,8 +11,6 @@ import anyio.to_thread
 from .shared_descriptor import wait_readable
 from .streams import OutputClosed, OutputFailed
 
-__all__ = ["Output", "has_colours", "is_dumb"]
-
 
 def is_dumb() -> bool:
     """Return whether the terminal supports no control sequences, as in some editors."""

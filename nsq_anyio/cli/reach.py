@@ -20,8 +20,6 @@ from ..transport.tls_context import client_context, tls_options
 from .flags.connection import ConsumerFlags, ProducerFlags
 from .flags.source import Destination, Source
 
-__all__ = ["check_destination_reachable", "check_reachable"]
-
 _Call: TypeAlias = Callable[[], Awaitable[None]]
 
 # nsqd logs an error if a client connects and sends nothing. Other servers can be told by their answers.

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from ..consumer import Consumer
     from ..consumer.handler import Handler
 
-__all__ = [
-    "Start",
-    "handle_until",
-    "run_draining",
-    "run_servers",
-    "run_to_end",
-]
-
 Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[object]]
 """Enters the servers into the stack and prints where they listen."""
 

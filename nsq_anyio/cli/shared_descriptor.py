@@ -4,8 +4,6 @@ import selectors
 
 import anyio
 
-__all__ = ["wait_readable"]
-
 
 async def wait_readable(descriptor: int) -> None:
     """Wait until a descriptor is readable, and leave it as it is.

@@ -21,8 +21,6 @@ from click.shell_completion import (
 
 from .command import with_two_dashes
 
-__all__ = ["SHELLS", "register_shells"]
-
 _PATHS = ("dir", "file")
 
 

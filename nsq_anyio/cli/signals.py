@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-__all__ = ["EndedBySignal", "end_at_signals"]
-
 
 class EndedBySignal(Exception):
     """A signal ended the command before it had finished.

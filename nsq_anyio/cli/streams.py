@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["OutputClosed", "OutputFailed", "leave_output", "prepare_streams"]
-
 
 class OutputClosed(Exception):
     """The reader of the output went away: nothing is left to do or to report."""

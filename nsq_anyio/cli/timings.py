@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterable
 from itertools import repeat
 
-__all__ = ["Timings"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ import click
 
 from .flags.kinds import boolean, duration, positive_duration
 
-__all__ = ["InvalidFile", "go_value", "kind_of", "read_toml"]
-
 
 class InvalidFile(Exception):
     """A file cannot be read, or is not TOML. The text is one line that names it."""

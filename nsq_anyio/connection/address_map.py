@@ -6,8 +6,6 @@ from ..address import Address
 from ..errors import DialFailed, InvalidAddress
 from ..options import AddressMap
 
-__all__ = ["mapped"]
-
 
 def mapped(address: Address, map_address: AddressMap | None) -> Address:
     """Return the address to connect to.

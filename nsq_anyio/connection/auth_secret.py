@@ -8,8 +8,6 @@ from ..errors import HandshakeFailed, InvalidOption
 from ..options import AuthSecret
 from .stray import is_stray
 
-__all__ = ["reveal"]
-
 
 async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
     """Return the secret; call ``secret`` for it if it is a function.

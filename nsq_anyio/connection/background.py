@@ -29,8 +29,6 @@ from anyio.abc import TaskGroup
 from ..transport.event_loop import HomeLoop, on_asyncio
 from ..unwrapping import single, ungrouped
 
-__all__ = ["Background", "background_tasks", "user_block_tasks"]
-
 _LEFT_ELSEWHERE = (
     "this block was entered by one task, which still runs, and left by another: around an async generator "
     "that uses it, write `async with contextlib.aclosing(...)`; for a fixture or a pair of hooks, let one "

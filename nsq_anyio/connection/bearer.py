@@ -8,8 +8,6 @@ from ..errors import HandshakeFailed, HTTPUnavailable, InvalidOption
 from ..options import AuthSecret
 from .auth_secret import reveal
 
-__all__ = ["bearer"]
-
 
 def bearer(secret: AuthSecret, url: str) -> Callable[[], Awaitable[str]]:
     """Return a function that reveals the secret for each request to ``url``.

@@ -19,8 +19,6 @@ from anyio.lowlevel import checkpoint
 from ..errors import ProtocolError
 from ..transport.socket_stream import DirectSocketStream
 
-__all__ = ["BusyPoll", "Turns", "turns"]
-
 _STRETCH = 50e-6
 """Seconds for which the other tasks may wait while nsqd has always answered already."""
 _SYSTEM_CALL = 3e-6

@@ -38,8 +38,6 @@ from .receiver import Receiver
 from .request import Request, TakesAnswer
 from .writer import Outbox, write
 
-__all__ = ["Connection", "NoMessages"]
-
 SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
 

@@ -29,8 +29,6 @@ from ..transport.tls_context import client_context, tls_options
 from .auth_secret import reveal
 from .request import Request, TakesAnswer
 
-__all__ = ["CHUNK_SIZE", "Handshake", "Negotiated"]
-
 CHUNK_SIZE = 256 * 1024
 """The most bytes to receive at once; large, because each chunk costs an iteration of the event loop."""
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 import anyio
 
-__all__ = ["watch_silence"]
-
 _INTERVALS = 2
 
 

@@ -22,8 +22,6 @@ from .handshake import Handshake
 from .receiver import Receiver
 from .request import TakesAnswer
 
-__all__ = ["Experience", "open_connection"]
-
 _BUFFERING = 0.025
 """The default ``output_buffer_timeout``: the shortest that nsqd accepts by default."""
 

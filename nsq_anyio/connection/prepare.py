@@ -7,8 +7,6 @@ from dataclasses import replace
 from ..options import ConnectionOptions, TLSOptions
 from ..transport.tls_context import client_context, tls_options
 
-__all__ = ["prepared"]
-
 
 def prepared(options: ConnectionOptions) -> ConnectionOptions:
     """Return the options with a finished TLS context: its files are read, and errors in them raised, now.

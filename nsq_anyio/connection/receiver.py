@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 
 from ..protocol.session import ResponseFailed
 
-__all__ = ["Receiver"]
-
 SourceT_co = TypeVar("SourceT_co", covariant=True)
 MessageT = TypeVar("MessageT")
 

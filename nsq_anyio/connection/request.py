@@ -8,8 +8,6 @@ import anyio
 
 from ..errors import NSQError
 
-__all__ = ["Request", "TakesAnswer"]
-
 
 class TakesAnswer(Protocol):
     """Receives the answer to one command.

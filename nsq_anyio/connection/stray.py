@@ -14,8 +14,6 @@ import anyio
 
 from ..transport.event_loop import on_asyncio
 
-__all__ = ["is_cancelled", "is_stray"]
-
 
 def is_stray(error: BaseException | None) -> bool:
     """Return whether ``error``, just caught, is a `CancelledError` although nobody cancelled this task."""

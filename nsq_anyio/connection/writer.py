@@ -14,8 +14,6 @@ from anyio.abc import ByteStream
 
 from ..transport.event_loop import LoopEvent, event_class
 
-__all__ = ["Outbox", "SendNow", "write"]
-
 SendNow = Callable[[bytes, list[int]], None]
 """Sends as many bytes as the system accepts without waiting, and appends their number to the list."""
 

@@ -8,8 +8,6 @@ import anyio
 
 from .message import Message
 
-__all__ = ["About", "about"]
-
 
 class About(TypedDict):
     """The fields of `nsq_anyio.events.MessageEvent`."""

@@ -12,8 +12,6 @@ from ..events import BackoffEnded, BackoffStarted, Emitter
 from ..options import ConsumerOptions
 from ..policy.backoff import Backoff, BackoffState, Result, Strategy, exponential, full_jitter
 
-__all__ = ["BackoffController"]
-
 
 class BackoffController:
     """One consumer's backoff, over all of its connections.

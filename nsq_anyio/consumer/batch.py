@@ -14,8 +14,6 @@ from .handling import Handling
 from .message import Message, finish_all
 from .wrapping import Wrapping, entered, is_in_generator, left
 
-__all__ = ["Batch"]
-
 
 class Batch(list[Message]):
     """A list of messages. Made by `Consumer.batches`.

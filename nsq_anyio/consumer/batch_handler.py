@@ -11,8 +11,6 @@ from .batch import Batch
 from .handler_check import is_async_handler
 from .rate import RateLimit
 
-__all__ = ["BatchHandler", "check_handler"]
-
 
 @dataclass(frozen=True, slots=True)
 class BatchHandler:

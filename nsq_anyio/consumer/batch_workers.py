@@ -16,8 +16,6 @@ from .batches import Batches
 from .deadlines import Worker
 from .handler import Workers
 
-__all__ = ["BatchWorkers"]
-
 
 class BatchWorkers(Workers):
     """Tasks that take batches and run the handler on them.

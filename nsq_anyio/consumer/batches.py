@@ -11,8 +11,6 @@ from .inbox import Inbox, Stop
 from .message import Message
 from .wrapping import Wrapping
 
-__all__ = ["Batches", "shareable"]
-
 
 class Batches:
     """An iterator over batches. Made by `Consumer.batches`.

@@ -29,8 +29,6 @@ from .handler_check import name_of, returned_awaitable
 from .message import Message
 from .thread_requests import Requests
 
-__all__ = ["BlockingHandler", "abandoned_threads"]
-
 abandoned_threads: set[Thread] = set()
 """The threads whose handlers were abandoned and have not returned yet."""
 

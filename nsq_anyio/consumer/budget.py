@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 import anyio
 
-__all__ = ["Budget", "Slot"]
-
 
 class Slot:
     """Room for one message: a borrower of one token. ``holder`` is the budget that it belongs to."""

@@ -28,8 +28,6 @@ from .handling import ConsumerMiddleware
 if TYPE_CHECKING:
     from ..producer import Producer
 
-__all__ = ["consume"]
-
 
 @knowing_other_names
 def consume(

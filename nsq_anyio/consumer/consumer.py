@@ -32,8 +32,6 @@ from .statistics import ConsumerStatistics, Counters
 from .supervisor import BeforeSubscribing, Supervisor
 from .wrapping import Wrapping
 
-__all__ = ["Consumer"]
-
 _STARVED_PART = 0.85
 """The share of RDY in flight from which on no more messages are expected soon (building client libraries,
 "Message Flow Starvation")."""

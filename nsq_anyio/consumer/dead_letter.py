@@ -17,8 +17,6 @@ from .dead_letter_headers import Failure, sealed_parts
 from .dead_letter_size import LetterSize
 from .message import Message
 
-__all__ = ["DISCARDED", "GAVE_UP", "DeadLetter", "DeadLetters", "Publisher"]
-
 GAVE_UP = "gave-up"
 DISCARDED = "discarded"
 

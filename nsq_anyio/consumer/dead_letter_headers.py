@@ -10,8 +10,6 @@ from ..envelope import decode, encode, encode_headers
 from ..errors import InvalidEnvelope, InvalidOption
 from .message import Message
 
-__all__ = ["PREFIX", "DeadLetterHeaders", "Failure", "cut_to", "original_body", "sealed_parts", "sealed_size"]
-
 PREFIX = "nsq-dead-"
 _BODY = f"{PREFIX}body"
 _ENVELOPE = "envelope"

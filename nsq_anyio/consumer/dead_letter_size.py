@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 from ..errors import InvalidBody, PublishRejected
 from .dead_letter_headers import cut_to, sealed_size
 
-__all__ = ["LetterSize"]
-
 _REFUSAL = re.compile(r"message too big \d+ > (\d{1,19})", re.ASCII)
 
 

@@ -15,8 +15,6 @@ import anyio
 
 from .message import Message
 
-__all__ = ["DeadlineWatch", "Worker"]
-
 
 class Worker:
     """The state of one worker: the message or batch it handles, and a cancel scope that serves many."""

@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 
 from ..policy.backoff import Result
 
-__all__ = ["GivesUp", "MessageDelegate", "Touches"]
-
 MessageT = TypeVar("MessageT")
 MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 

@@ -12,8 +12,6 @@ from ..http import Nsqlookupd
 from ..http.models import Producer
 from ..options import AuthSecret
 
-__all__ = ["TopicDiscovery"]
-
 
 class TopicDiscovery(Discovery):
     """Polls nsqlookupds for one topic; see `Discovery`."""

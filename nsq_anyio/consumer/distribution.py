@@ -20,8 +20,6 @@ from .backoff_controller import BackoffController
 from .budget import Budget
 from .ready_count import ReadyCount
 
-__all__ = ["Bound", "Distribution"]
-
 _OPENING_TIMEOUT = 1.0
 """Seconds for which a share of the budget is reserved for a connection that is being opened."""
 

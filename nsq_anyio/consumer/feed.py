@@ -9,8 +9,6 @@ from .inbox import Inbox
 from .message import Message
 from .wrapping import Wrapping
 
-__all__ = ["Feed"]
-
 
 class Feed:
     """Takes messages many at a time. Made by `Consumer.feed`.

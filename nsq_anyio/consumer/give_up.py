@@ -15,8 +15,6 @@ from .dead_letter import DISCARDED, GAVE_UP, DeadLetters
 from .message import Message
 from .wrapping import Wrapping
 
-__all__ = ["GiveUp", "GivingUp"]
-
 GiveUp = Callable[[Message], Awaitable[object] | object]
 """A plain or async function, called with a message before it is given up. If it raises, the message is
 requeued."""

@@ -24,8 +24,6 @@ from .message import Message
 from .meter import MOST_DURATIONS, ConsumerMeter
 from .wrapping import Wrapping
 
-__all__ = ["Handler", "Workers"]
-
 Handler = Callable[[Message], Awaitable[object] | object]
 """A function of one message, async or plain; a plain one is called in a thread. The message is finished when
 the function returns and requeued when it raises, unless it raises `Requeue` or `Discard`."""

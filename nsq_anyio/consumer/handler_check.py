@@ -12,8 +12,6 @@ import inspect
 from ..checks import other_parameters
 from ..errors import InvalidOption
 
-__all__ = ["is_async_handler", "name_of", "not_awaitable", "returned_awaitable"]
-
 _REMEDY = "write `async def handler(message): ...`, or a plain function, which is called in a thread"
 
 

@@ -10,8 +10,6 @@ from ..errors import Discard, Requeue
 from ..unwrapping import only_error
 from .message import Answer, Message
 
-__all__ = ["ConsumerMiddleware", "Handling"]
-
 
 class Handling:
     """Messages that are being handled: the argument of a consumer's middleware.

@@ -31,8 +31,6 @@ from .loop_watch import LoopWatch
 from .message import Delivery, Message
 from .statistics import Counters
 
-__all__ = ["InFlight"]
-
 _MOST_STALE = 8
 """Expired messages that may stay in the inbox; more, if more are in flight."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..errors import ProtocolError
 from .loop_watch import LoopWatch
 
-__all__ = ["InFlightLimit"]
-
 _MOST = 3
 """A multiple of the highest RDY count sent: messages that nsqd has timed out stay until the next tick."""
 

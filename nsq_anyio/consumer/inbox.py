@@ -21,8 +21,6 @@ from ..connection.busy_poll import BusyPoll
 from ..transport.event_loop import LoopEvent, clock, event_class
 from .message import Message
 
-__all__ = ["Inbox", "MessageSource", "Stop"]
-
 _MESSAGES_PER_CHECKPOINT = 64
 _SECONDS_PER_CHECKPOINT = 0.005
 

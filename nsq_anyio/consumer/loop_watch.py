@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import anyio
 
-__all__ = ["LoopWatch"]
-
 _LATE = 0.1
 """Seconds by which a sleep may end late on a busy machine; no message times out because of that."""
 

@@ -18,8 +18,6 @@ from ..policy.backoff import Result
 from ..unwrapping import only_error
 from .delegate import MessageDelegate
 
-__all__ = ["Answer", "Delivery", "MakeMessage", "Message", "finish_all"]
-
 Answer = Literal["finished", "requeued", "discarded", "gave_up", "timed_out", "cancelled"]
 """How a message was answered: "timed_out" if the answer came too late, "cancelled" if the message was handed
 back because its handler was cancelled."""

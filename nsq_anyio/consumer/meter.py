@@ -9,8 +9,6 @@ from ..events import Event
 from .statistics import ConsumerStatistics, Counters
 from .supervisor import Supervisor
 
-__all__ = ["MOST_DURATIONS", "ConsumerMeter", "ConsumerReadings"]
-
 MOST_DURATIONS = 1000
 """How many durations are collected before `ConsumerMeter.fold` is called."""
 

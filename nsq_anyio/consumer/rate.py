@@ -19,8 +19,6 @@ from .distribution import Distribution
 from .inbox import Inbox, Stop
 from .message import Message
 
-__all__ = ["Pace", "RateLimit", "as_rate_limit"]
-
 _BURST_SECONDS = 0.1
 _IDLE_TURN = 1.0
 """Seconds for which a `run` that gets no messages may stay first, when not every `run` can have a message."""

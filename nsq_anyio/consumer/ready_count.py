@@ -14,8 +14,6 @@ from .budget import Slot
 from .in_flight import InFlight
 from .message import Delivery, Message
 
-__all__ = ["ReadyCount"]
-
 
 class ReadyCount:
     """Sends the RDY count of one connection, and holds its slots. `Distribution` decides both.

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import anyio
 
-__all__ = ["settled"]
-
 _FLOWING = 1.0
 """Seconds without a message after which a connection counts as quiet."""
 

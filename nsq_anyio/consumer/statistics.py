@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from ..protocol.authorization import AuthReply
 from ..protocol.identify import IdentifyReply
 
-__all__ = ["ConnectionStatistics", "ConsumerStatistics", "Counters"]
-
 
 @dataclass(slots=True)
 class Counters:

@@ -24,8 +24,6 @@ from .ready_count import ReadyCount
 from .settling import settled
 from .statistics import ConnectionStatistics, Counters
 
-__all__ = ["Subscription"]
-
 
 class Subscription:
     """The receiver of one connection, from before SUB to its end.

@@ -43,8 +43,6 @@ from .touching import Touching
 if TYPE_CHECKING:
     from ..discovery import Discovery
 
-__all__ = ["BeforeSubscribing", "Supervisor"]
-
 BeforeSubscribing = Callable[[str], Awaitable[None]]
 """Awaited with the address of an nsqd right before SUB, which creates what is not there. If it raises
 `ConnectionFailed`, there is no SUB."""

@@ -11,8 +11,6 @@ import anyio
 
 from ..transport.event_loop import call_from_threads
 
-__all__ = ["Requests"]
-
 
 class Requests:
     """Requests of the threads of plain handlers to the event loop. Made in the event loop's thread.

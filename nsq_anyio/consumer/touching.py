@@ -9,8 +9,6 @@ import anyio
 
 from .message import Message
 
-__all__ = ["Touching"]
-
 
 class Touching:
     """Touches each message half-way to each of its deadlines, for `Message.keep_alive`.

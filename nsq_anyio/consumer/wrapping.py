@@ -13,8 +13,6 @@ from ..middleware import Around, in_own_context
 from .handling import ConsumerMiddleware, Handling
 from .message import Delivery, MakeMessage, Message
 
-__all__ = ["WrappedMessage", "Wrapping", "entered", "is_in_generator", "left"]
-
 
 class Wrapping:
     """The middleware of one consumer.

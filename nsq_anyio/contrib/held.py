@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 
 from ..errors import Closed
 
-__all__ = ["Held"]
-
 ValueT = TypeVar("ValueT")
 
 

@@ -9,8 +9,6 @@ from ..consumer import Message
 from ..consumer.dead_letter_headers import DeadLetterHeaders, original_body
 from ..errors import InvalidEnvelope
 
-__all__ = ["Filter", "Letter", "key_of"]
-
 _NANO = 1e9
 
 

@@ -10,8 +10,6 @@ from ..consumer import Message
 from .letters import Filter, Letter
 from .walk import Walk
 
-__all__ = ["Look"]
-
 
 class Look:
     """Reads letters, and leaves all of them in the topic.

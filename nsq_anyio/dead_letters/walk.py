@@ -43,8 +43,6 @@ from ..options import ConnectionOptions, ConsumerOptions
 from ..unwrapping import ungrouped
 from .letters import key_of
 
-__all__ = ["HELD_BY_ONE", "Bounds", "NoSubscription", "Visit", "Walk"]
-
 T = TypeVar("T")
 
 Visit = Callable[[Sequence[Message]], Awaitable[None]]

@@ -15,8 +15,6 @@ from ..producer import Producer, produce
 from .letters import Filter, Letter
 from .walk import Walk
 
-__all__ = ["Work"]
-
 
 class Work:
     """Retries or drops each selected letter of a walk.

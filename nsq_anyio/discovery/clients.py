@@ -11,9 +11,6 @@ from ..http import Authorization, Nsqlookupd
 from ..options import AuthSecret, ConsumerOptions, ProducerOptions
 from ..transport.tls_context import client_context, tls_options
 
-__all__ = ["LookupOptions", "lookup_clients"]
-
-
 LookupOptions: TypeAlias = ConsumerOptions | ProducerOptions
 """Options that include those of ``nsq_anyio.options.lookup``."""
 

@@ -20,8 +20,6 @@ from ..policy.poll_schedule import PollSchedule
 from ..policy.reconcile import Directory
 from .clients import LookupOptions, lookup_clients
 
-__all__ = ["Discovery"]
-
 _LEAST_INTERVAL = 1.0
 """The least seconds between two polls, however often connections are lost."""
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from ..checks import each_of
 from ..errors import InvalidOption
 
-__all__ = ["nsqlookupd_urls"]
-
 
 def nsqlookupd_urls(value: str | Sequence[str] | None) -> tuple[str, ...]:
     """Check one URL or a sequence of them, and return them without duplicates; none for None.

@@ -14,8 +14,6 @@ from ..errors import ServerError
 from .authorization import Authorizer, AuthRequest, AuthState, NoAuthorization
 from .nsqd_options import NsqdOptions
 
-__all__ = ["Access", "AuthSource", "AuthorizationExpired", "auth_source"]
-
 _logger = logging.getLogger(__name__)
 
 AuthSource: TypeAlias = Callable[[AuthRequest], Awaitable[AuthState]]

@@ -25,8 +25,6 @@ from .authorization import Authorization, AuthRequest, AuthState, NoAuthorizatio
 from .nsqd_options import NsqdOptions
 from .server_tls import auth_context
 
-__all__ = ["AuthServers"]
-
 _MAX_REPLY_SIZE = 1024 * 1024
 _OK = 200
 _FORBIDDEN = 403

@@ -13,8 +13,6 @@ from ..checks import check_seconds
 from ..errors import InvalidOption
 from ..pattern import ANYTHING, pattern
 
-__all__ = ["AuthRequest", "AuthState", "Authorization", "Authorizer", "NoAuthorization", "Permission"]
-
 Permission = Literal["subscribe", "publish"]
 
 

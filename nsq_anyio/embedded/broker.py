@@ -16,8 +16,6 @@ from .storage.disk import Disk
 from .storage.topic_list import StoredTopic, format_topics
 from .topic import Topic
 
-__all__ = ["Broker", "ChangeCallback"]
-
 ChangeCallback: TypeAlias = Callable[[str, str | None, bool], None]
 """Called as ``callback(topic, channel, exists)``; ``channel`` is None for a change of the topic itself."""
 

@@ -19,8 +19,6 @@ from .storage.disk import Disk
 from .storage.items import Purpose
 from .subscription import Subscription
 
-__all__ = ["Channel"]
-
 _MAX_ATTEMPTS = 0xFFFF
 
 

@@ -16,8 +16,6 @@ from .storage.records import Record
 from .storage.topic_list import queue_name
 from .subscription import Subscription
 
-__all__ = ["ChannelDisk", "HasMessages"]
-
 _TURN = 1.0
 
 

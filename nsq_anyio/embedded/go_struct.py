@@ -8,8 +8,6 @@ from typing import Any, cast
 
 from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
 
-__all__ = ["INT32", "INT64", "read_struct"]
-
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from .scheduler import Scheduler
 from .timers import CallbackTimer
 
-__all__ = ["Heartbeats"]
-
 
 class Heartbeats:
     """Sends heartbeats to a client, and disconnects it when it is silent for two intervals.

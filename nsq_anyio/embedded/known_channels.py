@@ -14,8 +14,6 @@ from ..errors import NSQError
 from ..names import is_ephemeral, is_valid_name
 from .topic import Topic
 
-__all__ = ["start_with_known_channels"]
-
 _logger = logging.getLogger(__name__)
 
 _TIMEOUT = 5.0

@@ -12,8 +12,6 @@ import anyio
 from .nsqd_stats_options import NsqdStatsOptions
 from .quantiles import Entry, TargetedQuantiles
 
-__all__ = ["Latencies", "Percentiles", "measured_latencies", "merged_percentiles"]
-
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:

@@ -10,8 +10,6 @@ from anyio.abc import ByteStream
 if TYPE_CHECKING:
     from .server_tls import TLSInfo
 
-__all__ = ["Layers"]
-
 
 @dataclass(frozen=True, slots=True)
 class Layers:

@@ -25,8 +25,6 @@ from ..serving.listener import PEER_GONE
 from ..transport.connect_tcp import connect_tcp
 from .lookup_protocol import MAGIC_V1, frame
 
-__all__ = ["HasTopics", "LookupPeers", "LookupTimes"]
-
 _logger = logging.getLogger(__name__)
 
 _MAX_REPLY = 1024 * 1024

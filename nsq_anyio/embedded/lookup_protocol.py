@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["MAGIC_V1", "frame"]
-
 MAGIC_V1 = b"  V1"
 
 _SIZE = struct.Struct(">i")

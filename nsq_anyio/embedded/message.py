@@ -8,8 +8,6 @@ from .storage.items import NOT_PINNED
 from .subscription import Subscription
 from .timers import Timer
 
-__all__ = ["Message", "WatchesDeadlines"]
-
 
 class WatchesDeadlines(Protocol):
     """A channel, as its messages see it."""

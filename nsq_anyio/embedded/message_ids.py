@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MessageIds"]
-
 # The layout of nsqd: 42 bits of time in units of 2**20 ns, 10 bits of node, 12 bits of sequence.
 _SEQUENCE_BITS = 12
 _NODE_BITS = 10

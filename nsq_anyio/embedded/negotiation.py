@@ -10,8 +10,6 @@ from .go_struct import INT32, read_struct
 from .nsq_version import NSQ_VERSION
 from .nsqd_options import NsqdOptions
 
-__all__ = ["Negotiated", "Upgrade", "identify_reply", "negotiate"]
-
 _DEFAULT_BUFFER_SIZE = 16 * 1024
 _MIN_BUFFER_SIZE = 64
 _MIN_INTERVAL_MS = 1000

@@ -5,8 +5,6 @@ nsqadmin and other tools parse it to decide what a daemon can do.
 
 from __future__ import annotations
 
-__all__ = ["NSQ_VERSION", "version_line"]
-
 NSQ_VERSION = "1.3.0"
 
 

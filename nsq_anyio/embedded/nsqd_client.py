@@ -42,8 +42,6 @@ from .output import Output
 from .responses import Responses
 from .subscription import Subscription
 
-__all__ = ["NsqdClient", "Upgrader"]
-
 _T = TypeVar("_T")
 
 Upgrader: TypeAlias = Callable[[Upgrade, bytes], Awaitable[Layers]]

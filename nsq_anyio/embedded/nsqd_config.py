@@ -15,8 +15,6 @@ from .nsqd_options import NsqdOptions
 from .nsqd_stats import go_number
 from .statsd import statsd_prefix
 
-__all__ = ["NsqdConfig"]
-
 _logger = logging.getLogger(__name__)
 
 _NANOSECONDS = 1_000_000_000

@@ -17,8 +17,6 @@ from .layers import Layers
 from .negotiation import Upgrade
 from .nsqd_client import NsqdClient
 
-__all__ = ["ClientService"]
-
 _logger = logging.getLogger(__name__)
 
 _RECEIVE_SIZE = 64 * 1024

@@ -35,8 +35,6 @@ from .nsqd_stats_text import stats_text
 from .responses import reason
 from .topic import Topic
 
-__all__ = ["nsqd_routes"]
-
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _AT_A_TIME = 2_000

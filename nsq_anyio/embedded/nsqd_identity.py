@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from .nsq_version import NSQ_VERSION
 
-__all__ = ["NsqdIdentity"]
-
 
 @dataclass(frozen=True, slots=True)
 class NsqdIdentity:

@@ -13,8 +13,6 @@ from ..protocol.mpub_bodies import Limits
 from .authorization import Authorizer
 from .nsqd_stats_options import NsqdStatsOptions
 
-__all__ = ["MAX_NODE_ID", "REPORTED", "ClientAuthPolicy", "NsqdOptions", "TLSMinVersion"]
-
 ClientAuthPolicy = Literal["require", "require-verify"]
 TLSMinVersion = Literal["tls1.0", "tls1.1", "tls1.2", "tls1.3"]
 

@@ -14,8 +14,6 @@ from .latencies import Percentiles, merged_percentiles
 from .nsqd_client import NsqdClient
 from .topic import Topic
 
-__all__ = ["MEMORY_FIELDS", "StatsQuery", "collect_stats", "go_number"]
-
 MEMORY_FIELDS = (
     "heap_objects",
     "heap_idle_bytes",

@@ -8,8 +8,6 @@ from ..address import Address
 from ..checks import is_number
 from ..options.kinds import Flag, Integer, Seconds, Text, Value
 
-__all__ = ["NsqdStatsOptions"]
-
 _DAY = 86_400.0
 _MAX_UDP_PAYLOAD = 65_507
 

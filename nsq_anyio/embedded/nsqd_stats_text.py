@@ -10,8 +10,6 @@ from typing import Any
 from .nsq_version import version_line
 from .nsqd_stats import MEMORY_FIELDS
 
-__all__ = ["stats_text"]
-
 _Json = dict[str, Any]
 
 

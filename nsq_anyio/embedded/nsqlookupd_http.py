@@ -18,8 +18,6 @@ from ..serving.nsq_router import Router
 from .nsq_version import NSQ_VERSION
 from .registry import Peer, Producer, Registry
 
-__all__ = ["nsqlookupd_routes"]
-
 _NANOSECONDS = 1_000_000_000
 
 

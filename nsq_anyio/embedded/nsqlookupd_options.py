@@ -6,8 +6,6 @@ from typing import Annotated
 from ..options.declaration import check, documented
 from ..options.kinds import Seconds
 
-__all__ = ["NsqlookupdOptions"]
-
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,6 @@ from .go_struct import read_struct
 from .lookup_protocol import MAGIC_V1, frame
 from .registry import Peer, Registry
 
-__all__ = ["LookupSession"]
-
 # nsqlookupd has no limits. nsqd's longest line has 141 bytes, its IDENTIFY a few hundred.
 _MAX_LINE = 1024 * 1024
 _MAX_BODY = 1024 * 1024

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import anyio
 
-__all__ = ["MAX_UNSENT", "Output"]
-
 MAX_UNSENT = 1024 * 1024
 """The bytes at which the output is full: the client gets no messages, and its commands are not read."""
 

@@ -26,8 +26,6 @@ from .storage.queue_files import replace_file
 from .storage.records import MIN_SIZE, Record
 from .storage.topic_list import StoredTopic, format_topics, load_topics, queue_name, topics_path
 
-__all__ = ["open_disk", "restore"]
-
 _NANOSECONDS = 1_000_000_000
 
 

@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-__all__ = ["Entry", "TargetedQuantiles"]
-
 _ERROR = 0.01
 _FRESH_LIMIT = 500
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from ..names import is_ephemeral
 
-__all__ = ["Node", "Peer", "Producer", "Registration", "Registry"]
-
 _ANY = "*"
 
 

@@ -9,8 +9,6 @@ from ..protocol.server_session import encode_error
 from .output import Output
 from .storage.disk import Receipt
 
-__all__ = ["Responses", "reason"]
-
 
 class Responses:
     """Keeps responses in order: what follows one that waits, waits as well."""

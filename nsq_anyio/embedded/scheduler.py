@@ -9,8 +9,6 @@ import anyio
 
 from .timers import Timer, Timers
 
-__all__ = ["Dispatchable", "Scheduler"]
-
 
 class Dispatchable(Protocol):
     """A channel, as the scheduler sees it."""

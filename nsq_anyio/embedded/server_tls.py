@@ -13,8 +13,6 @@ from anyio.streams.tls import TLSAttribute
 from ..errors import InvalidOption
 from .nsqd_options import NsqdOptions
 
-__all__ = ["HANDSHAKE_TIMEOUT", "TLSInfo", "auth_context", "server_context"]
-
 HANDSHAKE_TIMEOUT = 5.0
 """The seconds that a client has for the handshake, as in nsqd."""
 

@@ -11,8 +11,6 @@ from ..address import host_port
 from ..names import is_ephemeral
 from .nsqd_identity import NsqdIdentity
 
-__all__ = ["StatsdLines", "memory_counts", "packets", "statsd_prefix"]
-
 _Json: TypeAlias = dict[str, Any]
 _Line: TypeAlias = tuple[tuple[str, ...], str, int, str]
 """The names of the topic and the channel, if it is about one; then its own name, its value and its type."""

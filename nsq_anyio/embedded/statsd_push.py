@@ -16,8 +16,6 @@ from .nsqd_identity import NsqdIdentity
 from .nsqd_stats import StatsQuery, collect_stats
 from .statsd import StatsdLines, memory_counts, packets, statsd_prefix
 
-__all__ = ["push_to_statsd"]
-
 _logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT = 1.0

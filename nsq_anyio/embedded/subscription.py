@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from .output import Output
 
-__all__ = ["Subscription"]
-
 
 class Subscription:
     """One client of a channel: its RDY count, its messages in flight, and its counters.

@@ -7,8 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-__all__ = ["CallbackTimer", "Timer", "Timers"]
-
 _COMPACT_FROM = 1024
 
 

@@ -20,8 +20,6 @@ from .storage.records import Record
 from .storage.topic_list import queue_name
 from .timers import CallbackTimer
 
-__all__ = ["HasChannels", "TopicDisk"]
-
 _RETRY_DELAY = 1.0
 
 

@@ -17,8 +17,6 @@ from .layers import Layers
 from .negotiation import Upgrade
 from .server_tls import HANDSHAKE_TIMEOUT, TLSInfo
 
-__all__ = ["upgrade"]
-
 _OK = encode_frame(FRAME_RESPONSE, b"OK")
 
 

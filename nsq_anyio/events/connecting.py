@@ -8,18 +8,6 @@ from typing import ClassVar
 
 from .record import ConnectionEvent, ConsumerEvent, Event
 
-__all__ = [
-    "ConnectFailed",
-    "Connected",
-    "ConnectionClosed",
-    "Disconnected",
-    "LookupDone",
-    "LookupFailed",
-    "NoNsqdKnown",
-    "Subscribed",
-    "TopicUnknown",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Connected(ConnectionEvent):

@@ -8,26 +8,6 @@ from typing import ClassVar
 
 from .record import ConsumerEvent, MessageEvent
 
-__all__ = [
-    "AbandonedThreadEnded",
-    "BackoffEnded",
-    "BackoffStarted",
-    "DeadLetterFailed",
-    "GaveUp",
-    "HandlerFailed",
-    "HandlerReturnedFalse",
-    "LoopBlocked",
-    "MessageDiscarded",
-    "MessageFinished",
-    "MessageRequeued",
-    "MessageTimedOut",
-    "MessageTouched",
-    "RdyChanged",
-    "ResponseFailed",
-    "Starved",
-    "ThreadAbandoned",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class RdyChanged(ConsumerEvent):

@@ -11,8 +11,6 @@ from typing import TypedDict
 from ..checks import check_hook
 from .record import Event
 
-__all__ = ["ConnectionSource", "Emitter", "EventHook", "Source"]
-
 EventHook = Callable[[Event], None]
 """A plain function of one event. An `Exception` that it raises is logged and suppressed; `SystemExit` and
 `KeyboardInterrupt` end the block and are raised from it."""

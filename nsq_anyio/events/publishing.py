@@ -8,13 +8,6 @@ from typing import ClassVar
 
 from .record import Event, PublishEvent
 
-__all__ = [
-    "NsqdLeftOut",
-    "PublishFailed",
-    "PublishResent",
-    "PublishedMessages",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class NsqdLeftOut(Event):

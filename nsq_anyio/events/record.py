@@ -6,8 +6,6 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["ConnectionEvent", "ConsumerEvent", "Event", "MessageEvent", "PublishEvent"]
-
 
 @dataclass(frozen=True, slots=True)
 class Event:

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-__all__ = ["read_body"]
-
 
 async def read_body(response: httpx.Response, chunks: AsyncIterator[bytes], limit: int) -> bytes | None:
     """Return the body; None if it has more than ``limit`` bytes, after closing the connection.

@@ -20,8 +20,6 @@ from .reply import Reply, printable
 from .transport import make_transport
 from .url import ServerURL
 
-__all__ = ["Client", "Profile"]
-
 T = TypeVar("T")
 
 _LARGE = 1024 * 1024

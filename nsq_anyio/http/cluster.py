@@ -13,8 +13,6 @@ from .nodes import Node
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
 
-__all__ = ["Cluster"]
-
 Done = ClusterReply[tuple[str, ...]]
 
 

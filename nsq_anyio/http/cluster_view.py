@@ -24,8 +24,6 @@ from .stats import ChannelStats, TopicStats
 from .survey import Survey, take_survey
 from .totals import Totals, channel_totals, topic_totals, totals_by_topic
 
-__all__ = ["NOT_FOUND", "ClusterView"]
-
 NOT_FOUND = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
 """The error codes of a server that does not have the topic or channel."""
 

@@ -10,8 +10,6 @@ import anyio
 
 from ..errors import HTTPError, HTTPUnavailable
 
-__all__ = ["Answers", "ClusterFailed", "ClusterReply", "FanOut"]
-
 T = TypeVar("T")
 
 

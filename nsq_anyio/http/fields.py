@@ -9,8 +9,6 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeGuard, TypeVar, cast
 
-__all__ = ["MAX_INTEGER", "MIN_INTEGER", "Fields", "is_object", "no_constant", "parse_json"]
-
 T = TypeVar("T")
 
 # Go's widest integers: int64 for depths and times, uint64 for counters.

@@ -13,8 +13,6 @@ from ..errors import HTTPError, HTTPUnavailable, InvalidOption
 from ..options import default_user_agent
 from .url import ServerURL
 
-__all__ = ["Authorization", "authorized", "checked_headers"]
-
 Authorization: TypeAlias = Callable[[], str | Awaitable[str]]
 """A plain or async function that returns the header ``Authorization``, called before each request."""
 

@@ -10,8 +10,6 @@ from ..address import host_port
 from ..errors import HTTPInvalidReply, InvalidAddress
 from .models import NsqdInfo, Producer
 
-__all__ = ["Node", "sighting", "unite"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:

@@ -21,8 +21,6 @@ from .parameters import channel_parameters, stats_parameters, topic_parameters
 from .rereading import StatsReader
 from .stats import Stats
 
-__all__ = ["LogLevel", "Nsqd"]
-
 LogLevel = Literal["debug", "info", "warn", "error", "fatal"]
 _LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 

@@ -8,8 +8,6 @@ from .fields import Fields
 from .models import Lookup, NsqlookupdInfo, Producer, Registration, read_producers, read_registrations
 from .parameters import channel_parameters, topic_parameters
 
-__all__ = ["Nsqlookupd"]
-
 
 class Nsqlookupd(Client):
     """The HTTP API of one nsqlookupd, by default on port 4161.

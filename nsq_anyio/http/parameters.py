@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..names import check_channel, check_topic
 
-__all__ = ["channel_parameters", "stats_parameters", "topic_parameters"]
-
 
 def topic_parameters(topic: str) -> dict[str, str]:
     """Return the parameters that name a topic.

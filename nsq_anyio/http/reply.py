@@ -10,8 +10,6 @@ from typing import TypeVar
 from ..errors import HTTPInvalidReply, HTTPStatusError
 from .fields import is_object, parse_json
 
-__all__ = ["Reply", "printable"]
-
 T = TypeVar("T")
 
 _MAX_SHOWN_LENGTH = 200

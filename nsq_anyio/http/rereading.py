@@ -15,8 +15,6 @@ from .fields import MAX_INTEGER, MIN_INTEGER, Fields, no_constant, parse_json
 from .reply import Reply
 from .stats import ChannelStats, Stats, TopicStats
 
-__all__ = ["StatsReader", "StatsReaders"]
-
 _MARK = b'{"topic_name":'
 """The beginning of a topic. In valid JSON it is never inside a string, where the quotes would be escaped."""
 _TOPICS = b'"topics":['

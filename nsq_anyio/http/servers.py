@@ -20,8 +20,6 @@ from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
 from .transport import SharedTransport, make_transport
 
-__all__ = ["Servers"]
-
 T = TypeVar("T")
 ClientT = TypeVar("ClientT", bound=Client)
 

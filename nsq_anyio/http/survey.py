@@ -20,8 +20,6 @@ from .servers import Servers
 from .stats import Stats, TopicStats
 from .totals import Totals, totals_by_topic
 
-__all__ = ["NsqdSurvey", "NsqlookupdSurvey", "Survey", "take_survey"]
-
 NO_STATS = Stats()
 
 

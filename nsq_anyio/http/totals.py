@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 from .stats import NO_LATENCY, ChannelStats, Latency, Percentile, TopicStats
 
-__all__ = ["Totals", "channel_totals", "topic_totals", "totals_by_topic"]
-
 StatsT = TypeVar("StatsT", TopicStats, ChannelStats)
 
 _TOPIC_COUNTS = ("depth", "backend_depth", "message_count", "message_bytes")

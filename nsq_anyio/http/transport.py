@@ -15,8 +15,6 @@ import httpx
 
 from ..transport.connect_tcp import connect_by_name
 
-__all__ = ["SharedTransport", "make_transport"]
-
 
 def make_transport(
     *, ssl_context: ssl.SSLContext | None = None, socket: str | None = None

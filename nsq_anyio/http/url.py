@@ -13,8 +13,6 @@ import httpx
 from ..address import UnixAddress, host_port
 from ..errors import InvalidAddress
 
-__all__ = ["ServerURL"]
-
 _EXAMPLE = "use 'http://host:port', 'https://host:port', 'host:port' or '/path/of/a/unix/socket'"
 _UNIX = "unix:"
 

@@ -12,8 +12,6 @@ import anyio
 from ..connection.stray import is_cancelled, is_stray
 from ..unwrapping import leaves
 
-__all__ = ["Around", "Subject"]
-
 
 class Subject(Protocol):
     """The argument of middleware: it describes the messages or the publish inside."""

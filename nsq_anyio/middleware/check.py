@@ -9,8 +9,6 @@ from typing import TypeVar, cast
 
 from ..errors import InvalidOption
 
-__all__ = ["check_middleware"]
-
 SubjectT = TypeVar("SubjectT")
 
 _REMEDY = "decorate an `async def` function that yields once with `@contextlib.asynccontextmanager`"

@@ -13,8 +13,6 @@ from functools import partial
 from types import coroutine
 from typing import Any, TypeVar
 
-__all__ = ["in_own_context"]
-
 ResultT = TypeVar("ResultT")
 
 

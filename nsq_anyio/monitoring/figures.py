@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Counts", "Figures", "Key", "Rates"]
-
 Key = tuple[str, str]
 """A topic and a channel; the channel is empty for the topic itself."""
 

@@ -8,8 +8,6 @@ from .topic_health import topic_problems
 from .trend import TrendOf
 from .view import View
 
-__all__ = ["problems"]
-
 
 def problems(view: View, trend_of: TrendOf) -> list[Problem]:
     """Return all problems, those of servers first, then the worst first."""

@@ -14,8 +14,6 @@ from .figures import Key, Rates
 from .ring import Ring, RingState
 from .view import View
 
-__all__ = ["MEASURES", "History", "Series", "measured"]
-
 MEASURES = ("depth", "in_flight", "deferred", "ingress", "egress", "requeued", "timed_out")
 """What is kept: counts of messages, then messages per second."""
 

@@ -21,8 +21,6 @@ from .figures import Key
 from .history import History
 from .ring import RingState
 
-__all__ = ["HistoryFile", "HistoryFileUnusable", "history_kept"]
-
 _log = logging.getLogger(__name__)
 
 _APPLICATION = 0x6E737161  # "nsqa"

@@ -6,8 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Pace"]
-
 _MOST_STRETCHED = 60.0
 _REMEMBERED = 3
 

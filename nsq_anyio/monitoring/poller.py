@@ -19,8 +19,6 @@ from .pace import Pace
 from .registrations import Registrations
 from .view import View
 
-__all__ = ["Poller", "Surveyed"]
-
 _log = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 1000

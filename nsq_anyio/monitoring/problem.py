@@ -6,9 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Problem", "messages_wait", "named", "per_second"]
-
-
 _LABELS = {
     "nsqlookupd_down": "down",
     "unusable": "unusable",

@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from ..http import Survey
 
-__all__ = ["Registration", "Registrations"]
-
 Registration: TypeAlias = tuple[str, str]
 """The URLs of an nsqd and of an nsqlookupd."""
 

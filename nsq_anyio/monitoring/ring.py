@@ -8,8 +8,6 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Ring", "RingState"]
-
 
 class RingState(NamedTuple):
     """What a `Ring` holds.

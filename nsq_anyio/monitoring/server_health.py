@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ..http import NsqdSurvey, Survey
 from .problem import Problem, named
 
-__all__ = ["server_problems"]
-
 
 def server_problems(survey: Survey) -> Iterator[Problem]:
     """Yield what is wrong with each server, and with what nsqlookupds know of nsqds."""

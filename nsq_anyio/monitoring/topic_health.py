@@ -11,8 +11,6 @@ from .problem import Problem, messages_wait, named, per_second
 from .trend import LEAST_SECONDS, Trend, TrendOf
 from .view import View
 
-__all__ = ["topic_problems"]
-
 _LEAST_GROWTH = 100
 """A depth that grows by fewer messages is no problem yet."""
 

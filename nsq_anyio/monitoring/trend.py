@@ -10,8 +10,6 @@ from typing import TypeAlias
 from .figures import Key
 from .history import Series
 
-__all__ = ["LEAST_SECONDS", "Trend", "TrendOf", "trend"]
-
 LEAST_SECONDS = 45.0
 """A shorter time tells nothing: consumers fetch messages in bursts."""
 

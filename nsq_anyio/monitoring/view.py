@@ -9,8 +9,6 @@ from ..http import Survey, TopicStats, Totals
 from .figures import Figures
 from .registrations import Registration
 
-__all__ = ["View"]
-
 
 @dataclass(frozen=True, slots=True)
 class View:

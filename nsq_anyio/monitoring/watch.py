@@ -12,8 +12,6 @@ from .history import History
 from .poller import Poller, Surveyed
 from .view import View
 
-__all__ = ["Watch"]
-
 _MOST_CPU = 0.05
 
 

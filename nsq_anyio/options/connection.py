@@ -18,8 +18,6 @@ from .tls import TLS, TLSOptions
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
 
-__all__ = ["AddressMap", "AuthSecret", "ConnectionOptions", "Dialer", "default_user_agent"]
-
 AuthSecret: TypeAlias = str | bytes | Callable[[], str | bytes | Awaitable[str | bytes]]
 """A secret, or a plain or async function that is called for it at each connection."""
 

@@ -9,8 +9,6 @@ from .declaration import check, documented
 from .kinds import SAME, Choice, Flag, Integer, Seconds
 from .lookup import LookupdOptions
 
-__all__ = ["ConsumerOptions"]
-
 _MOST_ATTEMPTS = 65_535
 """The most that nsqd counts: it sends attempts as 16 bits."""
 

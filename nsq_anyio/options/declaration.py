@@ -22,17 +22,6 @@ from ..errors import InvalidOption
 from ..other_names import knowing_other_names
 from .kinds import Integer, Number, Option
 
-__all__ = [
-    "Declared",
-    "check",
-    "declarations",
-    "declared",
-    "descriptions",
-    "documented",
-    "options_or_default",
-    "texts",
-]
-
 OptionsT = TypeVar("OptionsT")
 _Class = TypeVar("_Class", bound=type)
 _RAISES = re.compile(r"^( *):raises", re.MULTILINE)

@@ -16,20 +16,6 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from ..checks import is_integer, is_number, range_text
 from ..errors import InvalidOption
 
-__all__ = [
-    "SAME",
-    "Choice",
-    "Flag",
-    "Identify",
-    "Integer",
-    "Number",
-    "Option",
-    "Ratio",
-    "Seconds",
-    "Text",
-    "Value",
-]
-
 SAME = "="
 """Stands for the option's own name, if go-nsq or IDENTIFY uses the same; for Spark, in camelCase."""
 

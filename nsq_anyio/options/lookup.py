@@ -7,8 +7,6 @@ from typing import Annotated, TypeAlias
 from .kinds import SAME, Flag, Ratio, Seconds
 from .tls import TLS, TLSOptions
 
-__all__ = ["LookupdOptions", "LookupdPollInterval"]
-
 LookupdPollInterval: TypeAlias = Annotated[float, Seconds(low=0.01, go=SAME, spark="")]
 
 

@@ -8,8 +8,6 @@ from .declaration import check, documented
 from .kinds import Choice, Flag, Integer, Seconds
 from .lookup import LookupdOptions, LookupdPollInterval
 
-__all__ = ["ProducerOptions", "PublishMode"]
-
 PublishMode: TypeAlias = Literal["round_robin", "least_outstanding", "hostpool", "epsilon_greedy"]
 """How to choose the nsqd for a publish."""
 

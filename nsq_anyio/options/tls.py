@@ -10,8 +10,6 @@ from ..errors import InvalidOption
 from .declaration import check, documented
 from .kinds import Choice, Flag, Option, Text, Value
 
-__all__ = ["TLS", "MinimumVersion", "TLSOptions", "TLSVersion"]
-
 TLSVersion: TypeAlias = Literal["TLSv1.2", "TLSv1.3"]
 """A version of TLS."""
 

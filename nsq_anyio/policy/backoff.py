@@ -23,8 +23,6 @@ from ..errors import InvalidOption
 if TYPE_CHECKING:
     import random
 
-__all__ = ["Backoff", "BackoffState", "Result", "Strategy", "exponential", "full_jitter"]
-
 Strategy = Callable[[int], float]
 """A function from the backoff level, 1 or more, to the seconds to wait."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["PATIENCE", "Repeats", "Starvation"]
-
 PATIENCE = 5.0
 """Seconds for which something may be so before it is worth a warning."""
 

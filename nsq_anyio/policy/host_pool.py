@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     import random
 
-__all__ = ["EpsilonGreedy", "FailingHosts", "Host", "LeastOutstanding", "RoundRobin"]
-
 _FIRST_DELAY = 30.0
 """Seconds for which a host is left out after its first failure, as in go-hostpool."""
 _LONGEST_DELAY = 900.0

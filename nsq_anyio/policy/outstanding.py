@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["Outstanding"]
-
 _SLACK = 0.05
 """Seconds to wait beyond two round trips without an arrival, as nsqd may be busy."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PollSchedule"]
-
 _FIRST_DELAY = 0.1
 """Seconds before the second poll if no nsqd was found; each further delay is twice as long. No poll follows
 another one sooner than this."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["TokenBucket", "waiting_allowed"]
-
 _WAITING_PART = 0.5
 """The part of the message timeout for which a message may wait; the rest is for its handler."""
 

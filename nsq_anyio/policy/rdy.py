@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ConnectionRdy", "RdyPolicy", "distribute", "plan"]
-
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 

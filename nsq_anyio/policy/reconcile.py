@@ -14,8 +14,6 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
-__all__ = ["Directory"]
-
 AddressT = TypeVar("AddressT")
 
 

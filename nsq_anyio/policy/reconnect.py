@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ReconnectDelay"]
-
 _HEALTHY_SPELL = 30.0
 """Seconds that a connection must last to reset the delay; a flapping connection does not reset it."""
 

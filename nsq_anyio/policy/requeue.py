@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["requeue_delay"]
-
 
 def requeue_delay(
     attempts: int, *, base: float, maximum: float, strategy: Literal["linear", "exponential"] = "linear"

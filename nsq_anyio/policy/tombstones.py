@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-__all__ = ["Tombstones"]
-
 AddressT = TypeVar("AddressT")
 
 

@@ -23,8 +23,6 @@ from .dispatcher import Dispatcher
 from .outcomes import SPLITTABLE_CODES
 from .publication import Publication
 
-__all__ = ["Batch", "Batcher"]
-
 
 class Batch(Publication):
     """The messages of several callers, who learn the outcome together.

@@ -15,18 +15,6 @@ from ..errors import InvalidBody
 from ..options import ProducerOptions
 from ..protocol.codec import plain_size
 
-__all__ = [
-    "SIZE_LENGTH",
-    "Body",
-    "as_bytes",
-    "batch_size",
-    "check_bodies",
-    "check_body",
-    "check_defer",
-    "sealed",
-    "sealed_bodies",
-]
-
 Body = str | bytes | bytearray | memoryview
 """The types of a message body; a str is encoded as UTF-8."""
 

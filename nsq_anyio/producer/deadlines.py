@@ -12,8 +12,6 @@ import anyio
 
 from .publication import Publication
 
-__all__ = ["Deadlines"]
-
 _RESOLUTION = 0.01
 """Seconds by which a deadline may be handled late, so that close deadlines are handled together."""
 

@@ -13,8 +13,6 @@ from ..options import ConnectionOptions, ProducerOptions
 from .discovery import NodeDiscovery
 from .pool import Pool, ProducerConnection
 
-__all__ = ["DiscoveredPool"]
-
 
 class DiscoveredPool(Pool):
     """A pool that also connects to the nsqds that nsqlookupds list.

@@ -13,8 +13,6 @@ from ..http.models import Producer
 from ..options import AuthSecret
 from ..policy.tombstones import Tombstones
 
-__all__ = ["NodeDiscovery"]
-
 
 class NodeDiscovery(Discovery):
     """Polls nsqlookupds for their nsqds, which they call nodes; see `Discovery`.

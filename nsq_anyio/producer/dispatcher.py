@@ -21,8 +21,6 @@ from .publication import Attempt, Publication
 from .statistics import Counters
 from .successes import Successes
 
-__all__ = ["Dispatcher", "NewPool"]
-
 
 class NewPool(Protocol):
     """Creates the pool of a dispatcher, with the functions that the pool calls."""

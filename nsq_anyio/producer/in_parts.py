@@ -17,8 +17,6 @@ from ..protocol.mpub_encoding import EncodedBodies
 from .bodies import SIZE_LENGTH, batch_size
 from .producer import Producer
 
-__all__ = ["InParts", "MpubLimit", "batches"]
-
 _REFUSAL = re.compile(r"MPUB body too big \d+ > (\d{1,19})", re.ASCII)
 
 

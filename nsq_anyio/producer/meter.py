@@ -9,8 +9,6 @@ from ..events import Event
 from .pool import Pool
 from .statistics import ProducerStatistics
 
-__all__ = ["ProducerMeter", "ProducerReadings"]
-
 
 class ProducerMeter(Protocol):
     """Measures a producer. It is called in the event loop, and must neither block nor raise.

@@ -8,8 +8,6 @@ from ..errors import NotSent, OutcomeUnknown, PublishRejected, ServerError
 from ..protocol.error_codes import AUTH_FAILURE_CODES
 from .publication import Attempt
 
-__all__ = ["SPLITTABLE_CODES", "Verdict", "answer_lost", "block_ended", "rejected", "verdict"]
-
 SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
 """Refusals of a batch after which nsqd may accept some of its messages on their own."""
 

@@ -19,8 +19,6 @@ from ..policy.reconnect import ReconnectDelay
 from ..protocol.session import Command
 from .statistics import ProducerConnectionStatistics
 
-__all__ = ["Pool", "ProducerConnection"]
-
 
 class Pool:
     """The connections of a producer.

@@ -19,8 +19,6 @@ from .producer import Producer
 from .publishing import ProducerMiddleware
 from .wrapped_producer import WrappedProducer
 
-__all__ = ["produce"]
-
 
 @knowing_other_names
 def produce(

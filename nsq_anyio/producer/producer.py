@@ -30,8 +30,6 @@ from .publication import Publication
 from .publishing import ProducerMiddleware
 from .statistics import ProducerStatistics
 
-__all__ = ["Producer"]
-
 _MAX_KNOWN_TOPICS = 1000
 
 

@@ -9,8 +9,6 @@ from ..protocol.session import Command
 from ..transport.event_loop import LoopEvent
 from .pool import ProducerConnection
 
-__all__ = ["Attempt", "Publication"]
-
 
 class Publication:
     """A command to publish, until it has an outcome.

@@ -12,8 +12,6 @@ from ..connection.stray import is_stray
 from ..errors import NotSent, OutcomeUnknown, PublishRejected
 from ..unwrapping import leaves
 
-__all__ = ["ProducerMiddleware", "Publishing"]
-
 _Outcome = Literal["stored", "rejected", "not_sent", "unknown", "cancelled"]
 
 

@@ -8,8 +8,6 @@ from ..errors import NotSent, PublishError, PublishRejected
 from ..protocol.authorization import AuthReply
 from ..protocol.identify import IdentifyReply
 
-__all__ = ["Counters", "ProducerConnectionStatistics", "ProducerStatistics"]
-
 
 @dataclass(slots=True)
 class Counters:

@@ -9,8 +9,6 @@ from .meter import ProducerMeter
 from .pool import Pool
 from .publication import Attempt
 
-__all__ = ["Successes"]
-
 
 class Successes:
     """Reports successful attempts to the pool's mode, to the event hook, and to a meter.

@@ -15,8 +15,6 @@ from .producer import Producer
 from .publication import Publication
 from .publishing import Publishing
 
-__all__ = ["WrappedProducer"]
-
 _current: ContextVar[Publishing] = ContextVar("publishing")
 """The publish that is running in this context."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from .json_fields import field, parse_object
 
-__all__ = ["AuthReply"]
-
 
 @dataclass(frozen=True, slots=True)
 class AuthReply:

@@ -7,25 +7,6 @@ from dataclasses import dataclass, field
 
 from ..errors import ServerError
 
-__all__ = [
-    "Auth",
-    "ClientCommand",
-    "Cls",
-    "Dpub",
-    "Fin",
-    "Identify",
-    "Invalid",
-    "LineTooLong",
-    "Mpub",
-    "MpubStart",
-    "Nop",
-    "Pub",
-    "Rdy",
-    "Req",
-    "Sub",
-    "Touch",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Identify:

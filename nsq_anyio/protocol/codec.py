@@ -17,20 +17,6 @@ from . import mpub_encoding
 from .frames import Frame, FrameDecoder, refusal
 from .frames import message_offsets as _message_offsets
 
-__all__ = [
-    "INTERFACE",
-    "SWITCH",
-    "Codec",
-    "Decoder",
-    "MakeDecoder",
-    "accelerated",
-    "chosen",
-    "encode_bodies",
-    "frame_decoder",
-    "message_offsets",
-    "plain_size",
-]
-
 SWITCH = "NSQ_ANYIO_CODEC"
 """The name of an environment variable: ``python`` avoids the compiled codec, ``compiled`` insists on it."""
 

@@ -35,8 +35,6 @@ from .receive_buffer import EndOfInput, Reading, ReceiveBuffer
 from .server_session import ServerSession, ServerState
 from .session import Command
 
-__all__ = ["CommandDecoder"]
-
 _MAX_LINE = 16 * 1024
 """The size of nsqd's read buffer: a line that does not fit, line feed included, ends the connection."""
 

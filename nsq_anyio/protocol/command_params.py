@@ -7,8 +7,6 @@ from ..names import is_valid_name
 from .frames import MESSAGE_ID_LENGTH
 from .go_text import int64, parse_uint64, quote
 
-__all__ = ["channel_name", "invalid", "message_id", "milliseconds", "number", "text", "topic_name"]
-
 _NANOSECONDS = 1_000_000
 """Nanoseconds in a millisecond."""
 

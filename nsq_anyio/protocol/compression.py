@@ -11,8 +11,6 @@ import snappy  # type: ignore[import-untyped]  # it ships no types; the parts th
 from ..errors import ProtocolError
 from .receive_buffer import ReceiveBuffer
 
-__all__ = ["Codec", "Deflate", "Snappy"]
-
 
 class Codec(Protocol):
     """Both directions of one connection. They share no state, so one task may use each."""

@@ -11,8 +11,6 @@ import math
 import re
 from typing import Any
 
-__all__ = ["GO_MAX_DEPTH", "DeepDecoder"]
-
 GO_MAX_DEPTH = 10_000
 """How many levels Go's encoding/json allows."""
 

@@ -6,15 +6,6 @@ import re
 
 from ..errors import PermanentRefusal, ServerError
 
-__all__ = [
-    "AUTH_FAILURE_CODES",
-    "FAILED_RESPONSE_CODES",
-    "FATAL_CODES",
-    "PERMANENT_CODES",
-    "failed_message_id",
-    "parse_error",
-]
-
 FAILED_RESPONSE_CODES = frozenset({"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"})
 """These answer no request and leave the connection open: the message was no longer in flight."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["HEADER_LENGTH", "FrameBuffer"]
-
 HEADER_LENGTH = 8
 """The bytes with a frame's size and its type, without which nothing is known of it."""
 

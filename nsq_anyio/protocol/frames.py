@@ -13,23 +13,6 @@ from typing import Generic, TypeVar
 from ..errors import FrameTooLarge, ProtocolError
 from .frame_buffer import HEADER_LENGTH, FrameBuffer
 
-__all__ = [
-    "FRAME_ERROR",
-    "FRAME_MESSAGE",
-    "FRAME_RESPONSE",
-    "HEARTBEAT",
-    "MAGIC_V2",
-    "MESSAGE_ID_LENGTH",
-    "OK",
-    "Frame",
-    "FrameDecoder",
-    "encode_frame",
-    "encode_message_frame",
-    "frame_header",
-    "message_offsets",
-    "refusal",
-]
-
 MAGIC_V2 = b"  V2"
 HEARTBEAT = b"_heartbeat_"
 MESSAGE_ID_LENGTH = 16

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["int64", "parse_uint64", "quote"]
-
 _ESCAPES = {
     "\a": r"\a",
     "\b": r"\b",

@@ -12,8 +12,6 @@ from ..options.kinds import Option, Seconds
 from ..options.tls import TLS
 from .json_fields import field, parse_object, positive
 
-__all__ = ["DEFAULT_MAX_RDY_COUNT", "DEFAULT_MSG_TIMEOUT", "IdentifyReply", "identify_payload"]
-
 DEFAULT_MAX_RDY_COUNT = 2500
 """The limit of an nsqd without feature negotiation (building client libraries, "nsqd Max RDY Count")."""
 

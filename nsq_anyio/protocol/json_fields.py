@@ -8,8 +8,6 @@ from typing import TypeVar, cast
 from ..errors import ProtocolError
 from .deep_json import GO_MAX_DEPTH, DeepDecoder
 
-__all__ = ["field", "parse_object", "positive"]
-
 FieldT = TypeVar("FieldT", str, int, bool)
 
 _DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH)

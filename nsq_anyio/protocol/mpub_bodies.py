@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from ..errors import ServerError
 from .receive_buffer import EndOfInput, Reading, ReceiveBuffer
 
-__all__ = ["Limits", "decode_bodies", "read_bodies"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

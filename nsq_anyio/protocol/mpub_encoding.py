@@ -6,8 +6,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["EncodedBodies", "encode_bodies", "plain_size"]
-
 _size = struct.Struct(">I")
 _pack_size = _size.pack
 

@@ -6,8 +6,6 @@ import struct
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
-__all__ = ["EndOfInput", "Reading", "ReceiveBuffer"]
-
 ResultT = TypeVar("ResultT")
 
 Reading: TypeAlias = Generator[int, None, ResultT]

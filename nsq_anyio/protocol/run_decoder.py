@@ -9,8 +9,6 @@ from .codec import message_offsets
 from .frame_buffer import HEADER_LENGTH, FrameBuffer
 from .frames import FRAME_MESSAGE, Frame, frame_header, refusal
 
-__all__ = ["RunDecoder"]
-
 _SIZE_LENGTH = 4
 
 _LARGEST_FRAME = 2**30

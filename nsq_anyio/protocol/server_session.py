@@ -8,8 +8,6 @@ from ..errors import ServerError
 from .frames import FRAME_ERROR, encode_frame
 from .session import Command
 
-__all__ = ["ServerSession", "ServerState", "encode_error"]
-
 
 class ServerState(IntEnum):
     """The state of a connection, with the numbers of ``state`` in nsqd's statistics."""

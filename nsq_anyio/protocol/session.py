@@ -15,16 +15,6 @@ from ..errors import ProtocolError, ServerError
 from .error_codes import FAILED_RESPONSE_CODES, failed_message_id, parse_error
 from .frames import FRAME_ERROR, HEARTBEAT, Frame
 
-__all__ = [
-    "Answer",
-    "ClientSession",
-    "Command",
-    "Heartbeat",
-    "Refusal",
-    "ResponseFailed",
-    "State",
-]
-
 RequestT = TypeVar("RequestT")
 
 

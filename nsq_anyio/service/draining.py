@@ -17,8 +17,6 @@ from ..errors import InvalidOption
 from ..signals import end_now
 from ..transport.event_loop import call_from_threads
 
-__all__ = ["Draining", "drain_at_signal", "handling_signals"]
-
 Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
 """Runs until its work is done or the event is set, then finishes what it has started and returns."""
 

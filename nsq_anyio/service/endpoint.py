@@ -14,8 +14,6 @@ from ..serving.http_messages import Request, Response
 from ..serving.http_server import serve_http
 from ..serving.listener import local_port, open_listener
 
-__all__ = ["Health", "MetricsUnavailable", "health_endpoint"]
-
 _log = logging.getLogger("nsq_anyio.service")
 
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")

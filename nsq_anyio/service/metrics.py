@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ..instrumentation.prometheus import NSQCollector
 
-__all__ = ["Families", "Metrics"]
-
 _MISSING = "prometheus_client is not installed: pip install 'nsq-anyio[prometheus]'"
 
 

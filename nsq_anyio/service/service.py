@@ -19,8 +19,6 @@ from ..unwrapping import exits_in_group, ungrouped
 from .endpoint import health_endpoint
 from .metrics import Metrics
 
-__all__ = ["Part", "Service"]
-
 Part: TypeAlias = tuple[AbstractAsyncContextManager[Consumer], Handler | BatchHandler]
 """The block of a consumer, and the handler of its messages."""
 

@@ -27,8 +27,6 @@ from ..other_names import knowing_other_names
 from .draining import drain_at_signal
 from .service import Part, Service
 
-__all__ = ["serve"]
-
 
 @knowing_other_names
 async def serve(

@@ -7,8 +7,6 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["vital"]
-
 _log = logging.getLogger("nsq_anyio.service")
 
 

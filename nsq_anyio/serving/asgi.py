@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from ..address import host_port
 from .http_messages import PeerVanished, Request, Response, Target, joined_headers
 
-__all__ = ["ASGIApp", "Event", "Receive", "Scope", "Send", "request_of", "send_response"]
-
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]

@@ -19,8 +19,6 @@ from .http_reader import RECEIVE_SIZE, RequestReader
 from .http_server import IDLE_TIMEOUT, Connection, Patience, encode_head
 from .listener import PEER_GONE, Remote, remote_address, serve_connections
 
-__all__ = ["Disconnected", "serve_asgi"]
-
 _logger = logging.getLogger(__name__)
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})

@@ -10,8 +10,6 @@ import anyio.to_thread
 
 from .http_messages import Request, Response
 
-__all__ = ["Compression", "accepts_gzip"]
-
 _TYPES = frozenset({"text/html", "application/json", "image/svg+xml"})
 _LEAST = 1024
 """Bytes below which a response is sent as it is: it would fit into the same packet."""

@@ -9,19 +9,6 @@ from http import HTTPStatus
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
-__all__ = [
-    "BodyError",
-    "BodyTooLarge",
-    "Handler",
-    "PeerVanished",
-    "Request",
-    "RequestError",
-    "Response",
-    "Target",
-    "joined_headers",
-    "phrase",
-]
-
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 # Python follows RFC 9110 from 3.13 on, and Go still follows RFC 7231.
 _GO_PHRASES = {413: "Request Entity Too Large"}

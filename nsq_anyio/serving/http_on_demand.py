@@ -16,8 +16,6 @@ from .listener import serve_connections
 if TYPE_CHECKING:
     from .http_messages import Handler
 
-__all__ = ["serve_http_on_demand"]
-
 
 async def serve_http_on_demand(
     listener: Listener[ByteStream], make_handler: Callable[[], Handler], *, tls: ssl.SSLContext | None = None

@@ -16,8 +16,6 @@ from anyio.abc import ByteStream
 from .http_messages import BodyError, PeerVanished, Request, RequestError, Target, joined_headers
 from .listener import PEER_GONE
 
-__all__ = ["MAX_HEADERS", "MAX_HEAD_SIZE", "RECEIVE_SIZE", "RequestReader"]
-
 MAX_HEAD_SIZE = 64 * 1024
 """The most bytes of a request line with all headers; more are refused with 431."""
 

@@ -25,17 +25,6 @@ from .http_messages import Handler, PeerVanished, Request, RequestError, Respons
 from .http_reader import RequestReader
 from .listener import PEER_GONE, lingering_close, serve_connections
 
-__all__ = [
-    "IDLE_TIMEOUT",
-    "Connection",
-    "Patience",
-    "encode_head",
-    "encode_response",
-    "error_response",
-    "http_service",
-    "serve_http",
-]
-
 _logger = logging.getLogger(__name__)
 
 IDLE_TIMEOUT = 120.0

@@ -22,21 +22,6 @@ from ..errors import InvalidOption, NSQError
 from ..transport.half_close import half_close
 from .unix_listener import UnixListener
 
-__all__ = [
-    "MAX_PORT",
-    "PEER_GONE",
-    "Endpoint",
-    "ListenFailed",
-    "Remote",
-    "lingering_close",
-    "listen",
-    "local_port",
-    "open_listener",
-    "reachable_host",
-    "remote_address",
-    "serve_connections",
-]
-
 _logger = logging.getLogger(__name__)
 
 MAX_PORT = 65535

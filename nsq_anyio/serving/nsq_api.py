@@ -14,18 +14,6 @@ from urllib.parse import parse_qs
 
 from .http_messages import BodyError, Handler, Request, Response
 
-__all__ = [
-    "Arguments",
-    "Refusal",
-    "arguments",
-    "arguments_after_body",
-    "error_response",
-    "json_response",
-    "plain_response",
-    "text_response",
-    "tls_required",
-]
-
 _NSQ_HEADER = ("X-NSQ-Content-Type", "nsq; version=1.0")
 _JSON_HEADER = ("Content-Type", "application/json; charset=utf-8")
 _TEXT_HEADER = ("Content-Type", "text/plain; charset=utf-8")

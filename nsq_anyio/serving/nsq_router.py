@@ -15,8 +15,6 @@ from urllib.parse import quote
 from .http_messages import Handler, Request, Response
 from .nsq_api import Refusal, error_response
 
-__all__ = ["Router", "matched"]
-
 _HTML_HEADER = ("Content-Type", "text/html; charset=utf-8")
 _SAFE_IN_PATH = "$&+,/:;=@"
 

@@ -13,8 +13,6 @@ import anyio.lowlevel
 from ..unwrapping import ungrouped
 from .asgi import Receive, Send
 
-__all__ = ["EVENT_STREAM", "KEEP_ALIVE", "StreamedResponse", "Write", "server_sent_event", "stream_response"]
-
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends one piece; returns once the server has taken it."""
 

@@ -16,8 +16,6 @@ import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.lowlevel import checkpoint
 
-__all__ = ["UnixListener"]
-
 _BACKLOG = 65536
 
 

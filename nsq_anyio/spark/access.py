@@ -13,8 +13,6 @@ from ..options.tls import TLSVersion
 from ..transport.tls_context import client_context
 from .option_texts import Parsed, absolute_path, nsqd_list, pass_through_options, text, text_options, url_list
 
-__all__ = ["ACCESS_OPTIONS", "CONNECTION_OPTIONS", "Access", "PassThrough", "is_pass_through"]
-
 Compression: TypeAlias = Literal["none", "snappy", "deflate"]
 
 PassThrough: TypeAlias = tuple[tuple[str, object], ...]

@@ -28,8 +28,6 @@ from .spool import Plan, Spool
 from .spool_errors import as_spool_error
 from .spooled_partition import SpooledPartition, read_spooled_partition
 
-__all__ = ["NsqBatchReader", "WaitingPartition"]
-
 _EPOCH = 1
 """The only epoch of a batch read's spool."""
 

@@ -17,8 +17,6 @@ from .links import Links, connected
 from .options import ReadOptions
 from .portion import MessageChunk, Portion
 
-__all__ = ["BYTES_IN_FLIGHT", "CHUNK_BYTES", "BoundedReader", "bounded_reader"]
-
 _MOST_CONNECTIONS = 4
 """With more of them, nsqd spends more on what its clients share than larger chunks save."""
 

@@ -12,8 +12,6 @@ from ..http.stats import ChannelStats, TopicStats
 from .options import ReadOptions
 from .plan import Depth
 
-__all__ = ["ChannelWatch", "create_at", "depth_at", "look_up"]
-
 _TOPIC_NOT_FOUND = "TOPIC_NOT_FOUND"
 
 _IS_NEW = "channel %s of topic %s is new at %s: it gets no message that other channels have got before"

@@ -24,8 +24,6 @@ from ..storage.place import Place
 from .schema import arrow_schema, no_rows
 from .spool_errors import SpoolDamaged
 
-__all__ = ["FORMAT", "Chunk", "Record", "decode", "encode"]
-
 FORMAT = 2
 
 _MAGIC = b"NSQCHUNK"

@@ -38,8 +38,6 @@ from .spool_errors import NumberTaken, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import mark, put
 from .vanished import check_not_committed, missing, record_of, why_gone
 
-__all__ = ["Partition", "Stored", "check_all", "make_all"]
-
 F = TypeVar("F")
 
 _SUFFIX = ".arrow"

@@ -22,8 +22,6 @@ from pathlib import Path
 
 from ..errors import InvalidOption
 
-__all__ = ["Claim"]
-
 _LOOK_EVERY = 0.05
 _SUFFIX = ".locks"
 _OFFSET_BYTES = 7

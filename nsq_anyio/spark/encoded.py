@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from ..producer.bodies import SIZE_LENGTH, batch_size
 from ..protocol.mpub_encoding import EncodedBodies
 
-__all__ = ["encoded"]
-
 _compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
 
 # From buffers, as numbers are read below: a value of Python or `to_numpy` would import pandas; see `schema`.

@@ -16,8 +16,6 @@ from .portion import MessageChunk, redelivered
 from .spool_errors import NumberTaken
 from .task_report import TaskReport, note_report
 
-__all__ = ["fill"]
-
 _LOOK_FIRST = 0.1
 """Seconds until the first look at what another attempt stores. They double up to the storage's bound."""
 

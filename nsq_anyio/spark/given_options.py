@@ -12,8 +12,6 @@ from ..names import is_ephemeral
 from .option_texts import parsed
 from .options import READ_OPTIONS, WRITE_OPTIONS, ReadOptions, WriteOptions
 
-__all__ = ["batch_read_options", "read_options", "write_options"]
-
 _MPUB_FRAMING = 4
 """The bytes in an MPUB for the size of each message, and as many for their count."""
 

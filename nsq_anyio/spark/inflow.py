@@ -22,8 +22,6 @@ from ..protocol.identify import IdentifyReply
 from ..protocol.session import ResponseFailed
 from .portion import Arrival, Portion, split_off
 
-__all__ = ["Inflow"]
-
 _log = logging.getLogger("nsq_anyio.spark")
 
 

@@ -11,8 +11,6 @@ from ..http.fan_out import FanOut
 from .depth import nsqlookupd_clients
 from .options import WriteOptions
 
-__all__ = ["known_nsqds"]
-
 _NSQLOOKUPDS_AT_ONCE = 64
 
 _log = logging.getLogger("nsq_anyio.spark")

@@ -25,8 +25,6 @@ from ..storage.place import Place, storage_of
 from .spool_errors import as_spool_error
 from .spool_files import LEASE
 
-__all__ = ["AT_ONCE", "VALID", "Lease", "holder", "time_of"]
-
 VALID = 60.0
 """Seconds without renewal after which a lease has expired."""
 

@@ -17,8 +17,6 @@ from ..policy.reconnect import ReconnectDelay
 from ..protocol.run_decoder import RunDecoder
 from .inflow import Inflow
 
-__all__ = ["Link"]
-
 _log = logging.getLogger("nsq_anyio.spark")
 
 

@@ -27,8 +27,6 @@ from .inflow import Inflow
 from .link import Link
 from .options import ReadOptions
 
-__all__ = ["CLOSE_TIMEOUT", "Links", "connected"]
-
 CLOSE_TIMEOUT = 10.0
 """Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
 

@@ -16,8 +16,6 @@ from ..envelope import MAGIC, decode
 from ..errors import InvalidEnvelope
 from .options import ReadOptions
 
-__all__ = ["opened"]
-
 _HEADERS = pa.map_(pa.string(), pa.string())
 
 _compute: Any = pc  # its functions are made at run time, and the stubs know only some of them

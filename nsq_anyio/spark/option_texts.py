@@ -14,18 +14,6 @@ from ..errors import InvalidAddress, InvalidName, InvalidOption
 from ..options.declaration import declared
 from ..options.kinds import SAME, Choice, Flag, Integer, Number, Option, Seconds, Text
 
-__all__ = [
-    "Parsed",
-    "TextOption",
-    "absolute_path",
-    "nsqd_list",
-    "parsed",
-    "pass_through_options",
-    "text",
-    "text_options",
-    "url_list",
-]
-
 _FLAGS = {"true": True, "false": False}
 
 

@@ -17,8 +17,6 @@ from .option_texts import (
     url_list,
 )
 
-__all__ = ["READ_OPTIONS", "WRITE_OPTIONS", "ReadOptions", "WriteOptions"]
-
 CreateChannel: TypeAlias = Literal["true", "everywhere", "false"]
 
 

@@ -16,8 +16,6 @@ from ..protocol.mpub_encoding import EncodedBodies
 from .encoded import encoded
 from .options import WriteOptions
 
-__all__ = ["AtOnce", "Deferred", "Outgoing", "Rows", "outgoing"]
-
 _DEFERRED_AT_ONCE = 500
 
 

@@ -15,8 +15,6 @@ from .options import ReadOptions
 from .portion import MessageChunk
 from .schema import arrow_schema
 
-__all__ = ["PeekTooLong", "peek"]
-
 
 class PeekTooLong(NSQError):
     """The peek takes longer than nsqd allows a consumer to hold messages."""

@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Depth", "plan", "within_bytes"]
-
 _MAX_MSG_SIZE = 1024 * 1024.0
 """The default of nsqd's --max-msg-size."""
 

@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 
 from .schema import TIMESTAMP, arrow_schema, no_rows, repeated
 
-__all__ = ["Arrival", "MessageChunk", "Portion", "redelivered", "split_off"]
-
 _TIMESTAMP = 8
 _ATTEMPTS = 16
 _ID = 18

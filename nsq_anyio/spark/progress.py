@@ -14,8 +14,6 @@ from .options import ReadOptions
 from .plan import Depth
 from .query_history import QueryHistory
 
-__all__ = ["KIND", "Progress", "told_of"]
-
 KIND = "nsq"
 """The value of ``source``, by which a listener knows these offsets."""
 

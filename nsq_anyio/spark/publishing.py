@@ -17,8 +17,6 @@ from ..unwrapping import first_error
 from .options import WriteOptions
 from .outgoing import AtOnce, Outgoing, Rows, outgoing
 
-__all__ = ["publish_rows"]
-
 _MAX_AT_ONCE = 64
 
 _FIRST_CONNECTION = 1.0

@@ -16,8 +16,6 @@ from .spool import Plan, Spool
 from .task_report import TaskReport, report_of
 from .unreachable import why_unreachable
 
-__all__ = ["QueryHistory"]
-
 _log = logging.getLogger("nsq_anyio.spark")
 
 

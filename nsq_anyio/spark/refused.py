@@ -13,8 +13,6 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from ..errors import InvalidOption
 
-__all__ = ["RefusedStreamReader"]
-
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises an error in the first method that Spark calls.

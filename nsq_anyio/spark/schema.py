@@ -8,8 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["TIMESTAMP", "arrow_schema", "columns", "no_rows", "repeated"]
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _COLUMNS: dict[str, tuple[str, pa.DataType]] = {
     "body": ("binary", pa.binary()),

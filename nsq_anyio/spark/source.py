@@ -17,8 +17,6 @@ from .options import ReadOptions
 from .schema import columns
 from .writer import NsqStreamWriter, NsqWriter, check_columns
 
-__all__ = ["NsqDataSource"]
-
 
 class NsqDataSource(DataSource):
     """Reads from a channel of NSQ, and writes to topics.

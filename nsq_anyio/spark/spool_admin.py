@@ -21,8 +21,6 @@ from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, holds_no_rows
 from .vanished import missing
 
-__all__ = ["SpoolInfo", "clear", "delete", "find_spools", "look_again", "read_chunks"]
-
 F = TypeVar("F")
 
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from ..errors import NSQError
 from ..storage.failure import explained
 
-__all__ = ["BEGIN_ANEW", "AttemptSuperseded", "NumberTaken", "SpoolDamaged", "SpoolError", "as_spool_error"]
-
 BEGIN_ANEW = (
     "put the sound rows back with `nsq-anyio spool put-back`, and begin with a new checkpointLocation; a "
     "sink that identifies batches by number (files, Delta) needs a new path as well, since it skips the "

@@ -10,20 +10,6 @@ from typing import Any, cast
 from ..storage.place import Place, storage_of
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
 
-__all__ = [
-    "LEASE",
-    "committed",
-    "holds_no_rows",
-    "is_temporary",
-    "load_document",
-    "load_fields",
-    "mark",
-    "mark_committed",
-    "numbered_directories",
-    "put",
-    "put_document",
-]
-
 LEASE = "lease-"
 """The prefix of lease files."""
 

@@ -15,8 +15,6 @@ from .spool import Spool
 from .stored_rows import stored_rows
 from .unreachable import fill_unless_unreachable
 
-__all__ = ["SpooledPartition", "read_spooled_partition"]
-
 
 class SpooledPartition(InputPartition):
     """What one task reads.

@@ -9,8 +9,6 @@ import pyarrow as pa
 from .bounded_reader import CHUNK_BYTES
 from .chunks import Partition
 
-__all__ = ["stored_rows"]
-
 _ROWS = 10_000
 
 

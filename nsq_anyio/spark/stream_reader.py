@@ -40,8 +40,6 @@ from .spooled_partition import SpooledPartition, read_spooled_partition
 if TYPE_CHECKING:
     from .depth import DepthClient
 
-__all__ = ["NsqStreamReader"]
-
 _log = logging.getLogger("nsq_anyio.spark")
 
 

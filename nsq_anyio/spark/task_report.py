@@ -14,8 +14,6 @@ from typing import Any
 from ..storage.place import Place, storage_of
 from .chunks import Partition
 
-__all__ = ["TaskReport", "note_report", "report_of"]
-
 _SUFFIX = ".report"
 
 _log = logging.getLogger("nsq_anyio.spark")

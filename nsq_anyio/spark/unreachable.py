@@ -25,8 +25,6 @@ from .fill import fill
 from .options import ReadOptions
 from .spool_errors import as_spool_error
 
-__all__ = ["fill_unless_unreachable", "why_unreachable"]
-
 _SUFFIX = ".unreachable"
 
 _log = logging.getLogger("nsq_anyio.spark")

@@ -6,8 +6,6 @@ from ..storage.place import Place, storage_of
 from .spool_errors import AttemptSuperseded, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed
 
-__all__ = ["check_not_committed", "missing", "record_of", "why_gone"]
-
 
 def record_of(partition: Place) -> Place:
     """Return the directory with the records of a partition's chunks."""

@@ -13,8 +13,6 @@ from pyspark.sql.types import BinaryType, CharType, DataType, NumericType, Strin
 from ..errors import InvalidOption
 from .options import WriteOptions
 
-__all__ = ["NsqStreamWriter", "NsqWriter", "Published", "check_columns"]
-
 _TEXT = (StringType, CharType, VarcharType)
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["NOT_ALLOWED", "StorageFailure", "explained"]
-
 NOT_ALLOWED = "let the credentials read, write, list and delete there"
 
 

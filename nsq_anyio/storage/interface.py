@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["DELETED", "MARKER", "Entry", "Status", "Storage"]
-
 DELETED = ".deleted-"
 """The prefix of directories that were taken out, and have still to be deleted."""
 

@@ -13,8 +13,6 @@ from xml.etree import ElementTree as ET
 
 from ..errors import InvalidOption
 
-__all__ = ["http_addresses"]
-
 _HTTP_PORT = 9870
 _HTTPS_PORT = 9871
 

@@ -22,8 +22,6 @@ from .failure import NOT_ALLOWED, StorageFailure
 if TYPE_CHECKING:
     from obstore.store import BackoffConfig, ClientConfig
 
-__all__ = ["Client", "ObjectStore", "is_answer_lost", "is_undecided", "object_store"]
-
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 _TRIES = 1000

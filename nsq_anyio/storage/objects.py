@@ -25,8 +25,6 @@ from .remote import RemotePlace, RemoteStorage
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["LARGE", "SLOWEST", "TIMEOUT", "ObjectStorage"]
-
 _AT_ONCE = 16
 """Requests for many markers under way at once."""
 

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["GIVE_UP", "Patience", "tried"]
-
 GIVE_UP = 60.0
 """Seconds for which failed requests are tried again."""
 

@@ -12,8 +12,6 @@ from .posix import PosixStorage
 from .remote import RemotePlace, RemoteStorage
 from .url import HDFS, is_url, local_path, split
 
-__all__ = ["Place", "place_of", "remote_storage_of", "storage_of"]
-
 Place: TypeAlias = Path | RemotePlace
 
 _POSIX = PosixStorage()

@@ -14,8 +14,6 @@ from pathlib import Path
 from ..durable import link_exclusively, sync_directory, sync_file
 from .interface import DELETED, Entry, Status, Storage
 
-__all__ = ["PosixStorage"]
-
 
 class PosixStorage(Storage[Path]):
     """A file system with hard links."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from .failure import StorageFailure
 from .interface import Storage
 
-__all__ = ["RemotePlace", "RemoteStorage"]
-
 _TRIES = 5
 
 

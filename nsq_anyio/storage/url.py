@@ -9,8 +9,6 @@ from urllib.parse import unquote, urlsplit
 from ..errors import InvalidOption
 from .remote import RemotePlace
 
-__all__ = ["HDFS", "is_url", "local_path", "split", "spool_location"]
-
 _OBJECTS = ("s3://", "s3a://", "gs://", "az://")
 _AZURE_BY_ACCOUNT = ("abfss://", "abfs://")
 _CONTAINER_AND_ACCOUNT = re.compile(r"[a-z0-9-]+@[a-z0-9]+\.dfs\.core\.windows\.net")

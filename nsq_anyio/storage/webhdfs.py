@@ -17,8 +17,6 @@ from .patience import GIVE_UP, tried
 from .remote import RemotePlace, RemoteStorage
 from .webhdfs_client import DatanodeFailed, WebHdfsClient
 
-__all__ = ["WebHdfs"]
-
 _ONLY_IF_FREE = "NONE"
 """The option of a rename that replaces nothing; without any option, HDFS only returns false."""
 

@@ -17,8 +17,6 @@ from .failure import NOT_ALLOWED, StorageFailure
 from .namenodes import http_addresses
 from .patience import GIVE_UP, Patience
 
-__all__ = ["DatanodeFailed", "WebHdfsClient"]
-
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 _ERRORS: dict[str, tuple[type[OSError], int, str]] = {

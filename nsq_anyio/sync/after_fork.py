@@ -6,8 +6,6 @@ import os
 
 from ..errors import Closed
 
-__all__ = ["check_process"]
-
 _REMEDY = (
     "threads and connections do not survive a fork, so create one in each process, after the fork: in "
     "gunicorn's post_fork, uWSGI's @postfork or with lazy-apps, in the initializer of a multiprocessing "

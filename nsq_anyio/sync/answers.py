@@ -8,8 +8,6 @@ from collections.abc import Callable
 from ..consumer import Message as AsyncMessage
 from ..consumer.message import finish_all
 
-__all__ = ["Answers"]
-
 
 class Answers:
     """Answers that wait for a turn of the event loop.

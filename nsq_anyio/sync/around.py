@@ -18,8 +18,6 @@ from ..errors import Closed
 from .handover import Over
 from .outcome import Outcome
 
-__all__ = ["ThreadAround", "Variables"]
-
 Variables = list[tuple[ContextVar[Any], Any]]
 """Context variables and their values."""
 

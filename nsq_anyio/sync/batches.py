@@ -12,8 +12,6 @@ from .exchange import Exchange
 from .handover import Over
 from .message import Message
 
-__all__ = ["Batches"]
-
 
 class Batches:
     """Collects lists of messages. Made by `Consumer.batches`.

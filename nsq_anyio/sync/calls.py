@@ -10,8 +10,6 @@ from typing import Any
 from ..errors import Closed
 from .outcome import Outcome
 
-__all__ = ["Calls"]
-
 
 class Calls:
     """A queue without a lock: any thread and any signal handler may add to it.

@@ -21,8 +21,6 @@ from .loop_thread import LoopThread
 from .message import Message
 from .wake import Backend
 
-__all__ = ["Consumer"]
-
 _REMEDY = "take messages in a thread of your own"
 
 

@@ -21,8 +21,6 @@ from .around import ThreadAround
 from .handover import Handover, Stop
 from .loop_thread import LoopThread
 
-__all__ = ["Exchange"]
-
 _MOST = 1000
 """The most messages handed over in one step, which takes the event loop about 1 ms."""
 

@@ -25,8 +25,6 @@ from .exchange import Exchange
 from .handover import Over, Stop
 from .message import Message
 
-__all__ = ["Handler", "HandlerThreads"]
-
 Handler = Callable[[Message], object]
 """A plain function of one message. The message is finished when the function returns and requeued when it
 raises, unless it raises `Requeue` or `Discard`."""

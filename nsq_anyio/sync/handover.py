@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from ..consumer import Message as AsyncMessage
 from .waiters import Waiters
 
-__all__ = ["Handover", "Over", "Stop"]
-
 
 class Over(Exception):
     """No more messages come."""

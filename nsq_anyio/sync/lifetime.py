@@ -18,8 +18,6 @@ from ..errors import Closed, WouldDeadlock
 from .loop_thread import LoopThread
 from .wake import Backend
 
-__all__ = ["Lifetime"]
-
 BlockT = TypeVar("BlockT")
 ResultT = TypeVar("ResultT")
 

@@ -18,8 +18,6 @@ from .around import ThreadAround
 from .exchange import Exchange
 from .handover import Over
 
-__all__ = ["Message"]
-
 
 class Message:
     """A message, which must be answered with `finish` or `requeue` within `time_left` seconds.

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar, cast
 
 from .waiters import Waiters
 
-__all__ = ["Outcome"]
-
 ResultT = TypeVar("ResultT")
 
 

@@ -19,8 +19,6 @@ from .lifetime import Lifetime
 from .publish_future import PublishFuture
 from .wake import Backend
 
-__all__ = ["Producer", "produce"]
-
 _Publish = Callable[[AsyncProducer], Coroutine[Any, Any, None]]
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from .outcome import Outcome
 from .waiters import Waiters
 
-__all__ = ["PublishFuture"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, current_thread, main_thread
 
-__all__ = ["Waiters"]
-
 _SECONDS_WITHOUT_SIGNALS = 0.5
 """Python calls signal handlers between two instructions of the main thread. A signal that comes when that
 thread is about to sleep does not wake it, and its handler is called when it wakes for another reason."""

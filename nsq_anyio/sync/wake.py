@@ -12,8 +12,6 @@ from contextvars import copy_context
 from functools import partial
 from typing import Literal
 
-__all__ = ["Backend", "waker"]
-
 Backend = Literal["asyncio", "trio"]
 
 

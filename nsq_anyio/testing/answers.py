@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Answer", "Discarded", "Finished", "Requeued", "TimedOut"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finished:

@@ -21,8 +21,6 @@ from .counts import Counts, topics_of
 from .event_loop import awaited
 from .virtual_clock import is_virtual_time
 
-__all__ = ["KIT_CHANNEL", "Channels"]
-
 KIT_CHANNEL = "nsq-testing"
 """The channel that the assertions read by default."""
 

@@ -19,8 +19,6 @@ from .plain_channels import PlainChannels
 from .real_server import RealServerError
 from .servers import Nsqd, Nsqlookupd, run_nsqd, run_nsqlookupd
 
-__all__ = ["MAX_SERVERS", "Cluster", "cluster", "run_cluster"]
-
 MAX_SERVERS = 64
 """The most servers of each kind."""
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from ..http.nsqd import Nsqd
 from ..http.stats import TopicStats
 
-__all__ = ["Counts", "topics_of"]
-
 
 async def topics_of(http_urls: Sequence[str], topic: str) -> list[TopicStats]:
     """Return the statistics of a topic on each nsqd that has it."""

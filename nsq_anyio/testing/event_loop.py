@@ -8,8 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import anyio
 
-__all__ = ["awaited", "is_in_event_loop"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -32,8 +32,6 @@ from ..address import Address
 from ..checks import check_integer, check_seconds
 from ..transport.half_close import half_close
 
-__all__ = ["CHUNK", "Direction", "FaultProxy", "fault_proxy"]
-
 CHUNK = 64 * 1024
 """The bytes that are received at once, and by default sent on at once."""
 

@@ -12,8 +12,6 @@ from ..events import Emitter, Event, HandlerFailed
 from .answers import Answer
 from .recorded import RecordedMessage
 
-__all__ = ["handle"]
-
 _CANCELLED_DRAIN_TIMEOUT = 1.0
 """The default of `ConsumerOptions.cancelled_drain_timeout`."""
 

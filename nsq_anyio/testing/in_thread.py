@@ -19,8 +19,6 @@ from .clusters import MAX_SERVERS, Cluster, run_cluster
 from .faults import Direction, FaultProxy, fault_proxy
 from .servers import Nsqlookupd
 
-__all__ = ["PlainFaultProxy", "cluster_in_thread", "fault_proxy_in_thread"]
-
 
 @contextmanager
 def cluster_in_thread(

@@ -10,8 +10,6 @@ from ..errors import InvalidOption
 from ..options.declaration import declarations
 from ..options.kinds import Seconds
 
-__all__ = ["real_flags"]
-
 _WITHOUT_FLAG = {"auth", "keep_deferred", "reported"}
 _SINGULAR = {
     "auth_http_addresses": "auth-http-address",

@@ -14,8 +14,6 @@ from ..producer import Body
 from .channels import KIT_CHANNEL, Channels
 from .event_loop import is_in_event_loop
 
-__all__ = ["PlainChannels"]
-
 T = TypeVar("T")
 
 

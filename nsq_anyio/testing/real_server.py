@@ -21,8 +21,6 @@ from anyio.abc import Process
 
 from ..errors import NSQError
 
-__all__ = ["RealServer", "RealServerError", "program", "real_nsqd", "real_nsqlookupd", "real_server"]
-
 START_LIMIT = 15.0
 """The seconds in which a server must be ready."""
 

@@ -22,8 +22,6 @@ from ..policy.backoff import Result
 from .answers import Answer, Discarded, Finished, Requeued, TimedOut
 from .event_loop import is_in_event_loop
 
-__all__ = ["RecordedMessage", "message"]
-
 _MAX_TOUCHED = 15
 """By default, nsqd lets TOUCH extend a message to 15 times its timeout: 15 minutes against 1 minute."""
 

@@ -16,8 +16,6 @@ from .nsqd_flags import real_flags
 from .plain_channels import PlainChannels
 from .real_server import real_nsqd, real_nsqlookupd
 
-__all__ = ["Nsqd", "Nsqlookupd", "run_nsqd", "run_nsqlookupd"]
-
 
 class Nsqd(Channels):
     """A running nsqd for tests; made by the fixture ``nsqd`` and by `cluster`.

@@ -29,8 +29,6 @@ from ..errors import InvalidOption
 if TYPE_CHECKING:
     import trio.testing
 
-__all__ = ["Backend", "VirtualTimeLoop", "is_virtual_time", "pass_time", "virtual_time"]
-
 Backend: TypeAlias = tuple[str, dict[str, Any]]
 """The name and the options of a backend, as AnyIO's fixture ``anyio_backend`` has them."""
 

@@ -6,8 +6,6 @@ import socket
 
 import anyio
 
-__all__ = ["AnyioReadable"]
-
 
 class AnyioReadable:
     """Waits for a socket, and receives from it. `anyio.notify_closing` ends the wait."""

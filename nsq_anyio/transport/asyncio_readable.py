@@ -15,8 +15,6 @@ import anyio
 
 from .resuming import resume
 
-__all__ = ["AsyncioReadable"]
-
 
 class AsyncioReadable:
     """Keeps a socket in the selector of the running loop, which `continues_in_callbacks`, from wait to wait.

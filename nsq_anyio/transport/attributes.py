@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["attributes_of"]
-
 
 def attributes_of(stream: Any) -> Mapping[Any, Callable[[], Any]]:
     """Return the ``extra_attributes`` of a stream with the types that AnyIO leaves open."""

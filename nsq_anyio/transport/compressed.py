@@ -14,8 +14,6 @@ from .attributes import attributes_of
 from .layer import Layer
 from .send_all_now import send_all_now
 
-__all__ = ["CompressedStream"]
-
 _MIN_READ = 65536
 
 

@@ -18,8 +18,6 @@ from anyio.abc import SocketStream
 
 from .event_loop import on_asyncio
 
-__all__ = ["connect_by_name", "connect_tcp", "look_up"]
-
 _STAGGER = 0.25
 """Seconds that one address has before the next one is tried as well (RFC 8305)."""
 

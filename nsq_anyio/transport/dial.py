@@ -16,8 +16,6 @@ from .event_loop import waits_for_sockets
 from .socket_stream import DirectSocketStream
 from .timed_sends import TimedSends
 
-__all__ = ["dial"]
-
 
 async def dial(
     address: NsqdAddress, *, timeout: float, write_timeout: float = math.inf, dialer: Dialer | None = None

@@ -11,19 +11,6 @@ from typing import Protocol
 
 from .resuming import AsyncioEvent
 
-__all__ = [
-    "SWITCH",
-    "HomeLoop",
-    "LoopEvent",
-    "call_from_threads",
-    "clock",
-    "continues_in_callbacks",
-    "current_task",
-    "event_class",
-    "on_asyncio",
-    "waits_for_sockets",
-]
-
 SWITCH = "NSQ_ANYIO_STREAMS"
 """The name of an environment variable; its value ``anyio`` leaves all sockets to AnyIO's own streams."""
 

@@ -11,8 +11,6 @@ from anyio.abc import ByteStream
 from .layer import Layer
 from .socket_stream import DirectSocketStream
 
-__all__ = ["end_now", "last_send"]
-
 
 def last_send(stream: ByteStream) -> Callable[[bytes, list[int]], None] | None:
     """Return the ``send_now`` of ``stream``; None if there is no `DirectSocketStream` below all layers.

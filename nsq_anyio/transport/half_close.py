@@ -5,8 +5,6 @@ from __future__ import annotations
 import anyio
 from anyio.abc import ByteStream
 
-__all__ = ["half_close"]
-
 
 async def half_close(stream: ByteStream) -> None:
     """Tell the peer that nothing more will be sent; what it sends can still be received.

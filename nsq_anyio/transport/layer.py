@@ -9,8 +9,6 @@ from abc import abstractmethod
 
 from anyio.abc import ByteStream
 
-__all__ = ["Layer"]
-
 
 class Layer(ByteStream):
     """A stream over another one."""

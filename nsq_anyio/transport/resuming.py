@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 
 from anyio.lowlevel import checkpoint
 
-__all__ = ["AsyncioEvent", "resume"]
-
 ResultT = TypeVar("ResultT")
 
 

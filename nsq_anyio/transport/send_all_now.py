@@ -6,8 +6,6 @@ from typing import Any
 
 import anyio
 
-__all__ = ["send_all_now"]
-
 
 def send_all_now(stream: Any, data: bytes) -> None:
     """Send ``data`` over a stream that has `send_now`.

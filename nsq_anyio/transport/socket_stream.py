@@ -28,8 +28,6 @@ from .unacknowledged import unacknowledged
 if TYPE_CHECKING:
     from .trio_readable import TrioReadable
 
-__all__ = ["DirectSocketStream", "readable"]
-
 _LIKELY_MORE = 32 * 1024
 """After receiving this many bytes, more have likely arrived: to try at once is cheaper than to wait first."""
 

@@ -10,8 +10,6 @@ from anyio.abc import ByteStream
 
 from .attributes import attributes_of
 
-__all__ = ["TimedSends"]
-
 _PIECE = 64 * 1024
 """The size of a piece in bytes. The timeout is for each piece, not for a whole send, which can be of any
 size."""

@@ -26,8 +26,6 @@ from anyio.streams.tls import TLSAttribute
 from .layer import Layer
 from .send_all_now import send_all_now
 
-__all__ = ["TLSStream", "start_tls"]
-
 RECEIVE_SIZE = 256 * 1024
 """The most encrypted bytes that are taken from the transport at once."""
 

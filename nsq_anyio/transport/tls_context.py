@@ -9,8 +9,6 @@ from pathlib import Path
 from ..errors import InvalidOption
 from ..options import TLSOptions
 
-__all__ = ["client_context", "tls_options"]
-
 _Path = str | os.PathLike[str]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

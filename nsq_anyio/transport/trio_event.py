@@ -13,8 +13,6 @@ from typing import Any
 
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-__all__ = ["TrioEvent"]
-
 
 class _Woken:
     """The outcome that wakes a task. Unlike Trio's own, which is used up by one task, it serves all."""

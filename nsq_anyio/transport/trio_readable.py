@@ -7,8 +7,6 @@ import socket
 import anyio
 import trio
 
-__all__ = ["TrioReadable"]
-
 
 class TrioReadable:
     """Waits for a socket, and receives from it. `anyio.notify_closing` ends the wait."""

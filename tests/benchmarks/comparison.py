@@ -9,8 +9,6 @@ from .results import Run, Setting, number
 from .surroundings import SHARED
 from .workloads import RATE
 
-__all__ = ["with_rates"]
-
 _ROWS = {"messages/s consumed": "iterate-rdy-2500", "messages/s published": "publish-many"}
 """The titles of the rows, and their workloads."""
 _OURS = (ours("asyncio"), ours("trio"))

@@ -13,20 +13,6 @@ from .environments import Unavailable, prepare
 from .interpreter import MeasuredPython
 from .workloads import Workload
 
-__all__ = [
-    "BARE",
-    "CONTENDERS",
-    "GO",
-    "LOOPS",
-    "NSQ_TO_HTTP",
-    "OURS",
-    "PEERS",
-    "SHOWN",
-    "Contender",
-    "Loop",
-    "ours",
-]
-
 Loop = Literal["asyncio", "uvloop", "trio"]
 LOOPS: tuple[Loop, ...] = ("asyncio", "uvloop", "trio")
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Calls", "Suspensions", "count_calls"]
-
 ResultT = TypeVar("ResultT")
 
 

@@ -17,18 +17,6 @@ from .surroundings import ROOT, SHARED
 from .targets import ROUND_TRIPS
 from .workloads import RATE, SHOWN
 
-__all__ = [
-    "PAGE",
-    "README",
-    "SAMPLES",
-    "TABLES",
-    "publish",
-    "speed_sentence",
-    "with_sentence",
-    "with_shown",
-    "with_tables",
-]
-
 SAMPLES = ROOT / "docs" / "performance.json"
 PLOT = ROOT / "docs" / "performance.svg"
 PAGE = ROOT / "docs" / "performance.md"

@@ -26,8 +26,6 @@ from .results import Failure, Run, Sample, Session, number
 from .surroundings import Pinning
 from .workloads import CPU, RATE, Workload
 
-__all__ = ["Plan", "new_session", "rounds_left", "run_all"]
-
 Ready = list[tuple[Contender, list[str]]]
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from .interpreter import MeasuredPython
 from .surroundings import ROOT
 
-__all__ = ["DIRECTORY", "Unavailable", "prepare"]
-
 DIRECTORY = ROOT / ".nox" / "bench-clients"
 
 

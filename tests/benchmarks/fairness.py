@@ -23,8 +23,6 @@ import nsq_anyio as nsq
 from .nsqds import Nsqds, running_nsqds
 from .surroundings import TWO_CORES, pinned_to
 
-__all__ = ["BACKENDS", "OTHERS", "WORK", "Turns", "filled", "measure"]
-
 BACKENDS: dict[str, dict[str, Any]] = {
     "asyncio": {"backend": "asyncio"},
     "uvloop": {"backend": "asyncio", "backend_options": {"use_uvloop": True}},

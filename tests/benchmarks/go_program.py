@@ -8,8 +8,6 @@ from pathlib import Path
 from ..servers import build as servers
 from .environments import DIRECTORY, Unavailable
 
-__all__ = ["CLIENT", "SINK", "build"]
-
 MODULE = Path(__file__).resolve().parent / "go_nsq"
 CLIENT = DIRECTORY / "go-nsq" / ("go_nsq" + servers.EXE)
 """The client that is measured."""

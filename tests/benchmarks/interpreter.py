@@ -11,8 +11,6 @@ from typing import Any
 
 from .surroundings import ROOT, plain_environment
 
-__all__ = ["FACTS", "Interpreter", "MeasuredPython", "Unusable", "optimisations"]
-
 FACTS = "tests.benchmarks.clients.facts"
 DEBIAN = "--with-wheel-pkg-dir=/usr/share/python-wheels/"
 """What Debian alone gives to ``configure``. Its rules pass ``-flto`` and run ``make profile-opt`` by

@@ -16,8 +16,6 @@ from .nsqds import Nsqds
 from .surroundings import ROOT, Pinning, pinned_to, plain_environment
 from .workloads import Workload
 
-__all__ = ["Failed", "measure", "prepare_topic", "start_command", "task_for"]
-
 _LEAST_RATE = 2000.0
 """Messages a second, below which a contender counts as stuck; it gets `_PATIENCE` more."""
 _PATIENCE = 60.0

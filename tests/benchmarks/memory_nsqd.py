@@ -14,8 +14,6 @@ from anyio.abc import ByteStream
 
 from nsq_anyio.protocol.frames import FRAME_RESPONSE, encode_frame, encode_message_frame
 
-__all__ = ["MemoryNsqd"]
-
 OK = encode_frame(FRAME_RESPONSE, b"OK")
 
 

@@ -19,8 +19,6 @@ from ..real_servers import RealServer, real_nsqd
 from .payloads import mpub_body
 from .surroundings import pinned_to
 
-__all__ = ["Miscounted", "Nsqds", "running_nsqds"]
-
 MEMORY_QUEUE = 2_000_000
 """Messages that an nsqd keeps in memory; more would need gigabytes, and go to its disk queue."""
 MAX_RDY_COUNT = 10_000

@@ -7,8 +7,6 @@ import random
 import struct
 from functools import lru_cache
 
-__all__ = ["mpub_body"]
-
 _WORDS = ("click", "view", "search", "order", "basket", "login", "logout", "refund", "share", "follow")
 
 

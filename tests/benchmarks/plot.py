@@ -12,8 +12,6 @@ from .results import Run, Setting, number
 from .surroundings import SHARED
 from .workloads import RATE, SHOWN
 
-__all__ = ["draw"]
-
 COLUMNS = 4
 _OURS, _REFERENCE, _PEER = "#2f6fb0", "#d08a2e", "#b8b8b8"
 # Text as text, so that it can be found and read aloud; the same identifiers at each drawing of the same run.

@@ -8,8 +8,6 @@ from rich.table import Table as RichTable
 from . import tables
 from .results import Run
 
-__all__ = ["print_run"]
-
 
 def print_run(console: Console, run: Run) -> None:
     """Print a table for each workload, then the targets, then the interpreters and what went wrong."""

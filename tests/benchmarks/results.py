@@ -13,8 +13,6 @@ from .interpreter import Interpreter
 from .surroundings import PINNINGS
 from .workloads import Metric
 
-__all__ = ["Failure", "Run", "Sample", "Session", "Setting", "Spread", "number", "spread_of"]
-
 
 class Setting(NamedTuple):
     """What a column or a group of rows is about.

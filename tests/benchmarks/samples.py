@@ -6,8 +6,6 @@ from .interpreter import Interpreter
 from .results import Run, Sample, Session, Setting
 from .workloads import P99, RATE
 
-__all__ = ["NEW", "OLD", "ONE_CORE", "TWO_CORES", "run_of", "sample"]
-
 NEW = Interpreter(version="3.14.2", pgo=True, lto=True)
 OLD = Interpreter(version="3.11.9", pgo=True, lto=True)
 ONE_CORE = Setting("3.14", "one core")

@@ -8,18 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "ONE_CORE",
-    "PINNINGS",
-    "ROOT",
-    "SHARED",
-    "TWO_CORES",
-    "Pinning",
-    "pinned_to",
-    "plain_environment",
-    "possible_pinnings",
-]
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -12,8 +12,6 @@ from .surroundings import SHARED
 from .targets import LEAST, check
 from .workloads import CPU, RATE, SHOWN, WORKLOADS, Metric, Workload
 
-__all__ = ["Table", "question", "questions", "sessions", "shown", "targets"]
-
 _TITLES = {contender.name: contender.title for contender in CONTENDERS}
 
 

@@ -9,8 +9,6 @@ from .results import Run, Setting, Spread
 from .surroundings import ONE_CORE, SHARED, TWO_CORES
 from .workloads import RATE
 
-__all__ = ["JUDGED", "LEAST", "ROUND_TRIPS", "Verdict", "check"]
-
 ROUND_TRIPS = ("iterate-rdy-1", "iterate-rdy-10", "run-10-rdy-10", "publish-1")
 LEAST = {SHARED.name: 1.0, TWO_CORES.name: 1.0, ONE_CORE.name: 0.9}
 """The least ratio to go-nsq's rate, by the pinning."""

@@ -8,19 +8,6 @@ from typing import Literal
 
 from .clients.task import Kind, Style
 
-__all__ = [
-    "CPU",
-    "FIRST",
-    "GROWTH",
-    "IDLE_CPU",
-    "P99",
-    "RATE",
-    "SHOWN",
-    "WORKLOADS",
-    "Metric",
-    "Workload",
-]
-
 _BUFFERED = 200
 """More messages of 100 bytes than nsqd's output buffer of 16 KiB holds."""
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-__all__ = ["severe_findings"]
-
 AXE = files("axe_playwright_python") / "axe.min.js"
 AXE_RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 SEVERE = {"serious", "critical"}

@@ -18,8 +18,6 @@ from playwright.sync_api import Page
 
 from ..interop.cluster import Cluster, Server, run_cluster
 
-__all__ = ["Stage", "on_stage", "until", "visit"]
-
 _LISTENING = re.compile(r"HTTP: listening on (\S+)")
 _PATIENCE = 20.0
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from .forwarders import Server
 
-__all__ = ["CASES", "Case", "Cluster"]
-
 RUNS_ON = frozenset({0, 143})
 """Of a command that SIGTERM ends: in good order, or before it had begun."""
 

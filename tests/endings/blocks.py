@@ -19,8 +19,6 @@ import nsq_anyio as nsq
 
 from .peers import Peer, Temper
 
-__all__ = ["BLOCKS", "Block", "Cell", "Mine", "Phase"]
-
 CONSUMER = nsq.ConsumerOptions(
     reconnect_delay=0.02,
     max_reconnect_delay=0.05,

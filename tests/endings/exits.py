@@ -19,8 +19,6 @@ from .blocks import PATIENT
 from .loops import LOOPS, Loop
 from .peers import Peer, Temper, peers
 
-__all__ = ["BLOCKS", "HANDLERS", "STATUS"]
-
 STATUS = 7
 _AT_ONCE = 4
 _SECONDS = 0.1

@@ -11,8 +11,6 @@ import trio
 
 from .blocks import Block, Cell, Mine, Phase
 
-__all__ = ["ON_ASYNCIO", "ON_EVERY_LOOP", "ON_TRIO", "Impatience", "reached"]
-
 Impatience = Callable[[Block, Cell], Awaitable[None]]
 
 _BETWEEN = 0.04

@@ -11,8 +11,6 @@ from typing import Any
 import anyio
 import pytest
 
-__all__ = ["LOOPS", "Loop", "asyncio_only", "every_loop"]
-
 
 @dataclass(frozen=True)
 class Loop:

@@ -18,8 +18,6 @@ from nsq_anyio.protocol.frames import FRAME_RESPONSE, MAGIC_V2, encode_frame, en
 
 from ..fake_nsqd import BODY_COMMANDS, message_id
 
-__all__ = ["Peer", "Peers", "Temper", "peers"]
-
 T = TypeVar("T")
 
 LIMIT = 5.0

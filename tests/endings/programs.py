@@ -28,8 +28,6 @@ from .impatience import reached
 from .loops import LOOPS, Loop
 from .peers import Peers, Temper, peers
 
-__all__ = ["ALL_OVER", "AS_EXPECTED", "KINDS"]
-
 AS_EXPECTED = "as expected"
 ALL_OVER = "all over"
 

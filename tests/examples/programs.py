@@ -11,8 +11,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["LIMIT", "ROOT", "listening", "running"]
-
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "examples" / "web"
 LIMIT = 60.0

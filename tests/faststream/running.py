@@ -15,8 +15,6 @@ from nsq_anyio.http.stats import ChannelStats
 from ..interop.cluster import Server
 from ..interop.observe import LIMIT, until_told
 
-__all__ = ["QUICK", "broker_of", "first_of", "running", "until_channel", "until_empty"]
-
 QUICK = nsq.ConsumerOptions(requeue_delay=0.01, max_backoff_duration=0, reconnect_delay=0.05)
 
 

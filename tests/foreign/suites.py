@@ -22,8 +22,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["SUITES", "Outcomes", "Suite"]
-
 Outcomes: TypeAlias = dict[str, str]
 """``passed``, ``failed`` or ``skipped`` by test."""
 

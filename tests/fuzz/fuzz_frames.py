@@ -17,8 +17,6 @@ from nsq_anyio.protocol.codec import Decoder, MakeDecoder, frame_decoder
 from nsq_anyio.protocol.frames import HEARTBEAT
 from nsq_anyio.protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed
 
-__all__ = ["check", "expected"]
-
 LIMIT = 256
 
 Item = tuple[object, ...]

@@ -9,8 +9,6 @@ from prometheus_client import CollectorRegistry
 
 from nsq_anyio.instrumentation.prometheus import NSQCollector
 
-__all__ = ["Scraper", "Shown"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:

@@ -33,8 +33,6 @@ from nsq_anyio.http.stats import ChannelStats
 
 from ..real_servers import RealServer, real_nsqd, real_nsqlookupd
 
-__all__ = ["KINDS", "NSQD_KINDS", "Cluster", "Kind", "Server", "on_both_kinds", "run_cluster"]
-
 Kind = Literal["embedded", "real", "stored"]
 KINDS: tuple[Kind, ...] = ("embedded", "real")
 NSQD_KINDS: tuple[Kind, ...] = (*KINDS, "stored")

@@ -9,8 +9,6 @@ import anyio
 import h11
 from anyio.abc import SocketStream
 
-__all__ = ["Answer", "ask", "chunked", "request"]
-
 LIMIT = 20.0
 _SHOWN = (b"content-type", b"x-nsq-content-type", b"allow", b"location", b"connection")
 _PING = b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"

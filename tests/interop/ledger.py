@@ -27,8 +27,6 @@ from nsq_anyio.events import Event, MessageFinished
 
 from .observe import LIMIT, until
 
-__all__ = ["Failing", "Ledger"]
-
 Delivery = tuple[str, str, int]
 """An nsqd's address, a message's id there, and the attempt."""
 

@@ -10,8 +10,6 @@ import anyio
 import nsq_anyio as nsq
 from nsq_anyio.events import Event
 
-__all__ = ["LIMIT", "PROMPT", "Events", "consume_now", "take", "until", "until_told"]
-
 LIMIT = 15.0
 """Seconds until a test gives up waiting: far more than needed, on a busy machine too."""
 

@@ -13,8 +13,6 @@ import anyio
 
 from .observe import until
 
-__all__ = ["in_own_group", "lines", "restart"]
-
 
 @contextmanager
 def in_own_group(

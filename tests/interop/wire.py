@@ -19,22 +19,6 @@ from ..layered_nsqd import Compression
 from ..tls_files import KeyPair, TLSFiles
 from .observe import LIMIT
 
-__all__ = [
-    "ACCOUNTS",
-    "COMPRESSIONS",
-    "IDENTITY",
-    "SECRET",
-    "USES",
-    "Cell",
-    "TLSVersion",
-    "Use",
-    "cells",
-    "refusal",
-    "shown",
-    "tls_server",
-    "using",
-]
-
 TLSVersion = Literal["TLSv1.2", "TLSv1.3"]
 Use = Literal["consume", "produce"]
 

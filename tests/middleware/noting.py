@@ -8,8 +8,6 @@ from typing import Any
 
 import anyio
 
-__all__ = ["Notes"]
-
 
 class Notes(list[str]):
     """What happened, in order: ``+a`` when ``a`` is entered, ``-a finished`` when it is left."""

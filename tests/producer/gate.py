@@ -6,8 +6,6 @@ import anyio
 
 from ..fake_nsqd import FakeConnection, until
 
-__all__ = ["Gate"]
-
 
 class Gate:
     """Its `script` is for `fake_nsqd`.

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from nsq_anyio.protocol.client_commands import ClientCommand, Fin
 
-__all__ = ["one_by_one"]
-
 
 def one_by_one(commands: Iterable[ClientCommand]) -> Iterator[ClientCommand]:
     """Yield the commands, with FINs in a row apart, so that where they were cut makes no difference."""

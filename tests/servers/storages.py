@@ -15,8 +15,6 @@ from pathlib import Path
 
 from . import build
 
-__all__ = ["AZURE_SERVER", "DELTA_JARS", "GCS_SERVER", "HDFS_JARS", "HDFS_PROGRAM", "S3_SERVER"]
-
 _DIRECTORY = build.DIRECTORY.parents[1] / "storages"
 S3_SERVER = _DIRECTORY / "bin" / "versitygw"
 GCS_SERVER = _DIRECTORY / "gcs" / "gcs"

@@ -15,8 +15,6 @@ import pytest
 
 import nsq_anyio as nsq
 
-__all__ = ["LIMIT", "Endpoint", "serving", "until"]
-
 LIMIT = 15.0
 """Seconds until a test gives up waiting: far more than needed, on a busy machine too."""
 

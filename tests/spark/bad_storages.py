@@ -17,15 +17,6 @@ import pytest
 
 from .storages import environment_of_s3
 
-__all__ = [
-    "SilentStorage",
-    "forgetful_hdfs",
-    "refusing_namenode",
-    "refusing_s3",
-    "running_careless_store",
-    "silent_storage",
-]
-
 _LIMIT = 90.0
 
 

@@ -15,8 +15,6 @@ import pyspark
 from .nsqds import ROOT, wait_until
 from .processes import Program, running
 
-__all__ = ["Cluster", "environment", "running_cluster", "short_lived"]
-
 WORKERS = 2
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

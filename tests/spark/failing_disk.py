@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["fail_writes"]
-
 
 def fail_writes(patch: pytest.MonkeyPatch, code: int, *, after: int = 0) -> None:
     """Let new files take ``after`` whole writes and half of another one, as a disk that gets full does.

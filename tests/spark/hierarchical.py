@@ -13,8 +13,6 @@ import obstore
 import pytest
 from obstore.exceptions import GenericError
 
-__all__ = ["Hierarchy"]
-
 
 class Hierarchy:
     """The directories that exist, by their names."""

@@ -22,8 +22,6 @@ import nsq_anyio as nsq
 
 from ..real_servers import real_nsqd
 
-__all__ = ["Channel", "Kind", "Nsqd", "Topic", "registered", "running_nsqd", "wait_until"]
-
 Kind = Literal["embedded", "real"]
 
 ROOT = Path(__file__).resolve().parents[2]

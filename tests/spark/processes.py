@@ -13,8 +13,6 @@ from pathlib import Path
 
 from .nsqds import wait_until
 
-__all__ = ["Program", "children", "command_line", "parent", "running"]
-
 _LIMIT = 240.0
 _LOG_TAIL = 16 * 1024
 

@@ -11,8 +11,6 @@ from nsq_anyio.storage.place import Place, storage_of
 from nsq_anyio.storage.remote import RemotePlace
 from nsq_anyio.storage.webhdfs import WebHdfs
 
-__all__ = ["Objects", "Raw", "raw"]
-
 
 class Raw(ABC):
     """The objects or files of a spool, by their names below its place."""

@@ -27,20 +27,6 @@ from ..fake_nsqd import FakeNsqd
 from .nsqds import Topic, wait_until
 from .rows import bodies
 
-__all__ = [
-    "Offset",
-    "before_chunk",
-    "drained",
-    "logged",
-    "new_partition",
-    "options_for",
-    "options_of",
-    "read",
-    "returned",
-    "soon",
-    "sound_chunks",
-]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.storage.place import Place
 
-__all__ = ["bodies", "ids", "on_disk", "rows_of", "spooled"]
-
 _numbers = count(1)
 
 

@@ -32,8 +32,6 @@ from nsq_anyio.storage.place import Place, storage_of
 
 from .rows import bodies, rows_of
 
-__all__ = ["LIVES", "Damage", "Life", "Query", "after_a_kill_before_the_read"]
-
 NSQD = "127.0.0.1:4150"
 BATCH = 30
 CHUNK = 5

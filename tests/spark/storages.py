@@ -23,25 +23,6 @@ import httpx
 from ..servers.storages import AZURE_SERVER, GCS_SERVER, HDFS_JARS, HDFS_PROGRAM, S3_SERVER
 from .nsqds import wait_until
 
-__all__ = [
-    "ACCOUNT",
-    "ACCOUNT_KEY",
-    "BUCKET",
-    "EVERY_CASE",
-    "KEY",
-    "SECRET",
-    "SETTINGS",
-    "Server",
-    "environment_of_azure",
-    "environment_of_gcs",
-    "environment_of_s3",
-    "for_executors",
-    "running_azure",
-    "running_gcs",
-    "running_hdfs",
-    "running_s3",
-]
-
 BUCKET = "spools"
 KEY = "AKIATESTSTESTSTESTS0"
 SECRET = "a secret that nobody should ever see"

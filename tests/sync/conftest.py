@@ -13,17 +13,6 @@ from anyio.from_thread import start_blocking_portal
 
 import nsq_anyio as nsq
 
-__all__ = [
-    "LIMIT",
-    "Backend",
-    "no_threads_left",
-    "nothing_left",
-    "publish",
-    "published",
-    "running_nsqd",
-    "until",
-]
-
 LIMIT = 20.0
 """Seconds: far more than anything takes."""
 

@@ -10,8 +10,6 @@ import textwrap
 import time
 from dataclasses import dataclass
 
-__all__ = ["Ended", "run"]
-
 # Far more than any of them takes, and less than any of the waits that must not happen.
 LIMIT = 40.0
 

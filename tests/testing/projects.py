@@ -6,8 +6,6 @@ import textwrap
 
 import pytest
 
-__all__ = ["PLAIN", "PLUGINS", "project", "run"]
-
 INI = """
     [pytest]
     addopts = --strict-markers

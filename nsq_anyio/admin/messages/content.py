@@ -13,8 +13,6 @@ from ...errors import InvalidEnvelope
 from ...visible import one_line, visible
 from .json_tree import Node, json_tree
 
-__all__ = ["Bounds", "Content"]
-
 _MAX_JSON = 64 * 1024
 _MAX_HEADERS = 64
 _MAX_HEADER = 2_000

@@ -28,8 +28,6 @@ from ...protocol.session import Command, ResponseFailed
 from ..upstream import Upstream
 from .places import Place
 
-__all__ = ["Copies", "Copy", "NothingLasts"]
-
 _log = logging.getLogger(__name__)
 
 _MAX_IN_FLIGHT = 64

@@ -28,8 +28,6 @@ from .places import Places
 from .rows import LetterRow
 from .settings import MessageBounds
 
-__all__ = ["Job", "JobKind", "JobRefused", "Jobs", "Listing", "is_job_kind"]
-
 _log = logging.getLogger(__name__)
 
 JobKind = Literal["list", "retry", "drop"]

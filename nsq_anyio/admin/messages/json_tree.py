@@ -9,8 +9,6 @@ from typing import Any, Literal, TypeGuard
 
 from ...visible import one_line
 
-__all__ = ["Node", "json_tree"]
-
 _MAX_DEPTH = 40
 _MAX_NODES = 400
 _MAX_TEXT = 16_000

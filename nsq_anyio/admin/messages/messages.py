@@ -16,8 +16,6 @@ from .jobs import Jobs
 from .settings import MessageBounds
 from .tails import Tails
 
-__all__ = ["Messages"]
-
 
 @dataclass(frozen=True, slots=True)
 class Messages:

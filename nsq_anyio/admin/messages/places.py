@@ -17,8 +17,6 @@ from ...names import is_ephemeral
 from ...options import ConnectionOptions
 from ..upstream import Upstream
 
-__all__ = ["Place", "Places"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

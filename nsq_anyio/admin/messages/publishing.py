@@ -16,8 +16,6 @@ from ...errors import HTTPError, HTTPStatusError, HTTPUnavailable, InvalidOption
 from ...http import Nsqd
 from ...http.servers import Servers
 
-__all__ = ["Draft", "PublishOutcome", "Target", "publish"]
-
 _FORMATS = "text, json, hex, base64"
 
 _EXITING = "EXITING"

@@ -10,8 +10,6 @@ from ...visible import one_line, visible
 from .content import Bounds, Content
 from .copies import Copy
 
-__all__ = ["LetterRow", "MessageRow"]
-
 _NANO = 1e9
 _IN_A_LETTER = Bounds(text=16_384, binary=2_048)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 
-__all__ = ["Sampler", "sample_rate_for"]
-
 _WINDOW = 0.25
 """Seconds within which equally many messages are picked, so that a burst does not use up the whole second."""
 

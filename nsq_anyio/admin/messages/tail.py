@@ -23,8 +23,6 @@ from .sampling import Sampler, sample_rate_for
 from .settings import MessageBounds
 from .tail_state import Piece, TailState
 
-__all__ = ["Tail"]
-
 _log = logging.getLogger(__name__)
 
 _TICK = 0.25

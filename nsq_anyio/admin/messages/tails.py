@@ -16,8 +16,6 @@ from .rows import MessageRow
 from .settings import MessageBounds
 from .tail import Tail
 
-__all__ = ["Tails", "TooManyViewers"]
-
 _PERMIT_SECONDS = 120.0
 _MOST_PERMITS = 100
 

@@ -13,8 +13,6 @@ from .effects import Effects, find_effects
 from .forms import Form, InvalidOrder, order_of
 from .visit import Visit
 
-__all__ = ["act"]
-
 
 async def act(visit: Visit) -> Response:
     """Answer a form that was sent from the dialog with what goes into the dialog next."""

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from ...serving.http_messages import Request, Response
 from .security import SECURITY_HEADERS
 
-__all__ = ["Assets"]
-
 _TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",

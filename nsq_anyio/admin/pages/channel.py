@@ -13,8 +13,6 @@ from .node_rows import NodeRow
 from .topic import known_topic
 from .visit import PageError, Values, Visit
 
-__all__ = ["channel"]
-
 _COLUMNS: Columns[Client] = {
     "host": lambda client: client.stats.hostname,
     "nsqd": lambda client: client.nsqd,

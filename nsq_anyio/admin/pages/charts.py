@@ -10,8 +10,6 @@ from .sparkline import sparkline
 from .topic_rows import Row
 from .visit import Visit
 
-__all__ = ["history_path", "lines", "row_lines"]
-
 _LONGEST, _SHORTEST = 1800.0, 300.0
 """The seconds that a small line shows; fewer while the history is shorter."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from ...http import ClientStats
 
-__all__ = ["Client", "Clients"]
-
 
 @dataclass(frozen=True, slots=True)
 class Client:

@@ -10,8 +10,6 @@ from .client_rows import Client, Clients
 from .digest import Digest
 from .visit import Visit
 
-__all__ = ["clients_of"]
-
 _PATIENCE = 4.0
 """The seconds that nsqds have to answer; a page does not wait longer for them."""
 

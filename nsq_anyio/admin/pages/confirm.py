@@ -13,8 +13,6 @@ from .forms import InvalidOrder, order_of
 from .rendering import segment
 from .visit import Visit
 
-__all__ = ["confirm"]
-
 
 async def confirm(visit: Visit) -> Response:
     """Answer ``/confirm?action=&topic=&channel=&node=`` with what goes into the dialog."""

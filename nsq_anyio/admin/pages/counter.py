@@ -7,8 +7,6 @@ from .charts import lines
 from .listing import Columns, listing
 from .visit import Values, Visit
 
-__all__ = ["counter"]
-
 
 class _Total:
     """The sums of a topic, which never decrease while any nsqd has it."""

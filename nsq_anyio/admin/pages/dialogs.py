@@ -14,8 +14,6 @@ from .effects import Effects
 from .forms import new_number
 from .visit import Visit
 
-__all__ = ["confirmation", "creation", "failure", "refusal", "result"]
-
 _ACTED = ("HX-Trigger", "acted")
 
 

@@ -16,8 +16,6 @@ from .node_rows import NodeRow, node_rows
 from .topic_rows import Row, channel_rows, topic_row
 from .worker import Worker
 
-__all__ = ["Digest", "Digester", "digest"]
-
 _TREND = 300.0
 """Over how many seconds it is judged whether something is stuck."""
 

@@ -10,8 +10,6 @@ from ..cluster_info import ClusterInfo
 from ..orders import Order
 from ..producers import KnownNsqd
 
-__all__ = ["Affected", "Effects", "find_effects"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affected:

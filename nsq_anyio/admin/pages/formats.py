@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-__all__ = ["FILTERS", "UNKNOWN", "ago", "clock", "compact", "duration", "number", "rate", "size", "timestamp"]
-
 UNKNOWN = "\N{EN DASH}"
 """What stands for a number that is not known."""
 

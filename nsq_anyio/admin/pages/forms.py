@@ -12,8 +12,6 @@ from ...serving.http_messages import BodyTooLarge, Request
 from ...serving.nsq_api import Refusal
 from ..orders import Order, is_action
 
-__all__ = ["Form", "InvalidOrder", "new_number", "order_of", "read_fields"]
-
 _MAX_FORM_SIZE = 16 * 1024
 _MAX_FIELDS = 20
 _NAME_RULE = (

@@ -17,8 +17,6 @@ from .forms import read_fields
 from .message_access import in_dialog, in_place, messages_of, topic_of
 from .visit import PageError, Values, Visit
 
-__all__ = ["confirm_job", "letter", "letters", "start_job", "stop_job"]
-
 _DEFAULT_CHANNEL = "dead-letter"
 _AGES = {
     "": "any time",

@@ -10,8 +10,6 @@ from urllib.parse import urlencode
 
 from ...serving.nsq_api import Arguments
 
-__all__ = ["Choice", "Columns", "Filters", "Listing", "listing"]
-
 RowT = TypeVar("RowT")
 
 Columns: TypeAlias = Mapping[str, Callable[[RowT], str | float]]

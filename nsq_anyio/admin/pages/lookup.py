@@ -14,8 +14,6 @@ from .listing import listing
 from .node_rows import NodeRow
 from .visit import Values, Visit
 
-__all__ = ["lookup"]
-
 _PATIENCE = 4.0
 _MOST_NODES = 200
 _MOST_TOMBSTONES = 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-__all__ = ["NOTHING", "Measures"]
-
 
 class Measures(NamedTuple):
     """What is measured of a channel, a topic or the cluster; see `nsq_anyio.monitoring.history.MEASURES`."""

@@ -13,8 +13,6 @@ from ..messages.messages import Messages
 from . import dialogs, wording
 from .visit import PageError, Visit
 
-__all__ = ["in_dialog", "in_place", "messages_of", "topic_of"]
-
 _Answering: TypeAlias = Callable[[Visit], Awaitable[Response]]
 
 

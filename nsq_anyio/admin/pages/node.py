@@ -8,8 +8,6 @@ from ...http import ChannelStats, NsqdSurvey, TopicStats
 from .listing import Columns, Filters, listing
 from .visit import PageError, Values, Visit
 
-__all__ = ["node"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Topic:

@@ -10,8 +10,6 @@ from ...http import Node, NsqdSurvey, Survey
 from ...monitoring import Problem
 from ..producers import version_key
 
-__all__ = ["NodeRow", "node_rows", "shown_name"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:

@@ -6,8 +6,6 @@ from .listing import Columns, Filters, listing
 from .node_rows import NodeRow
 from .visit import Values, Visit
 
-__all__ = ["nodes"]
-
 _COLUMNS: Columns[NodeRow] = {
     "name": lambda row: row.name,
     "host": lambda row: row.node.hostname,

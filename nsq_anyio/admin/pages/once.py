@@ -9,8 +9,6 @@ import anyio
 
 from ...serving.http_messages import Response
 
-__all__ = ["Once"]
-
 
 class Once:
     """Keeps the responses to forms by the numbers that the forms carry.

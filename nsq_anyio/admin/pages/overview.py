@@ -12,8 +12,6 @@ from ...monitoring import Problem
 from .charts import history_path, lines, row_lines
 from .visit import Values, Visit
 
-__all__ = ["overview", "summary"]
-
 _MOST_OF_A_KIND = 4
 _MOST_ROWS = 8
 

@@ -30,8 +30,6 @@ from .topic import topic
 from .topics import topics
 from .visit import Endpoint, Page, PageError, Site, Values, Visit
 
-__all__ = ["PAGES", "Pages"]
-
 PAGES: Mapping[str, Page] = {
     "/": Page("overview.html", overview, "overview"),
     "/topics": Page("topics.html", topics, "topics"),

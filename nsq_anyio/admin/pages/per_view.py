@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 import anyio
 
-__all__ = ["PerView"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from .forms import new_number, read_fields
 from .message_access import in_dialog, topic_of
 from .visit import PageError, Visit
 
-__all__ = ["publish", "publish_form"]
-
 _MAX_FORM_SIZE = 2 * 1024 * 1024
 """nsqd takes messages of 1 MiB by default, and a form can need up to three times as much."""
 

@@ -10,8 +10,6 @@ import jinja2
 from .assets import Assets
 from .formats import FILTERS
 
-__all__ = ["Renderer", "segment"]
-
 
 class Renderer:
     """Renders templates. Any thread may call it.

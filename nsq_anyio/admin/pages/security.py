@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ...serving.http_messages import Response
 
-__all__ = ["SECURITY_HEADERS", "page_response"]
-
 _POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",

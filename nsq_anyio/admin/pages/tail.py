@@ -17,8 +17,6 @@ from .message_access import in_place, messages_of, topic_of
 from .security import SECURITY_HEADERS
 from .visit import Values, Visit
 
-__all__ = ["live", "permit_draining", "stream"]
-
 _IDLE = 15.0
 _AT_FIRST = 20
 """How many of the messages before are shown to a new viewer."""

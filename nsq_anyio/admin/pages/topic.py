@@ -12,8 +12,6 @@ from .node_rows import NodeRow
 from .topic_rows import Row
 from .visit import PageError, Values, Visit
 
-__all__ = ["known_topic", "topic"]
-
 _COLUMNS: Columns[Row] = {
     "name": lambda row: row.channel,
     "depth": lambda row: row.measures.depth,

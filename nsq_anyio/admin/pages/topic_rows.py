@@ -12,8 +12,6 @@ from ...monitoring.figures import Key
 from ...names import is_ephemeral
 from .measures import NOTHING, Measures
 
-__all__ = ["Row", "channel_rows", "topic_row"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

@@ -7,8 +7,6 @@ from .listing import Columns, Filters, listing
 from .topic_rows import Row
 from .visit import Values, Visit
 
-__all__ = ["topics"]
-
 _COLUMNS: Columns[Row] = {
     "name": lambda row: row.topic,
     "depth": lambda row: row.measures.depth,

@@ -24,8 +24,6 @@ from .rendering import Renderer
 from .security import page_response
 from .worker import Worker
 
-__all__ = ["Endpoint", "Page", "PageError", "Site", "Values", "Visit", "make_site"]
-
 Values: TypeAlias = Mapping[str, object]
 """The values of a template."""
 

@@ -8,21 +8,6 @@ from ..orders import Action, Order
 from ..outcomes import ServerResult
 from .effects import Effects
 
-__all__ = [
-    "NOBODY_HAS_IT",
-    "NOBODY_KNOWS",
-    "REFUSALS",
-    "UNKNOWN_NODE",
-    "button",
-    "creation",
-    "explanation",
-    "has_to_be_typed",
-    "heading",
-    "said",
-    "subject",
-    "summary",
-]
-
 _DONE: dict[Action, str] = {
     "create": "created",
     "delete": "deleted",

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-__all__ = ["Worker"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from ...errors import HTTPError
     from ...http import ChannelStats, Cluster, ClusterReply, Node, TopicStats
 
-__all__ = ["CHANNEL_ACTIONS", "TOMBSTONE", "TOPIC_ACTIONS", "Action", "Call", "Plan", "cluster_method"]
-
 Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
 """Queries or changes a cluster, its first argument."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ...http import Node
 
-__all__ = ["channel", "node", "topic"]
-
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one line of JSON, with the servers that failed."
 )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ...errors import HTTPError
     from ...http import Cluster
 
-__all__ = ["Task", "ask", "end_with", "failure_rows"]
-
 T = TypeVar("T")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ...dead_letters.work import Work
     from ...service.draining import Draining
 
-__all__ = ["dead_letter", "drop", "list_letters", "retry", "show"]
-
 _AT = "\\\n    --nsqd-tcp-address 127.0.0.1:4150"
 
 

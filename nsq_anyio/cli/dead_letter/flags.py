@@ -13,8 +13,6 @@ from ..flags.kinds import Integer, duration, in_order
 from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
-__all__ = ["HELD_BY_ONE", "filter_flags", "ids_argument", "limit_flag", "place_flags"]
-
 HELD_BY_ONE = 2500
 """How many messages a connection holds by nsqd's default; the default of ``--max-in-flight``."""
 

@@ -9,8 +9,6 @@ from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
 from ..reach import check_reachable
 
-__all__ = ["reaching"]
-
 
 def reaching(source: Source, consumer: ConsumerFlags, main: Draining) -> Draining:
     """Return ``main`` after a check that the servers are reachable.

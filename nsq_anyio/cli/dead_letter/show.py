@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["blocks", "json_line", "table", "text"]
-
 _MAX_BODY = 4096
 _MAX_ERROR = 100
 

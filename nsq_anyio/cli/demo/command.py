@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .run import Outcome
     from .spark import Archived
 
-__all__ = ["demo"]
-
 
 @click.command(
     cls=UtilityCommand,

@@ -18,8 +18,6 @@ from ...http import Nsqlookupd
 from ...options import ConsumerOptions
 from ...producer import Producer, produce
 
-__all__ = ["Cluster", "DemoStalled", "Outcome", "demo_cluster", "run_demo"]
-
 _EMBEDDED_NSQDS = 2
 _BATCH = 200
 _BODY_SIZE = 100

@@ -22,8 +22,6 @@ from .run import Cluster
 if TYPE_CHECKING:
     from ...spark import pipelines
 
-__all__ = ["Archived", "Held", "run_spark_demo"]
-
 _BATCH = 1000
 _HELD = """
     SELECT nsqd, count(*) AS rows, count(DISTINCT id) AS unique

@@ -14,8 +14,6 @@ from ..flags.kinds import Integer, duration, pattern, positive_duration
 if TYPE_CHECKING:
     from ...pattern import Pattern
 
-__all__ = ["exporter"]
-
 
 @click.command(
     cls=UtilityCommand,

@@ -9,8 +9,6 @@ from ...monitoring import Poller
 from ...serving.compression import accepts_gzip
 from ...serving.http_messages import Request, Response
 
-__all__ = ["Endpoint"]
-
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
 _PATHS = ("/metrics", "/ping", "/-/healthy", "/-/ready")
 

@@ -15,8 +15,6 @@ from ...serving.listener import local_port, open_listener
 from ..flags.cluster import ClusterFlags
 from .endpoint import Endpoint
 
-__all__ = ["Exporter"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ import click
 
 from .names import complete_nsqd_http, complete_nsqd_tcp
 
-__all__ = ["lookupd_http_option", "nsqd_http_option", "nsqd_tcp_option"]
-
 _Option = Callable[[Any], Any]
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ...http import Cluster
     from ...options import TLSOptions
 
-__all__ = ["ClusterFlags", "cluster_flags", "connect_timeout_flag"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

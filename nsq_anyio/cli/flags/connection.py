@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 
-__all__ = ["ConsumerFlags", "ProducerFlags", "connection_flags"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Options = TypeVar("_Options", bound="ConsumerOptions | ProducerOptions")
 _Flag: TypeAlias = Callable[[Any], Any]

@@ -12,8 +12,6 @@ import click
 from ...errors import InvalidOption
 from .kinds import FILE, in_order
 
-__all__ = ["http_tls_flags", "parse_header"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 # RFC 9110, section 5: a token, and printable ASCII without white space at its ends.

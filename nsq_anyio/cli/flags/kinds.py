@@ -12,20 +12,6 @@ import click
 if TYPE_CHECKING:
     from ...pattern import Pattern
 
-__all__ = [
-    "FILE",
-    "Integer",
-    "Number",
-    "boolean",
-    "boolean_option",
-    "delimiter_option",
-    "duration",
-    "in_order",
-    "parse_delimiter",
-    "pattern",
-    "positive_duration",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)

@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-__all__ = ["map_address_option"]
-
 
 def _address_map(
     context: click.Context, parameter: click.Parameter, texts: Sequence[str]

@@ -9,8 +9,6 @@ import click
 
 from .kinds import Integer
 
-__all__ = ["DEFAULT_MAX_IN_FLIGHT", "max_in_flight_option"]
-
 DEFAULT_MAX_IN_FLIGHT = 200
 
 

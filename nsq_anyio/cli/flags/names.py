@@ -15,15 +15,6 @@ import click
 if TYPE_CHECKING:
     from ...http import Cluster
 
-__all__ = [
-    "USUAL_NSQLOOKUPD",
-    "complete_channel",
-    "complete_node",
-    "complete_nsqd_http",
-    "complete_nsqd_tcp",
-    "complete_topic",
-]
-
 USUAL_NSQLOOKUPD = "127.0.0.1:4161"
 """Where an nsqlookupd listens by default; also the one of ``nsq-anyio up``."""
 

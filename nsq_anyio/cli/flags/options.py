@@ -19,8 +19,6 @@ from .kinds import boolean, duration
 if TYPE_CHECKING:
     from ...options.kinds import Option
 
-__all__ = ["Key", "OptionValues", "keys", "option_values", "pairs_in_effect", "tls_version"]
-
 _Parser: TypeAlias = Callable[[str], Any]
 _Part: TypeAlias = Literal["own", "connection", "tls"]
 _Side: TypeAlias = Literal["consumer", "producer"]

@@ -12,8 +12,6 @@ from ...errors import InvalidOption
 if TYPE_CHECKING:
     from ...storage.place import Place
 
-__all__ = ["DirectoryOrURL"]
-
 
 class DirectoryOrURL(click.Path):
     """The path of a directory, its ``file:`` URI, or its URL in an object store or HDFS."""

@@ -12,8 +12,6 @@ import click
 from .addresses import lookupd_http_option, nsqd_tcp_option
 from .kinds import in_order
 
-__all__ = ["Destination", "Source", "destination_flags", "source_flags"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

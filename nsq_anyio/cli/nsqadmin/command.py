@@ -17,8 +17,6 @@ from ..flags.kinds import Integer, boolean_option, duration, in_order
 if TYPE_CHECKING:
     from ...options import ConnectionOptions
 
-__all__ = ["admin"]
-
 _log = logging.getLogger(__name__)
 
 _NANOSECONDS = 1_000_000_000

@@ -12,8 +12,6 @@ from ...connection.background import background_tasks
 from ...serving.asgi_server import serve_asgi
 from ...serving.listener import local_port, open_listener
 
-__all__ = ["quiet_garbage_collector", "start"]
-
 _log = logging.getLogger(__name__)
 
 _MAX_BODY_SIZE = 2 * 1024 * 1024

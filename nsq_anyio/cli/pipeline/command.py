@@ -15,8 +15,6 @@ from ..flags.kinds import Integer, Number, in_order
 from ..flags.names import complete_channel, complete_topic
 from ..lazy_group import SentenceGroup
 
-__all__ = ["archive", "metrics", "pipeline", "replay", "spark_option"]
-
 _FORMATS = click.Choice(["parquet", "json"])
 
 

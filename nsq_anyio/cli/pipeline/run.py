@@ -25,15 +25,6 @@ if TYPE_CHECKING:
 
     from ...spark import pipelines
 
-__all__ = [
-    "PipelineProgress",
-    "errors_explained",
-    "quiet_session",
-    "run_pipeline",
-    "show_progress",
-    "summary_fields",
-]
-
 _TO_THE_END = "available-now"
 
 # Spark's own log of an error is long; the command prints its cause in one line at the end.

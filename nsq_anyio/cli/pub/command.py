@@ -19,8 +19,6 @@ from ..flags.source import Destination, destination_flags
 if TYPE_CHECKING:
     from .reader import Input
 
-__all__ = ["pub"]
-
 _ALL = "all"
 """The mode in which each of several nsqds gets all messages."""
 

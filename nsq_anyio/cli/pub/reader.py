@@ -15,8 +15,6 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from ..shared_descriptor import wait_readable
 
-__all__ = ["Input", "MessageReader", "Splitter", "opened"]
-
 _log = logging.getLogger(__name__)
 
 

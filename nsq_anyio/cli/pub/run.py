@@ -25,8 +25,6 @@ from ..flags.source import Destination
 from ..reach import check_destination_reachable
 from .reader import Input, MessageReader
 
-__all__ = ["Pace", "Pub", "Published", "shown_progress"]
-
 _MAX_BATCH_BYTES = 1024 * 1024
 _CHUNKS_AHEAD = 16
 

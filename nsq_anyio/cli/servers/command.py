@@ -26,8 +26,6 @@ from .flags import (
 )
 from .stats_flags import STATS_OPTIONS, stats_flags
 
-__all__ = ["nsqd", "nsqlookupd"]
-
 _Flags: TypeAlias = dict[str, tuple[Callable[[str], float], str]]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

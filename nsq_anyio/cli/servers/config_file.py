@@ -14,8 +14,6 @@ import click
 from ..toml_file import InvalidFile, go_value, kind_of, read_toml
 from .stats_flags import percentiles
 
-__all__ = ["nsq_config_option"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _NAMES = {

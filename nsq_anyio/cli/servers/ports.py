@@ -9,8 +9,6 @@ from typing import NamedTuple, cast
 
 import click
 
-__all__ = ["DASHBOARD_PORT", "NSQLOOKUPD", "Ports", "load_ports", "ports_file", "save_ports", "usual_ports"]
-
 NSQLOOKUPD = "nsqlookupd"
 DASHBOARD_PORT = 4171
 """nsqadmin's default."""

@@ -10,8 +10,6 @@ from click.core import ParameterSource
 
 from ..flags.kinds import boolean_option, in_order
 
-__all__ = ["STATS_OPTIONS", "percentiles", "stats_flags"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 STATS_OPTIONS = (

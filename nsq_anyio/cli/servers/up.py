@@ -18,8 +18,6 @@ from .ports import DASHBOARD_PORT, NSQLOOKUPD, Ports, load_ports, ports_file, sa
 if TYPE_CHECKING:
     from ... import embedded
 
-__all__ = ["up"]
-
 _MAX_NSQDS = 64
 
 _ServeAdmin: TypeAlias = Callable[[str, AsyncExitStack], Awaitable[str]]

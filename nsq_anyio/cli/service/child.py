@@ -6,7 +6,5 @@ import sys
 
 from .. import main
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     main(link=int(sys.argv.pop(1)))

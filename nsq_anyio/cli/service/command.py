@@ -15,8 +15,6 @@ from ..flags.kinds import Integer, Number
 from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
-__all__ = ["run"]
-
 _GRACE = 5.0
 """Seconds that a process has to exit after it has drained."""
 

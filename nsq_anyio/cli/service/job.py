@@ -16,8 +16,6 @@ from ...service.service import Service
 from ..flags.connection import ConsumerFlags, ProducerFlags
 from ..flags.source import Source
 
-__all__ = ["Job"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:

@@ -17,8 +17,6 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ...service.endpoint import Health, MetricsUnavailable
 
-__all__ = ["NoAnswer", "Question", "Questions", "answer_questions", "open_link"]
-
 _MAX_LINE = 64 * 1024 * 1024
 _GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
 

@@ -19,8 +19,6 @@ from ...consumer import BatchHandler, Handler
 from ...consumer.batch_handler import check_handler
 from ...errors import InvalidOption
 
-__all__ = ["check_form", "load_handler", "load_lifespan"]
-
 
 def check_form(text: str, attribute: str) -> tuple[str, str]:
     """Return the names of the module and of the attribute in ``module:attribute``.

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from ...service.metrics import Families
 
-__all__ = ["merged"]
-
 
 def merged(texts: Mapping[int, str]) -> bytes:
     """Return the metrics of all processes, each sample with its process's number as a label.

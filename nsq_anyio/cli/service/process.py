@@ -15,8 +15,6 @@ from anyio.abc import Process, SocketStream
 
 from .link import Questions
 
-__all__ = ["ServiceProcess", "how_it_ended"]
-
 _log = logging.getLogger("nsq_anyio.service")
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import anyio
 import click
 
-__all__ = ["changes_of_code"]
-
 
 def changes_of_code(stop: anyio.Event) -> AsyncIterator[object]:
     """Yield whenever a Python file below the current directory changes, until ``stop`` is set.

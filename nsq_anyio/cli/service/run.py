@@ -25,8 +25,6 @@ from .link import answer_questions, open_link
 from .reload import changes_of_code
 from .supervisor import Supervisor
 
-__all__ = ["run_child", "run_here", "run_supervised"]
-
 
 def run_here(job: Job, http_address: ListenAddress | None, backend: str) -> None:
     """Handle messages in this process, until a signal.

@@ -21,8 +21,6 @@ from .link import NoAnswer, Question
 from .merged_metrics import merged
 from .process import ServiceProcess, how_it_ended
 
-__all__ = ["FirstStartFailed", "Supervisor"]
-
 _log = logging.getLogger("nsq_anyio.service")
 
 _FIRST_DELAY = 0.5

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ...spark.spool_admin import SpoolInfo
     from ...storage.place import Place
 
-__all__ = ["delete_spools", "list_spools", "put_back", "spool"]
-
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
 _directory = click.argument("directory", metavar="DIR")
 _chosen = click.argument("uuids", metavar="[UUID]...", nargs=-1)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ...spark.spool_admin import SpoolInfo
     from ...spark.spool_errors import SpoolError
 
-__all__ = ["fields", "report", "table", "tell_damage"]
-
 _SHOWN_OF_UUID = 8
 
 

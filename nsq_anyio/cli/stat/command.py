@@ -16,8 +16,6 @@ from ..flags.names import complete_channel, complete_topic
 if TYPE_CHECKING:
     from .views import View
 
-__all__ = ["stat"]
-
 
 @click.command(
     cls=UtilityCommand,

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from ...http import ChannelStats, TopicStats, Totals
 
-__all__ = ["Counts", "Row", "Rows"]
-
 Key = tuple[str, str, str]
 
 

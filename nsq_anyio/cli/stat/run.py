@@ -15,8 +15,6 @@ from ..output import Output
 from .rows import Rows
 from .views import Failure, Report, View
 
-__all__ = ["Stat"]
-
 
 class Stat:
     """Polls a cluster and shows its figures.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["Failure", "JSONLines", "Lines", "LiveTable", "Report", "View"]
-
 _LINES_PER_HEADER = 25  # as in nsq_stat
 
 _log = logging.getLogger(__name__)

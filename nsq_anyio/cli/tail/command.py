@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..output import Output
     from .run import Content, Format
 
-__all__ = ["tail"]
-
 
 @click.command(
     cls=UtilityCommand,

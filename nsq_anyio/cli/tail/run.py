@@ -25,18 +25,6 @@ from ..http_side import http_side
 from ..output import Output
 from ..reach import check_reachable
 
-__all__ = [
-    "BODY",
-    "Content",
-    "DrainCheck",
-    "Format",
-    "Tail",
-    "as_json",
-    "headers_and_payload",
-    "plain",
-    "safe",
-]
-
 Content: TypeAlias = Callable[[Message], bytes]
 """Returns what is printed of one message."""
 

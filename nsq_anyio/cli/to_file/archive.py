@@ -15,8 +15,6 @@ from .finished_files import EndedFile, is_taken, make_parent
 from .names import TopicNames, with_revision
 from .open_file import OpenFile
 
-__all__ = ["Archive", "ArchiveOptions", "Rotation"]
-
 _log = logging.getLogger("nsq_anyio.to_file")
 
 

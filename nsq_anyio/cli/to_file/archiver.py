@@ -20,8 +20,6 @@ from ...unwrapping import ungrouped
 from .archive import Archive
 from .finished_files import EndedFile, stays
 
-__all__ = ["Archiver", "CannotWrite", "Sending", "Syncing"]
-
 _log = logging.getLogger("nsq_anyio.to_file")
 
 _GATHERING = 0.1

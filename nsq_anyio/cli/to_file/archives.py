@@ -26,8 +26,6 @@ from .archiver import Archiver, Sending, Syncing
 if TYPE_CHECKING:
     from ...pattern import Pattern
 
-__all__ = ["Archives", "Topics"]
-
 _log = logging.getLogger("nsq_anyio.to_file")
 
 _THREADS = 8

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .encodings import Encoding
     from .names import NameFormat
 
-__all__ = ["to_file"]
-
 
 @click.command(
     "to-file",

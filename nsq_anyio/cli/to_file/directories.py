@@ -6,8 +6,6 @@ from pathlib import Path
 
 from ...durable import sync_directory
 
-__all__ = ["make_directories"]
-
 _MODE = 0o770
 """The mode of new directories, as in nsq_to_file."""
 

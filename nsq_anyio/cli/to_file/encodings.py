@@ -19,8 +19,6 @@ from typing import Any, BinaryIO, Protocol
 from ...checks import check_integer
 from ...errors import InvalidOption
 
-__all__ = ["Encoding", "Gzip", "Zstd", "whole_length"]
-
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 """Makes zlib write gzip's header and trailer."""
 

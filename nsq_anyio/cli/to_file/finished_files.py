@@ -17,8 +17,6 @@ from ...storage.remote import RemotePlace, RemoteStorage
 from .directories import make_directories
 from .names import with_revision
 
-__all__ = ["EndedFile", "check_store", "is_taken", "make_parent", "move_exclusively", "stays"]
-
 _log = logging.getLogger("nsq_anyio.to_file")
 
 

@@ -19,8 +19,6 @@ from ...storage.remote import RemotePlace
 from .encodings import whole_length
 from .finished_files import make_parent, move_exclusively
 
-__all__ = ["OWN", "WorkDirUnusable", "own_directory", "send_leftovers"]
-
 OWN = ".nsq-anyio-to-file"
 """The file by which a directory is known as one of this command's; it is locked."""
 

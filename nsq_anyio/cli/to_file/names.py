@@ -11,15 +11,6 @@ from pathlib import PurePosixPath
 
 from ...errors import InvalidOption
 
-__all__ = [
-    "REVISION",
-    "NameFormat",
-    "TopicNames",
-    "check_datetime_format",
-    "format_datetime",
-    "with_revision",
-]
-
 REVISION = "<REV>"
 
 _PLACEHOLDER = re.compile(r"<(TOPIC|HOST|PID|DATETIME)>")

@@ -9,8 +9,6 @@ from pathlib import Path
 from ...durable import sync_directory, sync_file
 from .encodings import Encoding
 
-__all__ = ["OpenFile"]
-
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _MODE = 0o666
 """The mode of new files, less the umask, as in nsq_to_file."""

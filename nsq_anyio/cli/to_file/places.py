@@ -17,8 +17,6 @@ from .directories import make_directories
 from .finished_files import check_store
 from .leftovers import WorkDirUnusable, own_directory, send_leftovers
 
-__all__ = ["check_directories", "chosen_work_dir", "leftovers_moved"]
-
 
 def chosen_work_dir(work_dir: Path | None, output_dir: Place) -> Path:
     """Return the directory of unfinished files.

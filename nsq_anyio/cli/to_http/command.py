@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ...options import TLSOptions
     from .endpoint import Endpoint
 
-__all__ = ["MODES", "to_http"]
-
 MODES = ("hostpool", "round-robin", "epsilon-greedy", "least-outstanding", "all")
 """How to choose an endpoint for a message."""
 

@@ -21,8 +21,6 @@ from .http1 import HTTP1Connection
 if TYPE_CHECKING:
     from .http2 import HTTP2Connection
 
-__all__ = ["Connections"]
-
 _Connection: TypeAlias = "HTTP1Connection | HTTP2Connection"
 
 

@@ -12,8 +12,6 @@ import httpx
 from ...address import Address
 from ...errors import InvalidAddress, InvalidOption
 
-__all__ = ["Endpoint", "get_endpoint", "post_endpoint"]
-
 
 @dataclass(slots=True, eq=False)
 class Endpoint:

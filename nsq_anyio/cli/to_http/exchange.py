@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["KEEP_ALIVE", "Exchange", "Headers", "NoAnswer"]
-
 KEEP_ALIVE = 30.0
 """Seconds; a firewall may silently drop an idle connection after a minute."""
 

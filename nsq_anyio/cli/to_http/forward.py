@@ -19,8 +19,6 @@ from .endpoint import Endpoint
 from .sender import Answer
 from .status_policy import Action, StatusPolicy
 
-__all__ = ["Handler", "Send", "ToAll", "ToOne", "handler", "is_in_sample"]
-
 _PICKERS: dict[str, Callable[[], RoundRobin[Endpoint]]] = {
     "hostpool": FailingHosts,
     "round-robin": RoundRobin,

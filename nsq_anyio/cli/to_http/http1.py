@@ -15,8 +15,6 @@ from anyio.streams.tls import TLSAttribute
 from .exchange import KEEP_ALIVE, Exchange, NoAnswer
 from .http1_answer import AnswerParser, BadAnswer
 
-__all__ = ["HTTP1Connection"]
-
 _RECEIVED_AT_ONCE = 16 * 1024
 """The most bytes to receive at once; few answers are longer."""
 

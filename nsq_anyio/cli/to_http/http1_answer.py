@@ -12,8 +12,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TypeAlias
 
-__all__ = ["MAX_BODY", "MAX_FIELDS", "MAX_HEAD", "MAX_INTERIM", "MAX_LINE", "AnswerParser", "BadAnswer"]
-
 MAX_HEAD = 1024 * 1024
 """The most bytes of all heads together: of interim answers, of the answer itself, and of its trailers."""
 

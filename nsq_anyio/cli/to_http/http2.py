@@ -12,8 +12,6 @@ from anyio.abc import ByteStream
 
 from .exchange import KEEP_ALIVE, Exchange, NoAnswer
 
-__all__ = ["HTTP2Connection"]
-
 _BROKEN = (
     httpcore.ConnectionNotAvailable,
     httpcore.NetworkError,

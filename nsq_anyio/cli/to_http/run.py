@@ -20,8 +20,6 @@ from .forward import handler, is_in_sample
 from .sender import open_sender
 from .status_policy import StatusPolicy
 
-__all__ = ["ToHttp"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToHttp:

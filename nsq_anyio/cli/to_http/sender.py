@@ -24,8 +24,6 @@ from .endpoint import Endpoint
 from .exchange import Exchange, Headers, NoAnswer
 from .status_policy import retry_after
 
-__all__ = ["Answer", "Sender", "open_sender"]
-
 _TOO_MANY_REQUESTS = 429
 
 

@@ -11,8 +11,6 @@ from enum import StrEnum
 
 from ...errors import InvalidOption
 
-__all__ = ["Action", "StatusPolicy", "retry_after"]
-
 _RULE = re.compile(r"([1-5]xx|[1-5][0-9]{2})=([a-z]+)")
 _SECONDS = re.compile(r"[0-9]{1,9}")
 _MAX_RETRY_AFTER = 3600.0

@@ -17,8 +17,6 @@ from ..flags.source import Destination, Source, destination_flags, source_flags
 if TYPE_CHECKING:
     from .run import ToNsq
 
-__all__ = ["to_nsq"]
-
 _Mode: TypeAlias = Literal["hostpool", "round_robin", "epsilon_greedy", "least_outstanding"]
 _MODES: dict[str, _Mode] = {
     "hostpool": "hostpool",

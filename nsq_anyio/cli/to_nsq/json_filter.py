@@ -14,8 +14,6 @@ from decimal import Decimal, InvalidOperation
 from ...errors import InvalidOption
 from ...protocol.deep_json import DeepDecoder
 
-__all__ = ["JSONFilter", "NotJSON"]
-
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 

@@ -19,8 +19,6 @@ from ..run import handle_until
 from ..timings import Timings
 from .json_filter import JSONFilter, NotJSON
 
-__all__ = ["ToNsq"]
-
 _log = logging.getLogger("nsq_anyio.to_nsq")
 
 

@@ -25,8 +25,6 @@ from .formatter import DeliveryFormatter
 from .labels import delay_of, headers_of
 from .listener import Listener
 
-__all__ = ["RESTART_DELAY", "NsqBroker"]
-
 _logger = logging.getLogger("nsq_anyio.contrib.taskiq")
 RESTART_DELAY = 30.0
 """The seconds by which a worker process that nsqd refuses ends late."""

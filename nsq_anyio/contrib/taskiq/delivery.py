@@ -13,8 +13,6 @@ from taskiq import AckableMessage
 from ...consumer import Message
 from ...errors import Closed, Discard, InvalidEnvelope, Requeue
 
-__all__ = ["Delivered", "Delivery", "DeliveryBytes", "current_delivery", "delivered"]
-
 _logger = logging.getLogger("nsq_anyio.contrib.taskiq")
 _current: ContextVar[Delivery] = ContextVar("nsq_anyio.contrib.taskiq")
 

@@ -8,8 +8,6 @@ from taskiq.abc.formatter import TaskiqFormatter
 from ...errors import Discard
 from .delivery import Delivery, DeliveryBytes
 
-__all__ = ["DeliveryFormatter"]
-
 
 class DeliveryFormatter(TaskiqFormatter):
     """A user's formatter, or taskiq's own, that notes which delivery is handled.

@@ -10,8 +10,6 @@ from taskiq import BrokerMessage
 from ...envelope import MAX_HEADERS, MAX_SIZE, encode_headers
 from ...errors import InvalidOption
 
-__all__ = ["TASK_ID", "TASK_NAME", "delay_of", "headers_of"]
-
 TASK_ID = "taskiq-task-id"
 TASK_NAME = "taskiq-task-name"
 _WITHOUT_HEADERS = len(encode_headers({}))

@@ -11,8 +11,6 @@ from ...consumer import Consumer, Message
 from ..held import Held
 from .delivery import Delivery
 
-__all__ = ["Listener"]
-
 
 class Listener:
     """Takes all messages as they arrive, so that those that wait for taskiq are touched too.

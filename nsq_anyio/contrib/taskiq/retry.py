@@ -13,8 +13,6 @@ from ...checks import check_integer, check_seconds
 from ...errors import Discard, InvalidOption, Requeue
 from .delivery import current_delivery
 
-__all__ = ["NsqRetryMiddleware"]
-
 _logger = logging.getLogger("nsq_anyio.contrib.taskiq")
 
 

@@ -16,8 +16,6 @@ from .items import NOT_PINNED, ItemT, Owner, Purpose
 from .jobs import READ_BYTES, READ_COUNT, Job
 from .records import Place, Record
 
-__all__ = ["Backend", "Jobs"]
-
 _KEPT = (Purpose.KEPT, Purpose.COPIED)
 
 

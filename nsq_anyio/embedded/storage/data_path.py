@@ -10,8 +10,6 @@ from pathlib import Path
 from ...directory_lock import locked_directory
 from ...errors import NSQError
 
-__all__ = ["DataPathUnusable", "locked"]
-
 
 class DataPathUnusable(NSQError):
     """The data path of an nsqd cannot be used.

@@ -18,8 +18,6 @@ from typing import NamedTuple, cast
 from .queue_files import replace_file
 from .records import Place
 
-__all__ = ["Delay", "delays_path", "read_delays", "write_delays"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -24,8 +24,6 @@ from .queue_files import file_numbers
 from .records import Place, Record
 from .topic_list import topics_path
 
-__all__ = ["Disk", "Receipt"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -20,8 +20,6 @@ from .records import MIN_SIZE, Place, Record, Storable
 from .recovery import count_from, recover
 from .writer import QueueWriter
 
-__all__ = ["Appended", "DiskQueue", "Floor", "QueueLimits"]
-
 _logger = logging.getLogger(__name__)
 
 _FAR = 100

@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 
 from .records import Record, Storable
 
-__all__ = ["NOT_PINNED", "Item", "ItemT", "Owner", "Purpose"]
-
 NOT_PINNED = -1
 """The ``pin`` of a message that the files need not keep."""
 

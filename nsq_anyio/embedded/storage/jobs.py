@@ -10,8 +10,6 @@ from .disk_queue import DiskQueue, Floor
 from .queue_files import replace_file
 from .records import Place, Record, Storable
 
-__all__ = ["READ_BYTES", "READ_COUNT", "Job", "Work"]
-
 READ_COUNT = 2000
 READ_BYTES = 1024 * 1024
 """The most messages and bytes of one read; a larger message is read alone."""

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from ...durable import sync_file
 from .records import Place
 
-__all__ = ["BINARY", "QueueFiles", "QueueMetadata", "bad_path", "file_numbers", "queue_names", "replace_file"]
-
 BINARY: int = getattr(os, "O_BINARY", 0)
 """A flag to open a file of messages with; only Windows has it."""
 

@@ -8,8 +8,6 @@ import os
 from .queue_files import BINARY, QueueFiles
 from .records import HEADER_SIZE, MIN_SIZE, Place, Record, decode_records
 
-__all__ = ["QueueReader"]
-
 _SIZE_BYTES = HEADER_SIZE - MIN_SIZE
 _BLOCK = 256 * 1024
 _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}

@@ -9,8 +9,6 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple, Protocol, TypeAlias
 
-__all__ = ["HEADER_SIZE", "MIN_SIZE", "Place", "Record", "Storable", "decode_records", "encode_record"]
-
 Place: TypeAlias = tuple[int, int]
 """Where a record begins: the number of its file, and the position there. Places grow in a queue's order."""
 

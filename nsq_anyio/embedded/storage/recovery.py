@@ -17,8 +17,6 @@ from pathlib import Path
 from .queue_files import QueueFiles, QueueMetadata, bad_path
 from .records import HEADER_SIZE, MIN_SIZE, Place
 
-__all__ = ["Opened", "count_from", "recover"]
-
 _logger = logging.getLogger(__name__)
 
 _SIZE_BYTES = HEADER_SIZE - MIN_SIZE

@@ -17,8 +17,6 @@ from typing import cast
 from ...names import is_ephemeral, is_valid_name
 from .queue_files import bad_path, queue_names
 
-__all__ = ["StoredTopic", "format_topics", "load_topics", "queue_name", "topics_path"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from ...durable import sync_directory, sync_file
 from .queue_files import BINARY, QueueFiles
 from .records import Place, Storable, encode_record
 
-__all__ = ["QueueWriter", "Written"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -13,23 +13,6 @@ from typing import Final, Literal
 
 from ...address import Address, nsqd_addresses
 
-__all__ = [
-    "ATTEMPTS",
-    "BATCH_MESSAGE_COUNT",
-    "BODY_SIZE",
-    "COMMAND",
-    "ERROR_TYPE",
-    "MESSAGE_ID",
-    "OUTCOME",
-    "REQUEUE_DELAY",
-    "SCHEMA_URL",
-    "AttributeValue",
-    "Attributes",
-    "OperationName",
-    "base_attributes",
-    "server_attributes",
-]
-
 AttributeValue = str | int | float
 Attributes = Mapping[str, AttributeValue]
 

@@ -9,8 +9,6 @@ from opentelemetry.context import Context
 from ...consumer import Message
 from ...events import MessageEvent
 
-__all__ = ["Deliveries", "Delivery"]
-
 _Key = tuple[str, str, str, str]
 
 _FEW: Final = 64

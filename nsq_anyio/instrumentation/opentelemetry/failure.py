@@ -8,8 +8,6 @@ from ...connection.stray import is_stray
 from ...errors import PublishRejected, Requeue
 from ...unwrapping import only_error
 
-__all__ = ["Failure", "failure"]
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -9,8 +9,6 @@ from opentelemetry.metrics import Counter, Histogram, MeterProvider, get_meter
 from ...version import VERSION
 from .conventions import SCHEMA_URL
 
-__all__ = ["Instruments"]
-
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """The bucket bounds that the conventions recommend for these histograms."""
 

@@ -38,8 +38,6 @@ from .propagation import Propagation, headers_of
 from .receiving import Receiving, TakenT
 from .subject import batch_links, common_attributes, own_attributes
 
-__all__ = ["OpenTelemetryMiddleware"]
-
 
 class OpenTelemetryMiddleware:
     """Records traces and metrics of consumers and producers. One object serves any number of them.

@@ -13,8 +13,6 @@ from opentelemetry.metrics import Histogram
 from .conventions import ERROR_TYPE, Attributes, OperationName
 from .failure import Failure
 
-__all__ = ["Operation", "Start"]
-
 
 class Start:
     """The time at which an operation began, which is when this is created.

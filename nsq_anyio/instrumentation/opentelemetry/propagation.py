@@ -11,8 +11,6 @@ from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 from ...consumer import Message
 from ...errors import InvalidEnvelope
 
-__all__ = ["Propagation", "headers_of"]
-
 
 class _Headers(Getter[Mapping[str, str]], Setter[dict[str, str]]):
     """Reads and writes headers, ignoring the case of their names, as in HTTP."""

@@ -8,8 +8,6 @@ from typing import Generic, Self, TypeVar
 from ...consumer import Batch, Message
 from .operation import Start
 
-__all__ = ["Receiving", "TakenT"]
-
 TakenT = TypeVar("TakenT", bound=Message | Batch)
 
 

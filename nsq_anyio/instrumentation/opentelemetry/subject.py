@@ -21,8 +21,6 @@ from .conventions import (
 )
 from .propagation import Propagation, headers_of
 
-__all__ = ["batch_links", "common_attributes", "message_attributes", "own_attributes"]
-
 
 def common_attributes(operation: OperationName, messages: Sequence[Message]) -> Attributes:
     """Return the attributes that the span and the metrics of an operation on ``messages`` share."""

@@ -40,8 +40,6 @@ from .cluster_rows import ClusterLabels, Labels, Rows
 from .metrics import Metric
 from .samples import empty_family
 
-__all__ = ["ClusterCollector"]
-
 T = TypeVar("T")
 
 _DEFAULT_LABELS = ClusterLabels()

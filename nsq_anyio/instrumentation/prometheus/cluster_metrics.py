@@ -6,8 +6,6 @@ from typing import Final
 
 from .metrics import Metric
 
-__all__ = ["CLUSTER_METRICS"]
-
 _TOPIC = ("topic", "nsqd")
 _CHANNEL = ("topic", "channel", "nsqd")
 _CLIENT = ("topic", "channel", "nsqd", "client", "address")

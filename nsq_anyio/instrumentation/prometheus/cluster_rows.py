@@ -13,8 +13,6 @@ from ...errors import InvalidAddress
 from ...http import ChannelStats, ClientStats, Node, Survey, TopicStats
 from ...monitoring import Counts, Figures
 
-__all__ = ["ClusterLabels", "Labels", "Row", "Rows"]
-
 Labels = dict[str, str]
 Row = tuple[Labels, TopicStats | ChannelStats, Counts]
 """A topic or channel, on one nsqd or on all, with its labels and counters."""

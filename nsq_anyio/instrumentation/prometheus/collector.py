@@ -22,8 +22,6 @@ from .metrics import LOOP_DELAY
 from .readers import ConsumerReader, ProducerReader
 from .samples import Samples, families
 
-__all__ = ["NSQCollector"]
-
 _BUCKETS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),

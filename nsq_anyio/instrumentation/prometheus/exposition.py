@@ -11,8 +11,6 @@ from prometheus_client.exposition import choose_encoder
 from ...monitoring import Poller
 from .cluster_collector import ClusterCollector
 
-__all__ = ["Exposition"]
-
 _FASTEST = 1
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from ...errors import InvalidOption
 
-__all__ = ["Histogram", "check_buckets"]
-
 
 class Histogram:
     """Counts values in buckets. It takes no lock, so only one thread may write at a time.

@@ -18,8 +18,6 @@ from ...sync.outcome import Outcome
 from .readers import Reader
 from .samples import Samples
 
-__all__ = ["Member"]
-
 
 class Member:
     """One consumer or producer. Created in the thread of its event loop.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["METRICS", "Metric"]
-
 _CHANNEL = ("topic", "channel")
 _CHANNEL_AT_NSQD = ("topic", "channel", "nsqd")
 

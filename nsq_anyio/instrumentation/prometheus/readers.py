@@ -14,8 +14,6 @@ from .histogram import Histogram
 from .metrics import CONSUMER_COUNTERS, Metric
 from .samples import Samples
 
-__all__ = ["ConsumerReader", "ProducerReader", "Reader"]
-
 _ATTEMPTS = (1, 2, 3, 5, 10, 20, 50, 100)
 _CONSUMER_EVENTS = (
     "BackoffStarted",

@@ -11,8 +11,6 @@ from prometheus_client.metrics_core import Metric as Family
 from .histogram import Histogram
 from .metrics import METRICS, Metric
 
-__all__ = ["Samples", "empty_family", "families"]
-
 _Series = tuple[Metric, tuple[str, ...]]
 
 

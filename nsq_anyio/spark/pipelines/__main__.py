@@ -26,8 +26,6 @@ from nsq_anyio.errors import InvalidOption, NSQError
 from nsq_anyio.spark import pipelines
 from nsq_anyio.spark.session import session
 
-__all__ = ["main", "parsed"]
-
 _PIPELINES: dict[str, Callable[..., pipelines.Summary]] = {
     "archive": pipelines.archive,
     "metrics": pipelines.metrics,

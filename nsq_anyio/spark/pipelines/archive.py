@@ -13,8 +13,6 @@ from ...errors import InvalidOption
 from .progress import OnProgress, Summary
 from .query import Option, Source, Trigger, run
 
-__all__ = ["Format", "archive", "archived", "check_format", "read_archive"]
-
 # By default JSON has only milliseconds, and the session's time zone; and Parquet first looks at the size of a
 # page, and of a row group, when it has 100 rows of it in memory.
 _OPTIONS: dict[str, dict[str, str]] = {

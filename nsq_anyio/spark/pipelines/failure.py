@@ -11,8 +11,6 @@ from pyspark.errors import PySparkException
 
 from ...errors import NSQError
 
-__all__ = ["PipelineFailed", "failed", "spark_errors_explained"]
-
 # The line after the indented ones: the error that Python raised in a worker, or in the reader's process.
 _PYTHON_ERROR = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(?:[\w]+\.)*(\w+(?:: .+)?)$", re.MULTILINE

@@ -18,8 +18,6 @@ from ..given_options import write_options
 from .progress import SKIPPED, OnProgress, Summary
 from .query import Option, Source, Trigger, comma_separated, run
 
-__all__ = ["Measures", "metrics"]
-
 _QUANTILE_ACCURACY = 10_000
 """The rank of a quantile is off by at most 1/10000 of the count."""
 

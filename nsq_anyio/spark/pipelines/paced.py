@@ -12,8 +12,6 @@ from pyspark.sql.types import StructType
 
 from ..source import NsqDataSource
 
-__all__ = ["RATE", "PacedNsqDataSource", "paced"]
-
 RATE = "rowsPerSecond"
 """The required option with the rate of each task, in rows per second."""
 

@@ -13,8 +13,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from .failure import failed
 
-__all__ = ["SKIPPED", "OnProgress", "Progress", "Summary", "follow"]
-
 SKIPPED = "skipped"
 """The name of the observation, and of its column, that counts the messages that a pipeline cannot use."""
 

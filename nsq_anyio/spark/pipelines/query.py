@@ -19,8 +19,6 @@ from ..stream_reader import NsqStreamReader
 from .failure import spark_errors_explained
 from .progress import OnProgress, Summary, follow
 
-__all__ = ["Option", "Source", "Trigger", "comma_separated", "option_texts", "run"]
-
 Trigger: TypeAlias = Literal["available-now"] | float
 """When to run batches. ``available-now`` reads the messages that wait at the start, and ends. A number is the
 seconds from the start of one batch to the start of the next, until the pipeline is stopped."""

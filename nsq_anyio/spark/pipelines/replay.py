@@ -25,8 +25,6 @@ from .paced import RATE, PacedNsqDataSource
 from .progress import OnProgress, Progress, Summary
 from .query import Option, comma_separated, option_texts
 
-__all__ = ["replay"]
-
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _HOUR = timedelta(hours=1)

@@ -19,8 +19,6 @@ from nsq_anyio.http.stats import ChannelStats
 from nsq_anyio.monitoring import Watch
 from nsq_anyio.options import ConnectionOptions
 
-__all__ = ["INTERVAL", "Stage", "stage"]
-
 INTERVAL = 0.05
 
 

@@ -18,8 +18,6 @@ from typing import IO
 from .meter import peak_rss
 from .task import Task, read_task
 
-__all__ = ["forward"]
-
 
 def forward(task: Task, command: Sequence[str]) -> None:
     """Run the command until all messages have arrived and are finished, and print the result."""

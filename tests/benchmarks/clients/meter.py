@@ -11,8 +11,6 @@ from typing import Any
 
 from .task import Task
 
-__all__ = ["Meter", "load", "loaded_in", "peak_rss", "percentiles"]
-
 _NEVER = 2**62
 
 _loading_seconds = 0.0

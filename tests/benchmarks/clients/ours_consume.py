@@ -13,8 +13,6 @@ from .meter import Meter
 from .ours_options import connection_options
 from .task import Task
 
-__all__ = ["consume", "idle"]
-
 
 async def consume(task: Task) -> None:
     """Take messages in the task's style, and finish each."""

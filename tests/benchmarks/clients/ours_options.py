@@ -7,8 +7,6 @@ from nsq_anyio.options import TLSOptions
 
 from .task import Task
 
-__all__ = ["connection_options"]
-
 
 def connection_options(task: Task) -> nsq.ConnectionOptions:
     """Return what the task asks of the connection, and the defaults."""

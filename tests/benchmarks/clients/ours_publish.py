@@ -13,8 +13,6 @@ from .meter import Meter, percentiles
 from .ours_options import connection_options
 from .task import Task
 
-__all__ = ["latency", "publish"]
-
 _STAMP = struct.Struct(">d")
 
 

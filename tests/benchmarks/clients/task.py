@@ -7,8 +7,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Kind", "Style", "Task", "read_task"]
-
 Kind = Literal["consume", "publish", "latency", "idle", "to-http"]
 Style = Literal["iterate", "block", "handler"]
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from ...http.samples import CHANNEL, CLIENT, INFO, PRODUCER, STATS, TOPIC
 
-__all__ = ["Cluster", "NsqdAnswers", "lookup_answers"]
-
 _NOT_MEASURED = {"count": 0, "percentiles": None}
 _START = 1795223855
 

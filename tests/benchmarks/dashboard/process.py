@@ -15,8 +15,6 @@ from typing import Any
 
 from ..surroundings import ROOT
 
-__all__ = ["Usage", "running_server", "usage"]
-
 _TICK = os.sysconf("SC_CLK_TCK")
 
 

@@ -10,9 +10,6 @@ from typing import Any, TypeAlias
 
 import httpx
 
-__all__ = ["Looked", "look_at"]
-
-
 Event: TypeAlias = tuple[float, dict[str, Any]]
 
 

@@ -21,8 +21,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-__all__ = ["BareSource"]
-
 _ROWS = 2_000
 """Of an MPUB, as the sink of this package has by default."""
 

@@ -17,8 +17,6 @@ from nsq_anyio.spark.stream_reader import NsqStreamReader
 from ..dashboard.answers import Cluster
 from ..dashboard.process import running_server
 
-__all__ = ["Planned", "plan_over"]
-
 _CHANNEL = "consumer-1"
 
 

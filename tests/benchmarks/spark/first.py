@@ -20,8 +20,6 @@ from nsq_anyio.spark import session
 
 from .bare import BareSource
 
-__all__ = ["First"]
-
 _SETTLING = 5.0
 """Seconds for Java to end what it does after a batch, such as compiling."""
 

@@ -11,8 +11,6 @@ from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ...spark.nsqds import Topic
 
-__all__ = ["Idle", "wait_idle"]
-
 
 @dataclass(frozen=True, slots=True)
 class Idle:

@@ -17,8 +17,6 @@ from nsq_anyio.spark.stream_reader import NsqStreamReader
 from ...recording_proxy import recording_proxy
 from ...spark.nsqds import Topic
 
-__all__ = ["Moved", "read_by_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Moved:

@@ -14,8 +14,6 @@ from nsq_anyio.storage.place import Place, storage_of
 
 from ...spark.rows import rows_of
 
-__all__ = ["Listed", "list_spool", "make_spool"]
-
 
 @dataclass(frozen=True, slots=True)
 class Listed:

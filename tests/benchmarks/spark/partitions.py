@@ -19,8 +19,6 @@ from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ...spark.nsqds import Topic
 
-__all__ = ["Task", "read_in_parts"]
-
 _barriers: list[Barrier] = []
 
 

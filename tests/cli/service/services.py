@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 import httpx
 
-__all__ = ["LIMIT", "Note", "Service", "exists", "service", "until", "write_handlers"]
-
 LIMIT = 60.0
 """Seconds until a test gives up waiting; each process takes a second or more to start on a busy machine."""
 

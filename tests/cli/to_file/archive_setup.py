@@ -11,8 +11,6 @@ from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
 from nsq_anyio.cli.to_file.encodings import Encoding
 from nsq_anyio.cli.to_file.names import NameFormat
 
-__all__ = ["Setup", "setup"]
-
 
 class Setup:
     """An archive with a clock of its own."""

@@ -20,8 +20,6 @@ from nsq_anyio.embedded import EmbeddedNsqd
 from nsq_anyio.http.stats import ChannelStats
 from nsq_anyio.storage.place import Place
 
-__all__ = ["LONG", "Setup", "has_finished", "setup", "until"]
-
 LONG = 60.0
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from nsq_anyio.storage.remote import RemotePlace
 
-__all__ = ["OUTPUT", "Store", "store"]
-
 OUTPUT = RemotePlace("s3://bucket", ("archive",))
 
 

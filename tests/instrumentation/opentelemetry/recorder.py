@@ -14,8 +14,6 @@ from opentelemetry.trace import Link, SpanContext, Tracer
 
 from nsq_anyio.instrumentation.opentelemetry import OpenTelemetryMiddleware
 
-__all__ = ["Recorder", "attributes", "context", "linked", "parent_id"]
-
 
 class Recorder:
     """Providers of their own, whose spans and metrics a test looks at."""

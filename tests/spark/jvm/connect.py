@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 
 from nsq_anyio.spark import NsqDataSource
 
-__all__ = ["main"]
-
 _LIMIT = 100
 
 

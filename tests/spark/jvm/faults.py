@@ -42,8 +42,6 @@ from nsq_anyio.storage.webhdfs import WebHdfs
 from ..nsqds import wait_until
 from ..processes import parent
 
-__all__ = ["OPTION", "Fault", "Faults", "FaultySource", "Point", "Victim"]
-
 OPTION = "faults"
 """The option of `FaultySource` that carries `Faults.text`."""
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-__all__ = ["Ledger", "LedgerSink", "Row"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Row:

@@ -21,8 +21,6 @@ from ..processes import Program, running
 from .faults import OPTION, Faults, FaultySource
 from .ledger import LedgerSink
 
-__all__ = ["Task", "running_driver"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:

@@ -18,8 +18,6 @@ from .faults import OPTION, Fault, Faults, FaultySource
 from .ledger import Ledger, LedgerSink
 from .program import Task
 
-__all__ = ["Query"]
-
 Sink: TypeAlias = Callable[[DataFrame, int], None]
 
 _MAX_RUNS = 5

@@ -17,8 +17,6 @@ from anyio.from_thread import start_blocking_portal
 from ...real_servers import real_nsqlookupd
 from ..nsqds import ROOT, Nsqd, Topic, registered, running_nsqd, wait_until
 
-__all__ = ["PROGRAMS", "Clicks", "column", "running_clicks"]
-
 PROGRAMS = ROOT / "examples" / "spark"
 
 _MAX_RUNS = 3
