@@ -28,7 +28,7 @@ LAYERS = (
         "visible",
     ),
     ("protocol", "policy", "envelope"),
-    ("transport", "http"),
+    ("transport", "http", "tasks"),
     ("connection", "serving"),
     ("discovery", "middleware", "monitoring"),
     ("consumer", "producer"),
@@ -53,6 +53,7 @@ SIDEWAYS = {
     ("cli", "storage"),
     ("spark", "storage"),
     ("http", "transport"),
+    ("tasks", "transport"),
 }
 
 NEWER_STDLIB = {"annotationlib"}
@@ -71,8 +72,7 @@ FOR_DECISIONS = {
 NOT_FOR_THE_CORE = {"asyncio", "selectors"}
 # But for these few files, each with its measured worth, or for what only one loop does.
 FOR_ONE_EVENT_LOOP = {
-    ("nsq_anyio.connection.background", "asyncio"),
-    ("nsq_anyio.connection.stray", "asyncio"),
+    ("nsq_anyio.tasks", "asyncio"),
     ("nsq_anyio.transport.event_loop", "asyncio"),
     ("nsq_anyio.transport.event_loop", "trio"),
     ("nsq_anyio.transport.asyncio_readable", "asyncio"),

@@ -10,7 +10,6 @@ from typing import Self
 import anyio
 
 from ..checks import each_of
-from ..connection.background import user_block_tasks
 from ..http.reply import printable
 from ..monitoring import Watch, history_kept
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
@@ -18,6 +17,7 @@ from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
 from ..serving.nsq_api import error_response, plain_response
 from ..serving.streaming import StreamedResponse, stream_response
+from ..tasks import user_block_tasks
 from .access import Access
 from .actions import Actions
 from .api import Api

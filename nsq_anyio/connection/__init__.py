@@ -26,7 +26,7 @@ __all__ = [
     "prepared",
 ]
 
-# Lazily, because the embedded servers need `background` alone.
+# Lazily, because discovery needs `auth_secret` alone.
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {

@@ -6,7 +6,7 @@ import inspect
 
 from ..errors import HandshakeFailed, InvalidOption
 from ..options import AuthSecret
-from .stray import is_stray
+from ..tasks import is_stray
 
 
 async def reveal(secret: AuthSecret, nsqd: str) -> bytes:

@@ -26,11 +26,11 @@ from ..protocol.codec import Decoder
 from ..protocol.frames import OK, Frame
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
+from ..tasks import background_tasks
 from ..transport.event_loop import clock, event_class
 from ..transport.final_send import end_now, last_send
 from ..transport.half_close import half_close
 from ..transport.socket_stream import DirectSocketStream
-from .background import background_tasks
 from .busy_poll import BusyPoll
 from .handshake import CHUNK_SIZE, Negotiated
 from .heartbeat import watch_silence

@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio
 
-from ..connection.stray import is_stray
 from ..events import HandlerFailed
+from ..tasks import is_stray
 from .about import about
 from .batch import Batch
 from .batches import Batches

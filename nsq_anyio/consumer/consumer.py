@@ -12,10 +12,10 @@ import anyio
 from ..address import NsqdAddress
 from ..block import InBlock
 from ..checks import check_flag, check_integer, check_seconds
-from ..connection.background import Background
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
+from ..tasks import Background
 from .batch_handler import BatchHandler, check_handler
 from .batch_workers import BatchWorkers
 from .batches import Batches

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..connection.stray import is_stray
 from ..errors import InvalidOption, Requeue
 from ..events import DeadLetterFailed, Emitter
 from ..names import EPHEMERAL_SUFFIX, check_topic
+from ..tasks import is_stray
 from .about import about
 from .dead_letter_headers import Failure, sealed_parts
 from .dead_letter_size import LetterSize

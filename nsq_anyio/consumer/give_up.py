@@ -6,10 +6,10 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable
 
-from ..connection.stray import is_stray
 from ..errors import Discard
 from ..events import Emitter, HandlerFailed
 from ..middleware import in_own_context
+from ..tasks import is_stray
 from .about import about
 from .dead_letter import DISCARDED, GAVE_UP, DeadLetters
 from .message import Message

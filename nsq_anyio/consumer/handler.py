@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 
-from ..connection.stray import is_stray
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from ..middleware import in_own_context
+from ..tasks import is_stray
 from ..unwrapping import exits_in_group, only_error, ungrouped
 from .about import about
 from .batch import Batch

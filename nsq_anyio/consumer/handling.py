@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from ..connection.stray import is_stray
 from ..errors import Discard, Requeue
+from ..tasks import is_stray
 from ..unwrapping import only_error
 from .message import Answer, Message
 

@@ -11,10 +11,10 @@ from typing import ClassVar, Literal, Self
 
 import anyio
 
-from ..connection.stray import is_stray
 from ..envelope import Envelope, decode
 from ..errors import AlreadyResponded, Discard, Requeue
 from ..policy.backoff import Result
+from ..tasks import is_stray
 from ..unwrapping import only_error
 from .delegate import MessageDelegate
 

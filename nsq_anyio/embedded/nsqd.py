@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from ..address import host_port
 from ..checks import check_integer
-from ..connection.background import user_block_tasks
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
+from ..tasks import user_block_tasks
 from .access import auth_source
 from .broker import Broker, ChangeCallback
 from .known_channels import start_with_known_channels

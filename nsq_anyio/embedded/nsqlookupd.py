@@ -16,7 +16,6 @@ import anyio
 from anyio.abc import SocketStream
 
 from ..address import Address
-from ..connection.background import user_block_tasks
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import (
     PEER_GONE,
@@ -27,6 +26,7 @@ from ..serving.listener import (
     remote_address,
     serve_connections,
 )
+from ..tasks import user_block_tasks
 from .nsq_version import NSQ_VERSION
 from .nsqlookupd_options import NsqlookupdOptions
 from .nsqlookupd_session import LookupSession

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 import anyio
 
-from ..connection.stray import is_cancelled, is_stray
+from ..tasks import is_cancelled, is_stray
 from ..unwrapping import leaves
 
 

@@ -15,8 +15,8 @@ import anyio
 import anyio.to_thread
 
 from ..checks import check_seconds
-from ..connection.background import user_block_tasks
 from ..errors import NSQError
+from ..tasks import user_block_tasks
 from .figures import Key
 from .history import History
 from .ring import RingState

@@ -11,9 +11,9 @@ import anyio
 import anyio.to_thread
 
 from ..checks import check_seconds, is_number, range_text
-from ..connection.background import user_block_tasks
 from ..errors import InvalidOption
 from ..http import Node, Survey
+from ..tasks import user_block_tasks
 from .meter import Meter
 from .pace import Pace
 from .registrations import Registrations

@@ -12,7 +12,6 @@ from anyio.lowlevel import checkpoint
 
 from ..address import NsqdAddress
 from ..block import InBlock
-from ..connection.background import Background
 from ..connection.busy_poll import BusyPoll
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
@@ -21,6 +20,7 @@ from ..options import ConnectionOptions, ProducerOptions
 from ..protocol import commands
 from ..protocol.mpub_encoding import EncodedBodies
 from ..protocol.session import Command
+from ..tasks import Background
 from .batch import Batcher
 from .bodies import Body, check_bodies, check_body, check_defer, sealed, sealed_bodies
 from .dispatcher import Dispatcher

@@ -8,8 +8,8 @@ from typing import Literal
 
 import anyio
 
-from ..connection.stray import is_stray
 from ..errors import NotSent, OutcomeUnknown, PublishRejected
+from ..tasks import is_stray
 from ..unwrapping import leaves
 
 _Outcome = Literal["stored", "rejected", "not_sent", "unknown", "cancelled"]

@@ -9,10 +9,10 @@ from http import HTTPStatus
 from typing import Protocol
 
 from ..address import Address, ListenAddress
-from ..connection.background import background_tasks
 from ..serving.http_messages import Request, Response
 from ..serving.http_server import serve_http
 from ..serving.listener import local_port, open_listener
+from ..tasks import background_tasks
 
 _log = logging.getLogger("nsq_anyio.service")
 

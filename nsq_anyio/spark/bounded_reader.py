@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import anyio
 
-from ..connection.background import background_tasks
 from ..errors import ConnectionFailed
+from ..tasks import background_tasks
 from .inflow import Inflow
 from .link import Link
 from .links import Links, connected

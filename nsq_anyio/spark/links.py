@@ -16,12 +16,12 @@ import anyio.to_thread
 
 from ..address import nsqd_addresses
 from ..connection import prepared
-from ..connection.background import Background
 from ..consumer.loop_watch import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..options import ConnectionOptions
 from ..policy.reconnect import ReconnectDelay
 from ..protocol.identify import IdentifyReply
+from ..tasks import Background
 from ..transport.event_loop import LoopEvent, event_class
 from .inflow import Inflow
 from .link import Link

@@ -11,10 +11,10 @@ from typing import Any
 
 import anyio
 
-from ..connection.stray import is_stray
 from ..consumer import Message as AsyncMessage
 from ..consumer.wrapping import Wrapping
 from ..errors import Closed
+from ..tasks import is_stray
 from .handover import Over
 from .outcome import Outcome
 

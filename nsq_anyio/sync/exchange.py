@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 import anyio
 from anyio.abc import TaskGroup
 
-from ..connection.background import background_tasks
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import Message as AsyncMessage
 from ..consumer.feed import Feed
@@ -16,6 +15,7 @@ from ..consumer.meter import ConsumerMeter
 from ..consumer.wrapping import WrappedMessage
 from ..errors import Closed, WouldDeadlock
 from ..events import Event
+from ..tasks import background_tasks
 from .answers import Answers
 from .around import ThreadAround
 from .handover import Handover, Stop

@@ -12,13 +12,13 @@ from typing import Self
 import anyio
 
 from ..checks import check_integer, check_seconds
-from ..connection.background import background_tasks
 from ..consumer.delegate import GivesUp
 from ..consumer.message import Delivery, Message
 from ..consumer.touching import Touching
 from ..errors import InvalidBody, InvalidOption
 from ..names import check_channel, check_topic
 from ..policy.backoff import Result
+from ..tasks import background_tasks
 from .answers import Answer, Discarded, Finished, Requeued, TimedOut
 from .event_loop import is_in_event_loop
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.http_messages import Request, Response
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener
+from nsq_anyio.tasks import background_tasks
 
 EVIL = "\"'></title></script><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}\n\x1b[2J"
 LARGE = 2**63 - 1

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from nsq_anyio.admin import Admin, AdminOptions, app
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.asgi_server import serve_asgi
 from nsq_anyio.serving.listener import local_port, open_listener
+from nsq_anyio.tasks import background_tasks
 
 from .test_application import cluster
 

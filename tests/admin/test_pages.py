@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from nsq_anyio.admin import AdminOptions, app
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.http_messages import Request, Response
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener
+from nsq_anyio.tasks import background_tasks
 
 from .test_application import Below, cluster
 

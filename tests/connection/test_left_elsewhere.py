@@ -13,7 +13,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio import monitoring
-from nsq_anyio.connection.background import Background
+from nsq_anyio.tasks import Background
 
 from ..conftest import BACKENDS
 from ..fake_nsqd import LIMIT, FakeConnection, client_tasks, fake_nsqd, serve, until

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.connection.stray import is_stray
 from nsq_anyio.events import Event, HandlerFailed, Subscribed
+from nsq_anyio.tasks import is_stray
 
 from ..fake_nsqd import LIMIT, Events, consuming, fake_nsqd, until
 

@@ -19,10 +19,10 @@ from nsq_anyio.admin.messages.settings import MessageBounds
 from nsq_anyio.admin.messages.tail import Tail
 from nsq_anyio.admin.messages.tails import Tails
 from nsq_anyio.admin.upstream import Upstream
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.dead_letters.letters import Filter
 from nsq_anyio.monitoring import Watch
 from nsq_anyio.options import ConnectionOptions
+from nsq_anyio.tasks import background_tasks
 from nsq_anyio.testing import FaultProxy, fault_proxy
 from tests.real_servers import RealServer, real_nsqd
 

@@ -12,9 +12,9 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.admin import Admin, AdminOptions, app
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.asgi_server import serve_asgi
 from nsq_anyio.serving.listener import local_port, open_listener
+from nsq_anyio.tasks import background_tasks
 
 from .cluster import Cluster, Server
 from .observe import until_told

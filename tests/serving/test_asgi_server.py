@@ -10,9 +10,9 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.asgi_server import serve_asgi
 from nsq_anyio.serving.listener import local_port, open_listener
+from nsq_anyio.tasks import background_tasks
 
 pytestmark = pytest.mark.anyio
 

@@ -12,13 +12,13 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.http_messages import Request, Response
 from nsq_anyio.serving.http_reader import MAX_HEAD_SIZE, MAX_HEADERS
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener
 from nsq_anyio.serving.nsq_api import Refusal, arguments, json_response, text_response
 from nsq_anyio.serving.nsq_router import Router
+from nsq_anyio.tasks import background_tasks
 
 pytestmark = pytest.mark.anyio
 

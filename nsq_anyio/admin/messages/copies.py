@@ -19,12 +19,12 @@ import anyio
 
 from ...address import NsqdAddress, nsqd_addresses
 from ...connection import Connection, Request, open_connection
-from ...connection.background import Background
 from ...errors import HTTPError, NSQError
 from ...http import Nsqd
 from ...options import ConnectionOptions
 from ...protocol import commands
 from ...protocol.session import Command, ResponseFailed
+from ...tasks import Background
 from ..upstream import Upstream
 from .places import Place
 

@@ -6,12 +6,12 @@ import logging
 from contextlib import AsyncExitStack
 
 from ...address import Address, ListenAddress
-from ...connection.background import background_tasks
 from ...instrumentation.prometheus import ClusterCollector, ClusterLabels, Exposition
 from ...monitoring import Poller
 from ...pattern import Pattern
 from ...serving.http_server import serve_http
 from ...serving.listener import local_port, open_listener
+from ...tasks import background_tasks
 from ..flags.cluster import ClusterFlags
 from .endpoint import Endpoint
 

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 
 from ...address import Address, ListenAddress
 from ...admin import Admin
-from ...connection.background import background_tasks
 from ...serving.asgi_server import serve_asgi
 from ...serving.listener import local_port, open_listener
+from ...tasks import background_tasks
 
 _log = logging.getLogger(__name__)
 

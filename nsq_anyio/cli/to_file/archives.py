@@ -14,12 +14,12 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from ...checks import check_seconds
-from ...connection.background import background_tasks
 from ...consumer import Consumer
 from ...errors import HTTPError, InvalidOption, NSQError, PermanentRefusal
 from ...http import Cluster, ClusterReply
 from ...names import check_topic, is_valid_name
 from ...signals import HandlersRestored
+from ...tasks import background_tasks
 from .archive import Archive
 from .archiver import Archiver, Sending, Syncing
 

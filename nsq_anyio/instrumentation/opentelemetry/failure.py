@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...connection.stray import is_stray
 from ...errors import PublishRejected, Requeue
+from ...tasks import is_stray
 from ...unwrapping import only_error
 
 

@@ -14,10 +14,10 @@ from nsq_anyio.admin.messages.rows import MessageRow
 from nsq_anyio.admin.messages.settings import MessageBounds
 from nsq_anyio.admin.messages.tails import Tails
 from nsq_anyio.admin.upstream import Upstream
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.http.stats import ChannelStats
 from nsq_anyio.monitoring import Watch
 from nsq_anyio.options import ConnectionOptions
+from nsq_anyio.tasks import background_tasks
 
 INTERVAL = 0.05
 

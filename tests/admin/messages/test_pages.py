@@ -13,9 +13,9 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio import envelope
 from nsq_anyio.admin import AdminOptions, app
-from nsq_anyio.connection.background import background_tasks
 from nsq_anyio.serving.asgi_server import serve_asgi
 from nsq_anyio.serving.listener import local_port, open_listener
+from nsq_anyio.tasks import background_tasks
 
 pytestmark = pytest.mark.anyio
 

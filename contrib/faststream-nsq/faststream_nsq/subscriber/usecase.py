@@ -17,8 +17,8 @@ from faststream.exceptions import IncorrectState, StopConsume
 from faststream.message import StreamMessage
 
 import nsq_anyio as nsq
-from nsq_anyio.connection.stray import is_stray
 from nsq_anyio.contrib.held import Held
+from nsq_anyio.tasks import is_stray
 
 from ..config import NsqBrokerConfig
 from ..message import RawMessage

@@ -8,9 +8,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from nsq_anyio.connection.background import Background, background_tasks
+from nsq_anyio.tasks import Background, background_tasks
 
-from ..fake_nsqd import client_tasks, until
+from .fake_nsqd import client_tasks, until
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""The tasks behind a user's ``async with`` block.
+"""The tasks behind a user's ``async with`` block, and cancellations that are meant for another task.
 
 ::
 
@@ -15,19 +15,24 @@ On asyncio the task that has entered the block may end before the block does: py
 halves of a fixture in a task each. Then any task of the event loop may leave the block, as nothing is left
 that its scopes could disturb. Nobody is in such a block to be cancelled when the tasks fail for good, so
 `shutdown` runs at once, and ends what its users wait for.
+
+asyncio also raises `CancelledError` in a task that awaits a cancelled one, as if it had been cancelled
+itself. That is a failure like any other, a stray cancellation, and must not end tasks and blocks that nobody
+cancelled. Trio does not have this case.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ..transport.event_loop import HomeLoop, on_asyncio
-from ..unwrapping import single, ungrouped
+from .transport.event_loop import HomeLoop, on_asyncio
+from .unwrapping import single, ungrouped
 
 _LEFT_ELSEWHERE = (
     "this block was entered by one task, which still runs, and left by another: around an async generator "
@@ -182,3 +187,24 @@ async def background_tasks() -> AsyncGenerator[TaskGroup]:
         error = single(raised)
     if error is not None:
         raise error
+
+
+def is_stray(error: BaseException | None) -> bool:
+    """Return whether ``error``, just caught, is a `CancelledError` although nobody cancelled this task."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    # The text of AnyIO's own cancellations proves nothing: tasks that await a cancelled one get it as well.
+    if anyio.current_effective_deadline() == -math.inf:
+        return False
+    task = asyncio.current_task() if on_asyncio() else None
+    return task is None or not task.cancelling()
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Return whether ``error``, a cancellation caught earlier, cancels this task and is still in force.
+
+    If not, it belonged to a cancelled scope inside the caller, which has ended.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return not is_stray(error)
+    return anyio.current_effective_deadline() == -math.inf
