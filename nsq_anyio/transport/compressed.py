@@ -10,9 +10,7 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
 from ..protocol.compression import Codec
-from .attributes import attributes_of
-from .layer import Layer
-from .send_all_now import send_all_now
+from .layer import Layer, attributes_of, send_all_now
 
 _MIN_READ = 65536
 

@@ -13,8 +13,8 @@ from ..options import Dialer
 from ..unwrapping import first_error
 from .connect_tcp import connect_tcp
 from .event_loop import waits_for_sockets
+from .layer import TimedSends
 from .socket_stream import DirectSocketStream
-from .timed_sends import TimedSends
 
 
 async def dial(

@@ -1,13 +1,20 @@
-"""The base of streams that stand on another stream: TLS and compression.
+"""Streams that stand on another stream: the base of TLS and compression, and what all of them need.
 
-It stands apart from them because they take long to import, and few connections have them.
+TLS and compression stand apart because they take long to import, and few connections have them.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import anyio
 from anyio.abc import ByteStream
+
+_PIECE = 64 * 1024
+"""The size of a piece in bytes. The timeout is for each piece, not for a whole send, which can be of any
+size."""
 
 
 class Layer(ByteStream):
@@ -30,3 +37,58 @@ class Layer(ByteStream):
             system did not accept all
         :raises anyio.ClosedResourceError: if the stream was closed on this side
         """
+
+
+def send_all_now(stream: Any, data: bytes) -> None:
+    """Send ``data`` over a stream that has `send_now`; for layers that cannot resume an incomplete send.
+
+    :raises anyio.BrokenResourceError: if the system did not accept all of it, or the connection broke
+    :raises anyio.ClosedResourceError: if the stream was closed on this side
+    """
+    taken: list[int] = []
+    stream.send_now(data, taken)
+    if sum(taken) < len(data):
+        raise anyio.BrokenResourceError("the system did not accept all bytes at once")
+
+
+class TimedSends(ByteStream):
+    """A stream that sends over ``stream`` in pieces, each within ``timeout`` seconds.
+
+    For a stream that does not report the progress of a send, whose peer may accept no bytes any more.
+    """
+
+    def __init__(self, stream: ByteStream, timeout: float) -> None:
+        self._stream = stream
+        self._timeout = timeout
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """Receive bytes from ``stream``."""
+        return await self._stream.receive(max_bytes)
+
+    async def send(self, item: bytes) -> None:
+        """Send all bytes of ``item``.
+
+        :raises TimeoutError: if the peer does not accept a piece in time; send nothing after that
+        """
+        for start in range(0, len(item), _PIECE):
+            with anyio.fail_after(self._timeout):
+                await self._stream.send(item[start : start + _PIECE])
+
+    async def send_eof(self) -> None:
+        """End the outgoing side of ``stream``."""
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        """Close ``stream``."""
+        await self._stream.aclose()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        """The attributes of ``stream``."""
+        return attributes_of(self._stream)
+
+
+def attributes_of(stream: Any) -> Mapping[Any, Callable[[], Any]]:
+    """Return the ``extra_attributes`` of a stream with the types that AnyIO leaves open."""
+    attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
+    return attributes

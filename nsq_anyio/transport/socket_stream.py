@@ -12,6 +12,8 @@ import math
 import os
 import select
 import socket
+import struct
+import sys
 from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,13 +25,14 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from .anyio_readable import AnyioReadable
 from .asyncio_readable import AsyncioReadable
 from .event_loop import continues_in_callbacks, on_asyncio
-from .unacknowledged import unacknowledged
 
 if TYPE_CHECKING:
     from .trio_readable import TrioReadable
 
 _LIKELY_MORE = 32 * 1024
 """After receiving this many bytes, more have likely arrived: to try at once is cheaper than to wait first."""
+
+_INT = struct.Struct("i")
 
 
 class DirectSocketStream(ByteStream):
@@ -240,3 +243,19 @@ def _copy(stream: SocketStream, copies: list[socket.SocketType]) -> dict[SocketA
 
 def _constantly(value: object) -> Callable[[], object]:
     return lambda: value
+
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
+
+    def unacknowledged(sock: socket.SocketType) -> int:
+        """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
+        (count,) = _INT.unpack(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(_INT.size)))
+        return int(count)
+
+else:
+
+    def unacknowledged(sock: socket.SocketType) -> int:  # noqa: ARG001
+        """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
+        return 0

@@ -23,8 +23,7 @@ from anyio.abc import ByteStream
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from anyio.streams.tls import TLSAttribute
 
-from .layer import Layer
-from .send_all_now import send_all_now
+from .layer import Layer, send_all_now
 
 RECEIVE_SIZE = 256 * 1024
 """The most encrypted bytes that are taken from the transport at once."""

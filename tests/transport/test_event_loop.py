@@ -10,8 +10,8 @@ import pytest
 from nsq_anyio.transport import event_loop
 from nsq_anyio.transport.dial import dial
 from nsq_anyio.transport.event_loop import SWITCH, continues_in_callbacks, waits_for_sockets
+from nsq_anyio.transport.layer import TimedSends
 from nsq_anyio.transport.socket_stream import DirectSocketStream
-from nsq_anyio.transport.timed_sends import TimedSends
 
 from ..fake_nsqd import fake_nsqd
 

@@ -14,8 +14,8 @@ from anyio.abc import ByteStream, SocketAttribute
 from nsq_anyio.address import Address
 from nsq_anyio.transport import socket_stream
 from nsq_anyio.transport.dial import dial
-from nsq_anyio.transport.timed_sends import TimedSends
-from nsq_anyio.transport.unacknowledged import unacknowledged
+from nsq_anyio.transport.layer import TimedSends
+from nsq_anyio.transport.socket_stream import unacknowledged
 
 from .. import virtual_time
 from ..connection.pipe import Pipe
