@@ -10,10 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .connection import Connection, NoMessages
-    from .open import Experience, open_connection
-    from .prepare import prepared
-    from .receiver import Receiver
-    from .request import Request, TakesAnswer
+    from .open import Experience, open_connection, prepared
+    from .receiver import Receiver, Request, TakesAnswer
 
 __all__ = [
     "Connection",
@@ -31,9 +29,7 @@ __getattr__: Callable[[str], object] = importer(
     __name__,
     {
         ".connection": ("Connection", "NoMessages"),
-        ".open": ("Experience", "open_connection"),
-        ".prepare": ("prepared",),
-        ".receiver": ("Receiver",),
-        ".request": ("Request", "TakesAnswer"),
+        ".open": ("Experience", "open_connection", "prepared"),
+        ".receiver": ("Receiver", "Request", "TakesAnswer"),
     },
 )

@@ -1,10 +1,11 @@
-"""The secret for AUTH. No error or repr here shows it."""
+"""The secret for AUTH, which proxies of nsqlookupds may ask for, too. No error or repr here shows it."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable, Callable
 
-from ..errors import HandshakeFailed, InvalidOption
+from ..errors import HandshakeFailed, HTTPUnavailable, InvalidOption
 from ..options import AuthSecret
 from ..tasks import is_stray
 
@@ -30,3 +31,21 @@ async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
             f"the function auth_secret returned {type(secret).__name__}: use a non-empty string or bytes"
         )
     return secret.encode() if isinstance(secret, str) else secret
+
+
+def bearer(secret: AuthSecret, url: str) -> Callable[[], Awaitable[str]]:
+    """Return a function that reveals the secret as the header ``Authorization`` of a request to ``url``.
+
+    A function, so that neither errors nor the repr of the client show the secret.
+    """
+
+    async def authorization() -> str:
+        try:
+            revealed = await reveal(secret, url)
+        except (HandshakeFailed, InvalidOption) as error:
+            reason = error.reason if isinstance(error, HandshakeFailed) else str(error)
+            raise HTTPUnavailable(url, f"not asked: {reason}") from error
+        # Latin-1 maps each byte to one character. The client refuses non-ASCII text without showing it.
+        return f"Bearer {revealed.decode('latin-1')}"
+
+    return authorization

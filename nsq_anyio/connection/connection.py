@@ -34,8 +34,7 @@ from ..transport.socket_stream import DirectSocketStream
 from .busy_poll import BusyPoll
 from .handshake import CHUNK_SIZE, Negotiated
 from .heartbeat import watch_silence
-from .receiver import Receiver
-from .request import Request, TakesAnswer
+from .receiver import Receiver, Request, TakesAnswer
 from .writer import Outbox, write
 
 SourceT = TypeVar("SourceT")

@@ -1,4 +1,4 @@
-"""Opens a connection to an nsqd, and keeps it open within a block."""
+"""The way to an open connection: the options prepared once, the address mapped, an nsqd dialled."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import anyio
 from anyio.abc import ByteStream
 
 from ..address import Address, NsqdAddress
-from ..errors import DialFailed, PermanentRefusal
-from ..options import ConnectionOptions
+from ..errors import DialFailed, InvalidAddress, PermanentRefusal
+from ..options import AddressMap, ConnectionOptions, TLSOptions
 from ..protocol.codec import Decoder, frame_decoder
 from ..protocol.session import ClientSession
 from ..transport.dial import dial
-from .address_map import mapped
+from ..transport.tls_context import client_context, tls_options
 from .connection import Connection
 from .handshake import Handshake
-from .receiver import Receiver
-from .request import TakesAnswer
+from .receiver import Receiver, TakesAnswer
 
 _BUFFERING = 0.025
 """The default ``output_buffer_timeout``: the shortest that nsqd accepts by default."""
@@ -117,3 +116,39 @@ async def _dialled(address: NsqdAddress, reached: NsqdAddress, options: Connecti
         if reached == address:
             raise
         raise DialFailed(str(address), f"{error.reason} at {reached}") from error
+
+
+def mapped(address: Address, map_address: AddressMap | None) -> Address:
+    """Return the address to connect to for one that nsqd advertises, as ``map_address`` says.
+
+    :raises DialFailed: if the user's function raises, or returns something that is not an address
+    """
+    if map_address is None:
+        return address
+    if not callable(map_address):
+        found = {Address.parse(name): Address.parse(to) for name, to in map_address.items()}
+        return found.get(address, address)
+    try:
+        answer = map_address(address.host, address.port)
+    except Exception as error:  # the user's code may raise anything
+        raise DialFailed(str(address), f"map_address raised {error!r}") from error
+    try:
+        return Address.parse(answer) if isinstance(answer, str) else Address(*answer)
+    except (InvalidAddress, TypeError) as error:
+        raise DialFailed(
+            str(address), f"map_address returned {answer!r}: use (host, port) or 'host:port'"
+        ) from error
+
+
+def prepared(options: ConnectionOptions) -> ConnectionOptions:
+    """Return the options for all connections of a consumer or producer, with a finished TLS context.
+
+    The files of the context are read, and errors in them raised, now.
+
+    :raises InvalidOption: if a file cannot be read or used
+    """
+    tls = tls_options(options.tls)
+    if tls is None:
+        return options
+    context = client_context(tls)
+    return replace(options, tls=TLSOptions(server_hostname=tls.server_hostname, ssl_context=context))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..connection import Connection
+from ..connection.in_flight_limit import InFlightLimit
+from ..connection.loop_watch import LoopWatch
 from ..errors import ProtocolError
 from ..events import (
     Emitter,
@@ -25,9 +27,7 @@ from ..protocol import commands, session
 from .about import about
 from .backoff_controller import BackoffController
 from .delegate import GivesUp, Touches
-from .in_flight_limit import InFlightLimit
 from .inbox import Inbox
-from .loop_watch import LoopWatch
 from .message import Delivery, Message
 from .statistics import Counters
 

@@ -9,6 +9,8 @@ import anyio
 
 from ..address import NsqdAddress
 from ..connection import Connection, Request
+from ..connection.loop_watch import LoopWatch
+from ..connection.settling import settled
 from ..errors import ConnectionFailed
 from ..events import ConnectionClosed, Disconnected, Emitter
 from ..options import ConsumerOptions
@@ -18,10 +20,8 @@ from .backoff_controller import BackoffController
 from .delegate import GivesUp, Touches
 from .in_flight import InFlight
 from .inbox import Inbox
-from .loop_watch import LoopWatch
 from .message import Delivery, MakeMessage, Message
 from .ready_count import ReadyCount
-from .settling import settled
 from .statistics import ConnectionStatistics, Counters
 
 

@@ -26,6 +26,7 @@ from anyio.abc import TaskGroup
 
 from ..address import Address, NsqdAddress
 from ..connection import Experience, open_connection
+from ..connection.loop_watch import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Starved, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
@@ -34,7 +35,6 @@ from ..policy.reconnect import ReconnectDelay
 from .delegate import GivesUp
 from .distribution import Distribution
 from .inbox import Inbox
-from .loop_watch import LoopWatch
 from .message import MakeMessage, Message
 from .statistics import Counters
 from .subscription import Subscription

@@ -23,7 +23,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from ..address import nsqd_addresses
-from ..connection.prepare import prepared
+from ..connection import prepared
 from ..consumer import Consumer, Message
 from ..consumer.supervisor import BeforeSubscribing
 from ..discovery import nsqlookupd_urls

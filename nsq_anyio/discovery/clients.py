@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ..connection.bearer import bearer
+from ..connection.auth_secret import bearer
 from ..errors import InvalidOption
 from ..http import Authorization, Nsqlookupd
 from ..options import AuthSecret, ConsumerOptions, ProducerOptions

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
-from ..connection.bearer import bearer
+from ..connection.auth_secret import bearer
 from ..errors import InvalidAddress
 from ..http import ClusterFailed, Nsqd, Nsqlookupd
 from ..http.fan_out import Answers, FanOut

@@ -8,7 +8,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.address import Address
-from nsq_anyio.connection.address_map import mapped
+from nsq_anyio.connection.open import mapped
 from nsq_anyio.events import Connected, ConnectFailed
 
 from ..consumer.fake_lookupd import fake_lookupd, producer

@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 
 from ...address import Address
-from ...connection.address_map import mapped
+from ...connection.open import mapped
 from ...errors import DialFailed, HTTPUnavailable, InvalidAddress
 from ...http import ChannelStats, Node, Nsqd, NsqdSurvey, Stats, TopicStats
 from ...monitoring import View

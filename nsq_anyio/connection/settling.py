@@ -1,4 +1,4 @@
-"""Waits for what nsqd still pushes after it has answered CLS."""
+"""The wait for what nsqd still pushes after it has answered CLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limit the messages in flight on one connection by the RDY counts that were sent."""
+"""The limit of messages in flight on one connection, by the RDY counts that were sent."""
 
 from __future__ import annotations
 

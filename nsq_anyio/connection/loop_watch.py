@@ -1,4 +1,4 @@
-"""Detect that code without awaits blocks the event loop: a regular sleep then ends late.
+"""A watch for code without awaits that blocks the event loop: a regular sleep then ends late.
 
 While the loop is blocked, nothing is received, answered or touched. Messages time out at nsqd, which refuses
 their answers and delivers them again. Without a warning that names the cause, nsqd would seem to be at fault.
