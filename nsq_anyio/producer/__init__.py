@@ -2,8 +2,7 @@
 
 from .bodies import Body
 from .produce import produce
-from .producer import Producer
-from .publishing import ProducerMiddleware, Publishing
+from .producer import Producer, ProducerMiddleware, Publishing
 from .statistics import ProducerConnectionStatistics, ProducerStatistics
 
 __all__ = [

@@ -20,8 +20,7 @@ from ..protocol.session import Command
 from ..transport.event_loop import LoopEvent
 from .bodies import batch_size
 from .dispatcher import Dispatcher
-from .outcomes import SPLITTABLE_CODES
-from .publication import Publication
+from .publication import SPLITTABLE_CODES, Publication
 
 
 class Batch(Publication):

@@ -1,4 +1,7 @@
-"""The connections of a producer that discovers its nsqds through nsqlookupds."""
+"""The connections of a producer that discovers its nsqds: all that the nsqlookupds list.
+
+It is loaded late, with the HTTP client, by producers that have nsqlookupds.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ from collections.abc import Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from ..address import NsqdAddress
-from ..events import Emitter
-from ..options import ConnectionOptions, ProducerOptions
-from .discovery import NodeDiscovery
+from ..address import Address, NsqdAddress
+from ..discovery import Discovery
+from ..discovery.clients import LookupOptions
+from ..events import Emitter, NoNsqdKnown
+from ..http import Nsqlookupd
+from ..http.models import Producer
+from ..options import AuthSecret, ConnectionOptions, ProducerOptions
+from ..policy.tombstones import Tombstones
 from .pool import Pool, ProducerConnection
 
 
@@ -132,3 +139,35 @@ class DiscoveredPool(Pool):
             before[connection.nsqd] = before.get(connection.nsqd, 0) + connection.published
             self.forget(connection)
             self.changed()
+
+
+class NodeDiscovery(Discovery):
+    """Polls nsqlookupds for their nsqds, which they call nodes; see `Discovery`.
+
+    :ivar tombstones: which nsqds a publish avoids
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        options: LookupOptions,
+        emit: Emitter,
+        auth_secret: AuthSecret | None = None,
+    ) -> None:
+        super().__init__(urls, options=options, emit=emit, auth_secret=auth_secret)
+        self.tombstones: Tombstones[NsqdAddress] = Tombstones()
+
+    async def _ask(self, lookupd: Nsqlookupd) -> Sequence[Producer]:
+        return await lookupd.nodes()
+
+    def _note(self, nsqlookupd: str, nsqds: dict[Address, Producer]) -> None:
+        # If an nsqlookupd reports fewer tombstones than topics, the other topics are not tombstoned.
+        tombstones: dict[NsqdAddress, dict[str, bool]] = {
+            address: dict.fromkeys(node.topics, False) | dict(zip(node.topics, node.tombstones, strict=False))
+            for address, node in nsqds.items()
+        }
+        self.tombstones.answered(nsqlookupd, tombstones)
+
+    def _missed(self, retry_in: float, *, was_found: bool) -> NoNsqdKnown:
+        return NoNsqdKnown(retry_in, was_found)

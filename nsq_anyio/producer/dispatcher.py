@@ -13,13 +13,20 @@ from ..errors import NotSent, OutcomeUnknown, PublishError, PublishRejected
 from ..events import Emitter, PublishFailed, PublishResent
 from ..options import ProducerOptions
 from ..transport.event_loop import LoopEvent, clock, current_task, event_class
-from .deadlines import Deadlines
 from .meter import ProducerMeter
-from .outcomes import Verdict, answer_lost, block_ended, rejected, verdict
 from .pool import Pool, ProducerConnection
-from .publication import Attempt, Publication
+from .publication import (
+    Attempt,
+    Deadlines,
+    Publication,
+    Successes,
+    Verdict,
+    answer_lost,
+    block_ended,
+    rejected,
+    verdict,
+)
 from .statistics import Counters
-from .successes import Successes
 
 
 class NewPool(Protocol):

@@ -15,9 +15,7 @@ from ..middleware import check_middleware
 from ..options import ConnectionOptions, ProducerOptions
 from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
-from .producer import Producer
-from .publishing import ProducerMiddleware
-from .wrapped_producer import WrappedProducer
+from .producer import Producer, ProducerMiddleware, WrappedProducer
 
 
 @knowing_other_names

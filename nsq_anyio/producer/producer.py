@@ -1,11 +1,13 @@
-"""The producer that ``async with nsq.produce(...)`` yields."""
+"""The producer that ``async with nsq.produce(...)`` yields, and the one that has middleware."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
+from typing import Any, Literal
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -13,24 +15,27 @@ from anyio.lowlevel import checkpoint
 from ..address import NsqdAddress
 from ..block import InBlock
 from ..connection.busy_poll import BusyPoll
-from ..errors import Closed, InvalidOption
+from ..envelope import encode_headers
+from ..errors import Closed, InvalidOption, NotSent, OutcomeUnknown, PublishRejected
 from ..events import Emitter, EventHook
+from ..middleware import Around, in_own_context
 from ..names import check_topic
 from ..options import ConnectionOptions, ProducerOptions
 from ..protocol import commands
 from ..protocol.mpub_encoding import EncodedBodies
 from ..protocol.session import Command
-from ..tasks import Background
+from ..tasks import Background, is_stray
+from ..unwrapping import leaves
 from .batch import Batcher
 from .bodies import Body, check_bodies, check_body, check_defer, sealed, sealed_bodies
 from .dispatcher import Dispatcher
 from .meter import ProducerMeter, ProducerReadings
 from .pool import Pool
 from .publication import Publication
-from .publishing import ProducerMiddleware
 from .statistics import ProducerStatistics
 
 _MAX_KNOWN_TOPICS = 1000
+_Outcome = Literal["stored", "rejected", "not_sent", "unknown", "cancelled"]
 
 
 class Producer(InBlock):
@@ -275,3 +280,120 @@ class Producer(InBlock):
 
 def _closed() -> Closed:
     return Closed("the producer's block has ended: publish inside `async with nsq.produce(...)`")
+
+
+class Publishing:
+    """One `Producer.publish` or `Producer.publish_many`: the argument of a producer's middleware.
+
+    :ivar topic: the topic
+    :ivar messages: the number of messages
+    :ivar size: the size of their bodies together in bytes, without headers
+    :ivar headers: the headers to send; a middleware may change them before it yields
+    :ivar outcome: None until the publish has ended. Then "stored"; "rejected" (`PublishRejected`); "not_sent"
+        (`NotSent`, or any error raised before anything was sent); "unknown" (`OutcomeUnknown`); or
+        "cancelled". An error that a middleware raises or suppresses later does not change it
+    :ivar nsqd: the address of the nsqd that stored the messages; None before that, if no nsqd did, and if
+        ``coalesce`` sent them together with others
+    :ivar error: the exception of the publish, or of a middleware inside this one; None if there is none
+    """
+
+    __slots__ = ("error", "headers", "messages", "nsqd", "outcome", "size", "topic")
+
+    def __init__(self, topic: str, messages: int, size: int, headers: Mapping[str, str]) -> None:
+        self.topic: str = topic
+        self.messages: int = messages
+        self.size: int = size
+        self.headers: dict[str, str] = dict(headers)
+        self.outcome: _Outcome | None = None
+        self.nsqd: str | None = None
+        self.error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"<Publishing {self.messages} messages to {self.topic}, {self.outcome or 'running'}>"
+
+    def ended(self, error: BaseException | None) -> None:
+        """Note how the publish, and the middleware inside the one that exits next, have ended."""
+        self.error = error
+        if self.outcome is None:
+            self.outcome = _outcome(error)
+
+
+def _outcome(error: BaseException | None) -> _Outcome:
+    match error:
+        case None:
+            return "stored"
+        case PublishRejected():
+            return "rejected"
+        case NotSent():
+            return "not_sent"
+        case OutcomeUnknown():
+            return "unknown"
+        case _:
+            cancelled = anyio.get_cancelled_exc_class()
+            if any(isinstance(leaf, cancelled) for leaf in leaves(error)) and not is_stray(error):
+                return "cancelled"
+            return "not_sent"
+
+
+ProducerMiddleware = Callable[[Publishing], AbstractAsyncContextManager[object]]
+"""A middleware of `produce`: takes a `Publishing`, and returns an async context manager."""
+
+
+_current: ContextVar[Publishing] = ContextVar("publishing")
+"""The publish that is running in this context."""
+
+
+class WrappedProducer(Producer):
+    """A `Producer` that enters its middleware around each publish, in a context of its own."""
+
+    async def publish(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        headers: Mapping[str, str] | None = None,
+        defer: float | None = None,
+    ) -> None:
+        """As `Producer.publish`. A middleware may raise other errors too."""
+        data = check_body(body, self._options)
+
+        async def publish(headers: Mapping[str, str] | None) -> None:
+            await super(WrappedProducer, self).publish(topic, data, headers=headers, defer=defer)
+
+        await self._wrapped(topic, [data], headers, publish)
+
+    async def publish_many(
+        self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """As `Producer.publish_many`. A middleware may raise other errors too."""
+        checked = check_bodies(bodies, self._options)
+
+        async def publish(headers: Mapping[str, str] | None) -> None:
+            await super(WrappedProducer, self).publish_many(topic, checked, headers=headers)
+
+        await self._wrapped(topic, checked, headers, publish)
+
+    async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> Publication:
+        publication = await super()._publish(command, topic, data, messages)
+        _current.get().nsqd = publication.stored_by
+        return publication
+
+    async def _wrapped(
+        self,
+        topic: str,
+        bodies: list[bytes],
+        headers: Mapping[str, str] | None,
+        publish: Callable[[Mapping[str, str] | None], Coroutine[Any, Any, None]],
+    ) -> None:
+        check_topic(topic)
+        if headers is not None:
+            encode_headers(headers)  # checks them
+        publishing = Publishing(topic, len(bodies), sum(map(len, bodies)), headers or {})
+        around = Around(self._middleware, publishing, self._options.cancelled_drain_timeout)
+
+        async def run() -> None:
+            _current.set(publishing)
+            async with around:
+                await publish(publishing.headers or None)
+
+        await in_own_context(run())

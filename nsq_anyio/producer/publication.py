@@ -1,13 +1,31 @@
-"""A publish until its outcome: its command, its attempts, and the event that its callers wait for."""
+"""A publish until its outcome: its command, its attempts, and the event that its callers wait for.
+
+What a failed attempt means for its messages, the watch of the deadlines, and the report of what was stored
+stand here as well. One task watches all deadlines: a timer for each would cost more than its publish.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from enum import Enum
 
-from ..errors import NSQError, OutcomeUnknown, PublishError, PublishRejected
+import anyio
+
+from ..errors import NotSent, NSQError, OutcomeUnknown, PublishError, PublishRejected, ServerError
+from ..events import Emitter, PublishedMessages
+from ..protocol.error_codes import AUTH_FAILURE_CODES
 from ..protocol.session import Command
 from ..transport.event_loop import LoopEvent
-from .pool import ProducerConnection
+from .meter import ProducerMeter
+from .pool import Pool, ProducerConnection
+
+SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
+"""Refusals of a batch after which nsqd may accept some of its messages on their own."""
+
+_NOT_STORED = frozenset({"E_PUB_FAILED", "E_DPUB_FAILED"})
+_RESOLUTION = 0.01
+"""Seconds by which a deadline may be handled late, so that close deadlines are handled together."""
 
 
 class Publication:
@@ -153,3 +171,116 @@ class Attempt:
         self.error = error
         self.maybe_executed = maybe_executed
         self._answered(self)
+
+
+class Verdict(Enum):
+    """The meaning of a failed attempt."""
+
+    NOT_EXECUTED = "not executed, for a temporary reason"
+    NOT_STORED = "not stored, for a reason of this nsqd alone"
+    REJECTED = "not stored, for a reason that every nsqd would have"
+    UNKNOWN = "perhaps stored"
+
+
+def verdict(attempt: Attempt) -> Verdict:
+    """Return the meaning of a failed attempt."""
+    error = attempt.error
+    if not isinstance(error, ServerError):
+        return Verdict.UNKNOWN if attempt.maybe_executed else Verdict.NOT_EXECUTED
+    if error.code in AUTH_FAILURE_CODES:
+        # nsqd asks its auth server again once an authorization has expired, and does not reach it.
+        return Verdict.NOT_EXECUTED
+    if error.code == "E_MPUB_FAILED":
+        # nsqd 1.3.0 queues the messages of an MPUB one by one, and stops at the first failure.
+        if attempt.messages > 1:
+            return Verdict.UNKNOWN
+    elif error.code not in _NOT_STORED:
+        return Verdict.REJECTED
+    # nsqd answers "exiting" while the topic is being deleted or nsqd is stopping, which is temporary. Other
+    # details are errors of its disk.
+    return Verdict.NOT_EXECUTED if error.detail.endswith("exiting") else Verdict.NOT_STORED
+
+
+def rejected(error: Exception) -> PublishRejected:
+    """Return the caller's error for a refusal by nsqd."""
+    assert isinstance(error, ServerError)  # noqa: S101 - only nsqd rejects
+    refusal = PublishRejected(error.code, error.detail)
+    refusal.__cause__ = error
+    return refusal
+
+
+def answer_lost(error: Exception) -> OutcomeUnknown:
+    """Return the caller's error for a connection that was lost before nsqd answered."""
+    unknown = OutcomeUnknown(f"the answer was lost: {error}")
+    unknown.__cause__ = error
+    return unknown
+
+
+def block_ended() -> NotSent:
+    """Return the error of callers whose message was not sent before the block ended."""
+    return NotSent("the producer's block ended before this message was sent")
+
+
+class Deadlines:
+    """Watches publications.
+
+    :param pending: those without an outcome; whoever adds one calls `check_earlier` if its deadline
+        comes before `next_check`
+    :param expire: called with each publication whose deadline has passed, and with the time
+    :ivar next_check: the deadline at which the publications are checked next
+    """
+
+    def __init__(self, pending: Iterable[Publication], expire: Callable[[Publication, float], None]) -> None:
+        self.next_check: float = math.inf
+        self._pending = pending
+        self._expire = expire
+        self._earlier = anyio.Event()
+
+    def check_earlier(self, deadline: float) -> None:
+        """Check at ``deadline``, which comes before `next_check`. Rare: nearly all have the same timeout."""
+        self.next_check = deadline
+        self._earlier.set()
+
+    async def run(self) -> None:
+        """Watch, until cancelled."""
+        while True:
+            self._earlier = anyio.Event()
+            now = anyio.current_time()
+            for publication in [each for each in self._pending if each.deadline <= now]:
+                self._expire(publication, now)
+            self.next_check = min((each.deadline for each in self._pending), default=math.inf)
+            with anyio.move_on_after(max(self.next_check - now, _RESOLUTION)):
+                await self._earlier.wait()
+
+
+class Successes:
+    """Reports successful attempts to the pool's mode, to the event hook, and to a meter.
+
+    :param noting: whether to note in `Publication.stored_by` which nsqd has stored it
+    :ivar meter: measures the producer; None if there is no meter
+    """
+
+    def __init__(self, pool: Pool, emit: Emitter, *, noting: bool) -> None:
+        self.meter: ProducerMeter | None = None
+        self._noting = noting
+        self._pool = pool
+        self._emit = emit
+
+    @property
+    def are_wanted(self) -> bool:
+        """Whether anything needs these reports. Mostly nothing does, and a publish costs less."""
+        return self.meter is not None or self._pool.tracks_success or self._emit.has_hook or self._noting
+
+    def report(self, attempt: Attempt) -> None:
+        """Report that nsqd has stored the messages of an attempt."""
+        now = anyio.current_time()
+        publication, connection = attempt.publication, attempt.connection
+        seconds = now - attempt.sent_at
+        self._pool.succeeded(connection, seconds, now)
+        publication.stored_by = connection.nsqd
+        if self._emit.has_hook:
+            self._emit.to_hook(
+                PublishedMessages(connection.nsqd, attempt.messages, seconds, topic=publication.topic)
+            )
+        if self.meter is not None:
+            self.meter.stored(publication.topic, attempt.messages, attempt.size, now - publication.started)

@@ -11,10 +11,9 @@ from ..events import EventHook
 from ..options import ConnectionOptions, ProducerOptions
 from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
-from ..producer import Body, ProducerStatistics
+from ..producer import Body, ProducerMiddleware, ProducerStatistics
 from ..producer import Producer as AsyncProducer
 from ..producer import produce as produce_async
-from ..producer.publishing import ProducerMiddleware
 from .lifetime import Lifetime
 from .publish_future import PublishFuture
 from .wake import Backend
