@@ -7,8 +7,7 @@ from .consumer import Consumer
 from .dead_letter import DeadLetter
 from .give_up import GiveUp
 from .handler import Handler
-from .handling import ConsumerMiddleware, Handling
-from .message import Message
+from .message import ConsumerMiddleware, Handling, Message
 from .rate import RateLimit
 from .statistics import ConnectionStatistics, ConsumerStatistics
 

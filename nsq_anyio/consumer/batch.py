@@ -10,8 +10,7 @@ from typing import Self
 from ..errors import Discard, Requeue
 from ..middleware import Around
 from ..unwrapping import only_error
-from .handling import Handling
-from .message import Message, finish_all
+from .message import Handling, Message, finish_all
 from .wrapping import Wrapping, entered, is_in_generator, left
 
 

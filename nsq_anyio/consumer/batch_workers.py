@@ -10,11 +10,11 @@ import anyio
 
 from ..events import HandlerFailed
 from ..tasks import is_stray
-from .about import about
 from .batch import Batch
 from .batches import Batches
 from .deadlines import Worker
 from .handler import Workers
+from .message import about
 
 
 class BatchWorkers(Workers):

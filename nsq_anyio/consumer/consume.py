@@ -23,7 +23,7 @@ from ..other_names import knowing_other_names
 from .consumer import Consumer
 from .dead_letter import DeadLetter
 from .give_up import GiveUp
-from .handling import ConsumerMiddleware
+from .message import ConsumerMiddleware
 
 if TYPE_CHECKING:
     from ..producer import Producer

@@ -23,9 +23,8 @@ from .dead_letter import DeadLetter, DeadLetters
 from .feed import Feed
 from .give_up import GiveUp, GivingUp
 from .handler import Handler, Workers
-from .handling import ConsumerMiddleware
 from .inbox import Inbox
-from .message import Message
+from .message import ConsumerMiddleware, Message
 from .meter import ConsumerMeter, ConsumerReadings
 from .rate import Pace, RateLimit, as_rate_limit
 from .statistics import ConsumerStatistics, Counters

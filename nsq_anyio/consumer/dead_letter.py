@@ -12,10 +12,9 @@ from ..errors import InvalidOption, Requeue
 from ..events import DeadLetterFailed, Emitter
 from ..names import EPHEMERAL_SUFFIX, check_topic
 from ..tasks import is_stray
-from .about import about
 from .dead_letter_headers import Failure, sealed_parts
 from .dead_letter_size import LetterSize
-from .message import Message
+from .message import Message, about
 
 GAVE_UP = "gave-up"
 DISCARDED = "discarded"

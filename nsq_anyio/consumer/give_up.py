@@ -10,9 +10,8 @@ from ..errors import Discard
 from ..events import Emitter, HandlerFailed
 from ..middleware import in_own_context
 from ..tasks import is_stray
-from .about import about
 from .dead_letter import DISCARDED, GAVE_UP, DeadLetters
-from .message import Message
+from .message import Message, about
 from .wrapping import Wrapping
 
 GiveUp = Callable[[Message], Awaitable[object] | object]

@@ -14,13 +14,12 @@ from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from ..middleware import in_own_context
 from ..tasks import is_stray
 from ..unwrapping import exits_in_group, only_error, ungrouped
-from .about import about
 from .batch import Batch
 from .blocking import BlockingHandler
 from .deadlines import DeadlineWatch, Worker
 from .handler_check import is_async_handler, not_awaitable
 from .inbox import MessageSource, Stop
-from .message import Message
+from .message import Message, about
 from .meter import MOST_DURATIONS, ConsumerMeter
 from .wrapping import Wrapping
 

@@ -24,11 +24,9 @@ from ..options import ConsumerOptions
 from ..policy.backoff import Result
 from ..policy.requeue import requeue_delay
 from ..protocol import commands, session
-from .about import about
 from .backoff_controller import BackoffController
-from .delegate import GivesUp, Touches
 from .inbox import Inbox
-from .message import Delivery, Message
+from .message import Delivery, GivesUp, Message, Touches, about
 from .statistics import Counters
 
 _MOST_STALE = 8

@@ -1,13 +1,16 @@
-"""A message, and the ways to answer it."""
+"""A message, the ways to answer it, and its handling as middleware sees it.
+
+Of the connection that delivered it, a message knows a `MessageDelegate` alone.
+"""
 
 from __future__ import annotations
 
 import itertools
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Protocol, Self, TypedDict, TypeVar
 
 import anyio
 
@@ -16,11 +19,13 @@ from ..errors import AlreadyResponded, Discard, Requeue
 from ..policy.backoff import Result
 from ..tasks import is_stray
 from ..unwrapping import only_error
-from .delegate import MessageDelegate
 
 Answer = Literal["finished", "requeued", "discarded", "gave_up", "timed_out", "cancelled"]
 """How a message was answered: "timed_out" if the answer came too late, "cancelled" if the message was handed
 back because its handler was cancelled."""
+
+MessageT = TypeVar("MessageT")
+MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
 class Delivery:
@@ -324,3 +329,187 @@ def finish_all(messages: Sequence[Message]) -> None:
         message.response = "finished"
     for delegate, some in itertools.groupby(messages, lambda message: message.delivery.delegate):
         delegate.finish_all(list(some))
+
+
+class About(TypedDict):
+    """The fields of `nsq_anyio.events.MessageEvent`."""
+
+    nsqd: str
+    topic: str
+    channel: str
+    message_id: str
+    attempts: int
+    seconds: float
+
+
+def about(message: Message, now: float | None = None) -> About:
+    """Return the fields of an event about ``message``.
+
+    :param now: the time on AnyIO's clock, which can be read only in the event loop; None to read it
+    """
+    delivery = message.delivery
+    delegate = delivery.delegate
+    return {
+        "nsqd": delegate.nsqd,
+        "topic": delegate.topic,
+        "channel": delegate.channel,
+        "message_id": message.id,
+        "attempts": message.attempts,
+        "seconds": (anyio.current_time() if now is None else now) - delivery.arrived,
+    }
+
+
+class Handling:
+    """Messages that are being handled: the argument of a consumer's middleware.
+
+    :ivar messages: one message, or all messages of a batch
+    :ivar topic: their topic
+    :ivar channel: the channel that they were consumed from
+    :ivar nsqd: the address of the nsqd that delivered the first message, as ``host:port`` or a path
+    :ivar attempts: how many times the first message was delivered, including this time; 1 to 65535
+    :ivar outcome: None until the handler or block has ended. Then "finished"; "requeued", by the handler or
+        because of an exception, also if it is given up next; "discarded"; "gave_up", if this is the give-up;
+        "timed_out", if nsqd no longer waits for the answer; or "cancelled", if the message is handed back at
+        once, because the handler was cancelled or the program ends. For a batch, the outcome of the messages
+        that its block has not answered; if there are none, that of the first message
+    :ivar error: the exception of the handler, or of a middleware inside this one; None if there is none
+    """
+
+    __slots__ = ("_gives_up", "attempts", "channel", "error", "messages", "nsqd", "outcome", "topic")
+
+    def __init__(self, messages: tuple[Message, ...], *, gives_up: bool = False) -> None:
+        first = messages[0]
+        delegate = first.delivery.delegate
+        self.messages: tuple[Message, ...] = messages
+        self.topic: str = delegate.topic
+        self.channel: str = delegate.channel
+        self.nsqd: str = delegate.nsqd
+        self.attempts: int = first.attempts
+        self.outcome: Answer | None = None
+        self.error: BaseException | None = None
+        self._gives_up = gives_up
+
+    def __repr__(self) -> str:
+        first, *others = self.messages
+        subject = f"{len(self.messages)} messages" if others else first.id
+        return f"<Handling {subject} of {self.topic}/{self.channel}, {self.outcome or 'running'}>"
+
+    def ended(self, error: BaseException | None) -> None:
+        """Note how the handler, and the middleware inside the one that exits next, have ended."""
+        self.error = error
+        message = next((each for each in self.messages if not each.responded), self.messages[0])
+        self.outcome = self._outcome(message, error)
+
+    def _outcome(self, message: Message, error: BaseException | None) -> Answer:
+        if message.response is not None:
+            return "gave_up" if self._gives_up and message.response == "finished" else message.response
+        if not message.delivery.delegate.holds(message):
+            return "timed_out"
+        match None if error is None else only_error(error):
+            case None:
+                return "gave_up" if self._gives_up else "finished"
+            case Requeue():
+                return "requeued"
+            case Discard():
+                return "discarded"
+            case raised if isinstance(raised, Exception) or is_stray(raised):
+                return "requeued"
+            case _:
+                return "cancelled"
+
+
+ConsumerMiddleware = Callable[[Handling], AbstractAsyncContextManager[object]]
+"""A middleware of `consume`: takes a `Handling`, and returns an async context manager."""
+
+
+class GivesUp(Protocol[MessageT_contra]):
+    """Decides which messages are given up, and which become dead letters: a `GivingUp`."""
+
+    def is_last(self, message: MessageT_contra) -> bool:
+        """Return whether ``message`` is given up if its handling fails now."""
+        ...
+
+    def buries(self, error: BaseException) -> bool:
+        """Return whether a message whose handler raised ``error`` gets a dead letter, at any attempt."""
+        ...
+
+    async def may_answer(self, message: MessageT_contra, error: BaseException) -> bool:
+        """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
+
+        :returns: whether it is still to be answered for the error
+        """
+        ...
+
+
+class Touches(Protocol[MessageT_contra]):
+    """Touches messages: a `Touching`."""
+
+    def begin(self, message: MessageT_contra) -> None:
+        """Touch ``message`` half-way to each deadline, until an `end` for each `begin`."""
+        ...
+
+    def end(self, message: MessageT_contra) -> None:
+        """Touch ``message`` no more."""
+        ...
+
+
+class MessageDelegate(Protocol[MessageT]):
+    """Takes the answers to the messages of one connection, as go-nsq's ``MessageDelegate`` does.
+
+    :ivar nsqd: the address, as ``host:port`` or a path
+    :ivar giving_up: asked before a failed message is answered; None if messages are never given up
+    """
+
+    nsqd: str
+    topic: str
+    channel: str
+    giving_up: GivesUp[MessageT] | None
+
+    @property
+    def touching(self) -> Touches[MessageT]:
+        """Touches messages that are kept alive."""
+        ...
+
+    def holds(self, message: MessageT) -> bool:
+        """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
+        ...
+
+    def unanswered(self) -> list[MessageT]:
+        """Return all messages for whose answers nsqd still waits."""
+        ...
+
+    def finish(self, message: MessageT, *, result: Result = Result.SUCCESS) -> None:
+        """Send FIN; count the result in backoff unless it is neutral."""
+        ...
+
+    def finish_all(self, messages: Sequence[MessageT]) -> None:
+        """Send FIN for each message."""
+        ...
+
+    def requeue(self, message: MessageT, delay: float | None, *, backoff: bool, reason: str = "") -> None:
+        """Send REQ; count a failure in backoff if ``backoff`` is True."""
+        ...
+
+    def touch(self, message: MessageT) -> None:
+        """TOUCH."""
+        ...
+
+    def discarded(self, message: MessageT, reason: str) -> None:
+        """Report that the handler discards ``message``."""
+        ...
+
+    def failed(self, message: MessageT) -> None:
+        """Count that the handler of ``message`` has failed."""
+        ...
+
+    def give_up_soon(self, message: MessageT, error: BaseException) -> None:
+        """Have the next task that takes messages give up ``message``, or publish its dead letter."""
+        ...
+
+    def gave_up(self, message: MessageT, error: BaseException | None) -> None:
+        """Report that ``message`` is given up, because of ``error`` or because it was delivered too often."""
+        ...
+
+    def expire(self, now: float) -> None:
+        """Forget the messages past their deadline: nsqd has requeued them."""
+        ...

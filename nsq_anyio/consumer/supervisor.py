@@ -32,10 +32,9 @@ from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocke
 from ..options import ConnectionOptions, ConsumerOptions
 from ..policy.complaints import Starvation
 from ..policy.reconnect import ReconnectDelay
-from .delegate import GivesUp
 from .distribution import Distribution
 from .inbox import Inbox
-from .message import MakeMessage, Message
+from .message import GivesUp, MakeMessage, Message
 from .statistics import Counters
 from .subscription import Subscription
 from .touching import Touching

@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from ..middleware import Around, in_own_context
-from .handling import ConsumerMiddleware, Handling
-from .message import Delivery, MakeMessage, Message
+from .message import ConsumerMiddleware, Delivery, Handling, MakeMessage, Message
 
 
 class Wrapping:

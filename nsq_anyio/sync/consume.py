@@ -10,7 +10,7 @@ import anyio
 
 from ..consumer import Message as AsyncMessage
 from ..consumer import consume as consume_async
-from ..consumer.handling import ConsumerMiddleware
+from ..consumer.message import ConsumerMiddleware
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..forked import end_child

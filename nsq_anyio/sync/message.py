@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..consumer import Message as AsyncMessage
-from ..consumer.about import About, about
+from ..consumer.message import About, about
 from ..errors import AlreadyResponded, Closed, Discard, Requeue
 from ..unwrapping import only_error
 from .around import ThreadAround

@@ -12,8 +12,7 @@ from typing import Self
 import anyio
 
 from ..checks import check_integer, check_seconds
-from ..consumer.delegate import GivesUp
-from ..consumer.message import Delivery, Message
+from ..consumer.message import Delivery, GivesUp, Message
 from ..consumer.touching import Touching
 from ..errors import InvalidBody, InvalidOption
 from ..names import check_channel, check_topic
