@@ -1,7 +1,7 @@
 """The consumer: discovery, connections, flow control, messages and handlers."""
 
-from .batch import Batch
 from .batch_handler import BatchHandler
+from .batches import Batch
 from .consume import consume
 from .consumer import Consumer
 from .dead_letter import DeadLetter

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..checks import check_integer, check_seconds
 from ..errors import InvalidOption
-from .batch import Batch
+from .batches import Batch
 from .handler_check import is_async_handler
 from .rate import RateLimit
 

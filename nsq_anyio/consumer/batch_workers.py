@@ -10,8 +10,7 @@ import anyio
 
 from ..events import HandlerFailed
 from ..tasks import is_stray
-from .batch import Batch
-from .batches import Batches
+from .batches import Batch, Batches
 from .deadlines import Worker
 from .handler import Workers
 from .message import about

@@ -23,7 +23,7 @@ from anyio import to_thread
 from ..errors import AlreadyResponded, Closed, InvalidOption, Requeue
 from ..events import AbandonedThreadEnded, Emitter, ThreadAbandoned
 from ..forked import end_child
-from .batch import Batch
+from .batches import Batch
 from .handler_check import name_of, returned_awaitable
 from .message import About, Message, about
 from .thread_requests import Requests

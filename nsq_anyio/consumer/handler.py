@@ -14,7 +14,7 @@ from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from ..middleware import in_own_context
 from ..tasks import is_stray
 from ..unwrapping import exits_in_group, only_error, ungrouped
-from .batch import Batch
+from .batches import Batch
 from .blocking import BlockingHandler
 from .deadlines import DeadlineWatch, Worker
 from .handler_check import is_async_handler, not_awaitable
