@@ -1,31 +1,38 @@
-"""Spread the max_in_flight budget over the connections of a consumer as RDY counts.
+"""The max_in_flight budget of a consumer, spread over its connections as RDY counts.
 
 RDY counts are lowered before others are raised. A change marks the distribution as outdated, and a task of
 the supervisor updates it. But if less may be received than before, RDY counts are lowered at once: RDY must
 be queued before the next answer, which would let nsqd push another message.
+
+The budget is an `anyio.CapacityLimiter` from which every connection borrows its slots. Consumers that are
+given the same limiter share one budget. They need no other meeting point: the limiter's borrowers show which
+consumers hold slots, and its queue shows which wait for a first one. Each consumer keeps to an even share.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
 import anyio
 
 from ..address import NsqdAddress
-from ..events import Emitter
+from ..connection import Connection
+from ..events import Emitter, RdyChanged
 from ..options import ConsumerOptions
-from ..policy.rdy import RdyPolicy, plan
+from ..policy.outstanding import Outstanding
+from ..policy.rdy import ConnectionRdy, RdyPolicy, plan
+from ..protocol import commands
 from .backoff_controller import BackoffController
-from .budget import Budget
-from .ready_count import ReadyCount
+from .in_flight import InFlight
+from .message import Delivery, Message
 
 _OPENING_TIMEOUT = 1.0
 """Seconds for which a share of the budget is reserved for a connection that is being opened."""
 
 _READERS_TURN = 0.001
 """Seconds for the readers to catch up after the event loop was blocked: unread bytes are not silence."""
-
 
 Bound = Callable[[float, float], int]
 """Takes the time and nsqd's message timeout, and returns the most messages that may be in flight."""
@@ -244,3 +251,284 @@ class Distribution:
             await self._budget.wait_for_one()
             self._starved = anyio.Event()  # not before: each `_balance` until now has set it again
             self._update()
+
+
+class ReadyCount:
+    """Sends the RDY count of one connection, and holds its slots. `Distribution` decides both.
+
+    :ivar rdy: the RDY count that was sent last; 0 before the first one, and without a connection
+    :ivar msg_timeout: the seconds for which nsqd waits for an answer; infinite before `attach`
+    """
+
+    def __init__(self, nsqd: str, in_flight: InFlight, emit: Emitter) -> None:
+        self.rdy: int = 0
+        self.msg_timeout: float = math.inf
+        self._nsqd = nsqd
+        self._in_flight = in_flight
+        self._emit = emit
+        self._slots: list[Slot] = []
+        self._outstanding = Outstanding()
+        self._turn_changed_at = 0.0
+        self._max_rdy_count = 0
+        self._put: Callable[[bytes], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<ReadyCount {self._nsqd} rdy={self.rdy} slots={len(self._slots)}>"
+
+    @property
+    def max_rdy_count(self) -> int:
+        """The highest RDY count that nsqd allows; 0 without a connection."""
+        return self._max_rdy_count
+
+    @property
+    def slots(self) -> int:
+        """The number of slots that are held."""
+        return len(self._slots)
+
+    @property
+    def needed_slots(self) -> int:
+        """The slots for all messages that nsqd may have unanswered, under current and former RDY counts."""
+        return max(self.rdy, len(self._in_flight), self._outstanding.needed_slots(self._in_flight.answers))
+
+    @property
+    def has_surplus(self) -> bool:
+        """Whether more slots are held than are needed."""
+        return len(self._slots) > self.needed_slots
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no RDY can be sent: there is no connection, or `stop` was called."""
+        return self._put is None
+
+    def awaits_flush(self) -> bool:
+        """Return whether sending the next answer frees a slot, or may complete a drain."""
+        return self._put is None or len(self._slots) > self.rdy
+
+    def state(self) -> ConnectionRdy[ReadyCount]:
+        """This connection, as `plan` sees it."""
+        return ConnectionRdy(
+            self,
+            self.rdy,
+            self._max_rdy_count,
+            self._turn_changed_at,
+            self._in_flight.last_message_at,
+            len(self._in_flight),
+            self._outstanding.needed_slots(self._in_flight.answers),
+        )
+
+    # The connection
+
+    def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
+        """Take the connection, before SUB."""
+        self._put = connection.outbox.put
+        self.msg_timeout = connection.identity.msg_timeout
+        self._max_rdy_count = connection.identity.max_rdy_count
+        self._turn_changed_at = now
+
+    def detach(self) -> None:
+        """Let go of the connection, which has ended."""
+        self._put = None
+        self._max_rdy_count = 0
+        self.rdy = 0
+
+    def stop(self, now: float) -> None:
+        """Send no more RDY: CLS was sent, after which nsqd pushes no more messages."""
+        self._put = None
+        self._outstanding.note_lowered(self.rdy, self._in_flight.answers, now)
+        self.rdy = 0
+
+    # The count
+
+    def send(self, rdy: int, now: float) -> None:
+        """Send RDY if the count changes."""
+        if rdy == self.rdy or self._put is None:
+            return
+        if (rdy == 0) != (self.rdy == 0):
+            self._turn_changed_at = now
+        if rdy < self.rdy:
+            self._outstanding.note_lowered(self.rdy, self._in_flight.answers, now)
+        self.rdy = rdy
+        self._in_flight.rdy_sent(rdy)
+        self._put(commands.rdy(rdy))
+        self._emit(RdyChanged(self._nsqd, rdy, **self._emit.source))
+
+    def note_round_trip(self, round_trip: float) -> None:
+        """Note how long nsqd took to answer a command."""
+        self._outstanding.note_round_trip(round_trip)
+
+    def settles_at(self) -> float | None:
+        """When a lowered RDY count will have taken effect; None if none was lowered. See `Outstanding`."""
+        return self._outstanding.settles_at(self._in_flight.answers, self._in_flight.last_arrival)
+
+    def settle(self, now: float) -> bool:
+        """Return whether a lowered RDY count has just taken effect, so that slots come free."""
+        return self._outstanding.settle(self._in_flight.answers, self._in_flight.last_arrival, now)
+
+    # Its slots
+
+    def add_slots(self, slots: list[Slot]) -> None:
+        """Keep slots that were borrowed."""
+        self._slots += slots
+
+    def take_surplus(self) -> list[Slot]:
+        """Hand out the slots beyond `needed_slots`."""
+        count = max(len(self._slots) - self.needed_slots, 0)
+        surplus = self._slots[:count]
+        del self._slots[:count]
+        return surplus
+
+    def take_all_slots(self) -> list[Slot]:
+        """Hand out all slots."""
+        slots, self._slots = self._slots, []
+        return slots
+
+
+class Slot:
+    """Room for one message: a borrower of one token. ``holder`` is the budget that it belongs to."""
+
+    __slots__ = ("holder",)
+
+    def __init__(self, holder: Budget) -> None:
+        self.holder: Budget = holder
+
+
+class Budget:
+    """One consumer's ``max_in_flight``, and the slots that it has borrowed.
+
+    :param max_in_flight: None to take the limiter's tokens, or without a limiter what the taker can use
+    :param limiter: shared with other consumers; None for a limiter of this consumer alone
+    :param turn: seconds for which a consumer may keep its last slot while others wait for one
+    :param redistribute: called when another consumer asks for its share
+    """
+
+    def __init__(
+        self,
+        max_in_flight: int | None,
+        limiter: anyio.CapacityLimiter | None,
+        turn: float,
+        redistribute: Callable[[], None],
+    ) -> None:
+        self._follows_taker = max_in_flight is None and limiter is None
+        if max_in_flight is None:
+            max_in_flight = 1 if limiter is None else _whole(limiter.total_tokens)
+        self._max_in_flight = max_in_flight
+        self._is_shared = limiter is not None
+        # An unshared limiter follows `max_in_flight`. AnyIO wants at least one token in it.
+        self._limiter = limiter or anyio.CapacityLimiter(max(max_in_flight, 1))
+        self._turn = turn
+        self._redistribute = redistribute
+        self._waiting = False
+        self._askers: set[Budget] = set()
+        self._held = 0
+        self._held_since = 0.0
+        self._spare: list[Slot] = []
+
+    @property
+    def max_in_flight(self) -> int:
+        """The most messages that may be unanswered at once, over all connections of this consumer."""
+        return self._max_in_flight
+
+    @property
+    def waiting(self) -> bool:
+        """Whether this consumer waits for a first slot."""
+        return self._waiting
+
+    @property
+    def held(self) -> int:
+        """The number of slots that this consumer holds."""
+        return self._held
+
+    def limit(self, max_in_flight: int) -> None:
+        """Set ``max_in_flight`` to a user's value; from now on it does not follow the taker."""
+        self._follows_taker = False
+        self._set(max_in_flight)
+
+    def offer(self, wanted: int) -> bool:
+        """Raise ``max_in_flight`` to what a taker can use, unless the user has set it.
+
+        :returns: whether it was raised
+        """
+        if not self._follows_taker or wanted <= self._max_in_flight:
+            return False
+        self._set(wanted)
+        return True
+
+    def _set(self, max_in_flight: int) -> None:
+        self._max_in_flight = max_in_flight
+        if not self._is_shared:
+            self._limiter.total_tokens = max(max_in_flight, 1)
+
+    def share(self, now: float) -> int:
+        """Return the most slots to hold: ``max_in_flight``, or fewer while other consumers want some."""
+        return min(self._max_in_flight, self._share(now))
+
+    def _share(self, now: float) -> int:
+        statistics = self._limiter.statistics()
+        total = self._limiter.total_tokens
+        self._askers = {asker for asker in self._askers if asker.waiting}
+        if statistics.borrowed_tokens == self._held and not (statistics.tasks_waiting or self._askers):
+            return _whole(total)
+        parties = self._holders() | self._askers
+        if self._held:
+            parties.add(self)
+        foreign = sum(not isinstance(slot, Slot) for slot in statistics.borrowers)
+        share = (_whole(total) - foreign) // max(len(parties), 1)
+        if share < 1 and self._held and now - self._held_since < self._turn:
+            return 1
+        return max(share, 0)
+
+    def take(self, count: int, now: float) -> list[Slot]:
+        """Borrow up to ``count`` slots, or as many as are free."""
+        slots, self._spare = self._spare[: max(count, 0)], self._spare[max(count, 0) :]
+        spare = len(slots)
+        for _ in range(count - spare):
+            slot = Slot(self)
+            try:
+                self._limiter.acquire_on_behalf_of_nowait(slot)
+            except anyio.WouldBlock:
+                break
+            slots.append(slot)
+        self._note_held(len(slots) - spare, now)
+        return slots
+
+    async def wait_for_one(self) -> None:
+        """Queue for a slot, which the next `take` returns; it comes before consumers that only want more."""
+        slot = Slot(self)
+        self._waiting = True
+        try:
+            for holder in self._holders():
+                holder.asked_by(self)
+            await self._limiter.acquire_on_behalf_of(slot)
+        finally:
+            self._waiting = False
+        self._spare.append(slot)
+        self._note_held(1, anyio.current_time())
+
+    def return_spare(self) -> None:
+        """Return a slot that `wait_for_one` got and that nobody took."""
+        spare, self._spare = self._spare, []
+        self.give_back(spare)
+
+    def give_back(self, slots: list[Slot]) -> None:
+        """Return borrowed slots."""
+        for slot in slots:
+            self._limiter.release_on_behalf_of(slot)
+        self._held -= len(slots)
+
+    def _holders(self) -> set[Budget]:
+        borrowers = self._limiter.statistics().borrowers
+        return {slot.holder for slot in borrowers if isinstance(slot, Slot)} - {self}
+
+    def asked_by(self, asker: Budget) -> None:
+        """Make room for another consumer, which waits for a first slot."""
+        self._askers.add(asker)
+        self._redistribute()
+
+    def _note_held(self, count: int, now: float) -> None:
+        if self._held == 0 and count:
+            self._held_since = now
+        self._held += count
+
+
+def _whole(tokens: float) -> int:
+    return int(min(tokens, 2**31))

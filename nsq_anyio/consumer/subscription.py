@@ -17,10 +17,10 @@ from ..options import ConsumerOptions
 from ..protocol import commands, session
 from ..protocol.identify import IdentifyReply
 from .backoff_controller import BackoffController
+from .distribution import ReadyCount
 from .in_flight import InFlight
 from .inbox import Inbox
 from .message import Delivery, GivesUp, MakeMessage, Message, Touches
-from .ready_count import ReadyCount
 from .statistics import ConnectionStatistics, Counters
 
 

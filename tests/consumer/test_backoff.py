@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.budget import Budget
+from nsq_anyio.consumer.distribution import Budget
 from nsq_anyio.events import BackoffEnded, BackoffStarted, GaveUp
 
 from ..fake_nsqd import Events, consuming, until

@@ -14,7 +14,7 @@ FILES = sorted(Path(nsq_anyio.consumer.__file__).parent.glob("*.py"))
 # What a file writes without being its class: AnyIO's settings, and plain records of one writer.
 RECORDS = {
     ("batch_workers.py", "worker.batch"),
-    ("budget.py", "self._limiter.total_tokens"),
+    ("distribution.py", "self._limiter.total_tokens"),
     ("handler.py", "self._handling.deadline"),
     ("handler.py", "worker.message"),
     ("handler.py", "worker.scope"),
