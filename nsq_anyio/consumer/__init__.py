@@ -4,8 +4,7 @@ from .batch_handler import BatchHandler
 from .batches import Batch
 from .consume import consume
 from .consumer import Consumer
-from .dead_letter import DeadLetter
-from .give_up import GiveUp
+from .dead_letter import DeadLetter, GiveUp
 from .handler import Handler
 from .message import ConsumerMiddleware, Handling, Message
 from .rate import RateLimit

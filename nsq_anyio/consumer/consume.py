@@ -21,8 +21,7 @@ from ..options import ConnectionOptions, ConsumerOptions
 from ..options.declaration import options_or_default
 from ..other_names import knowing_other_names
 from .consumer import Consumer
-from .dead_letter import DeadLetter
-from .give_up import GiveUp
+from .dead_letter import DeadLetter, GiveUp
 from .message import ConsumerMiddleware
 
 if TYPE_CHECKING:

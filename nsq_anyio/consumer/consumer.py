@@ -19,9 +19,8 @@ from ..tasks import Background
 from .batch_handler import BatchHandler, check_handler
 from .batch_workers import BatchWorkers
 from .batches import Batches
-from .dead_letter import DeadLetter, DeadLetters
+from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
 from .feed import Feed
-from .give_up import GiveUp, GivingUp
 from .handler import Handler, Workers
 from .inbox import Inbox
 from .message import ConsumerMiddleware, Message

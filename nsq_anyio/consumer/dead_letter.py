@@ -1,20 +1,29 @@
-"""Publishes messages that are given up or discarded to another topic, before they are finished."""
+"""Messages that are given up or discarded, and their dead letters in another topic, before they are finished.
+
+A dead letter that is too large for nsqd goes without a part of the error's description. nsqd names its
+--max-msg-size only when it refuses a larger message, and then closes the connection. So the limit is learned
+from the first refusal, and observed from then on.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
+import re
 import time
-from collections.abc import Mapping
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import InvalidOption, Requeue
-from ..events import DeadLetterFailed, Emitter
+from ..envelope import decode, encode, encode_headers
+from ..errors import Discard, InvalidBody, InvalidEnvelope, InvalidOption, PublishRejected, Requeue
+from ..events import DeadLetterFailed, Emitter, HandlerFailed
+from ..middleware import in_own_context
 from ..names import EPHEMERAL_SUFFIX, check_topic
 from ..tasks import is_stray
-from .dead_letter_headers import Failure, sealed_parts
-from .dead_letter_size import LetterSize
 from .message import Message, about
+from .wrapping import Wrapping
 
 GAVE_UP = "gave-up"
 DISCARDED = "discarded"
@@ -23,6 +32,20 @@ _DELIVERED_TOO_OFTEN = (
     "nsqd has delivered it {} times, which is more than max_deliveries, and this time no handler was called: "
     "perhaps it ends each process that handles it, or always times out"
 )
+GiveUp = Callable[[Message], Awaitable[object] | object]
+"""A plain or async function, called with a message before it is given up. If it raises, the message is
+requeued."""
+
+PREFIX = "nsq-dead-"
+_BODY = f"{PREFIX}body"
+_ENVELOPE = "envelope"
+_RAW = "raw"
+
+_MAX_TEXT = 1_000
+_MAX_TRACEBACK = 8_000
+_MAX_FRAMES = 30
+
+_REFUSAL = re.compile(r"message too big \d+ > (\d{1,19})", re.ASCII)
 
 
 class Publisher(Protocol):
@@ -116,3 +139,272 @@ class DeadLetters:
             message.answer_for(failed)
             raise
         return True
+
+
+class GivingUp:
+    """Gives up messages: calls the user's ``on_give_up``, publishes the dead letter, and finishes them.
+
+    :param max_attempts: from this attempt on, a message whose handling fails is given up; 0 for never
+    :param on_give_up: the user's function or None; if it answers the message itself, there is no dead letter
+    :param wrapping: the middleware around ``on_give_up``; None if there is none
+    :param dead_letters: publishes dead letters; None if there are none
+    """
+
+    def __init__(
+        self,
+        max_attempts: int,
+        on_give_up: GiveUp | None,
+        emit: Emitter,
+        wrapping: Wrapping | None,
+        dead_letters: DeadLetters | None,
+    ) -> None:
+        self._max_attempts: float = max_attempts or math.inf
+        self._on_give_up = on_give_up
+        self._emit = emit
+        self._dead_letters = dead_letters
+        self._begun: set[Message] = set()
+        self._wrapped = None if wrapping is None else wrapping.handler(self._tell, gives_up=True)
+
+    def is_last(self, message: Message) -> bool:
+        """Return whether ``message`` is given up if its handling fails now."""
+        return message.attempts >= self._max_attempts and message not in self._begun
+
+    def buries(self, error: BaseException) -> bool:
+        """Return whether a message whose handler raised ``error`` gets a dead letter, at any attempt."""
+        return self._dead_letters is not None and isinstance(error, Discard)
+
+    async def may_answer(self, message: Message, error: BaseException) -> bool:
+        """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
+
+        :returns: whether it is still to be answered for the error
+        """
+        if isinstance(error, Discard):
+            return self._dead_letters is None or await self._dead_letters.bury(message, DISCARDED, error)
+        if not self.is_last(message) or not (isinstance(error, Exception) or is_stray(error)):
+            return True
+        await self.give_up(message, error)
+        return False
+
+    async def give_up(self, message: Message, error: BaseException | None) -> None:
+        """Finish the message; requeue it if ``on_give_up``, a middleware or the dead letter fails.
+
+        :param error: the failure of its last attempt, or a `Discard`; None if it was delivered too often
+            without one
+        """
+        if not message.delivery.delegate.holds(message):
+            return  # it has timed out meanwhile, and nsqd delivers it again
+        message.reopen()
+        if isinstance(error, Discard):
+            await message.settle(error)
+            return
+        self._begun.add(message)
+        try:
+            await self._give_up(message, error)
+        finally:
+            self._begun.remove(message)
+
+    async def _give_up(self, message: Message, failure: BaseException | None) -> None:
+        try:
+            await (self._wrapped(message) if self._wrapped else in_own_context(self._tell(message)))
+        except BaseException as error:
+            failed = isinstance(error, Exception) or is_stray(error)
+            if failed:
+                message.delivery.delegate.failed(message)
+                self._emit(HandlerFailed(error=error, **about(message)))
+            message.answer_for(error)  # requeue the message rather than lose it
+            if not failed:
+                raise
+            return
+        letters = self._dead_letters
+        if letters is None or message.responded or await letters.bury(message, GAVE_UP, failure):
+            message.give_up(failure)
+
+    async def _tell(self, message: Message) -> None:
+        if self._on_give_up is not None:
+            result = self._on_give_up(message)
+            if inspect.isawaitable(result):
+                await result
+
+
+class DeadLetterHeaders:
+    """The names of the headers."""
+
+    REASON = f"{PREFIX}reason"
+    ERROR_TYPE = f"{PREFIX}error-type"
+    ERROR = f"{PREFIX}error"
+    TRACEBACK = f"{PREFIX}traceback"
+    ATTEMPTS = f"{PREFIX}attempts"
+    TIMESTAMP = f"{PREFIX}timestamp"
+    TOPIC = f"{PREFIX}topic"
+    CHANNEL = f"{PREFIX}channel"
+    NSQD = f"{PREFIX}nsqd"
+    ID = f"{PREFIX}id"
+    TIME = f"{PREFIX}time"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as text. Unlike the exception, it does not keep the frames of the handler alive.
+
+    :ivar kind: the class, with its module
+    :ivar text: the text of the error
+    :ivar traceback: its traceback
+    """
+
+    kind: str = ""
+    text: str = ""
+    traceback: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Describe an error. A long text loses its end, and a long traceback its beginning."""
+        kind = type(error)
+        name = (
+            kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        )
+        try:
+            text = str(error)
+        except Exception as failed:  # noqa: BLE001 - an error that cannot be printed is described all the same
+            text = f"<no text: {type(failed).__name__}>"
+        lines = "".join(traceback.format_exception(error, limit=-_MAX_FRAMES))
+        # The last lines of a traceback say the most.
+        return cls(name, _clean(text)[:_MAX_TEXT], _clean(lines)[-_MAX_TRACEBACK:])
+
+
+def _clean(text: str) -> str:
+    """Return the text with surrogates escaped, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def sealed_parts(message: Message, reason: str, failure: Failure, now: int) -> tuple[bytes, dict[str, str]]:
+    """Return the payload and the headers of a message's dead letter.
+
+    If the message is in an envelope, its headers keep their names, and its payload becomes the payload of the
+    dead letter. A body that could not be restored byte for byte from that becomes the payload as a whole.
+
+    :param now: nanoseconds since the epoch
+    """
+    names = DeadLetterHeaders
+    headers = {
+        names.REASON: reason,
+        names.ERROR_TYPE: failure.kind,
+        names.ERROR: failure.text,
+        names.TRACEBACK: failure.traceback,
+        names.ATTEMPTS: str(message.attempts),
+        names.TIMESTAMP: str(message.timestamp),
+        names.TOPIC: message.topic,
+        names.CHANNEL: message.channel,
+        names.NSQD: message.nsqd,
+        names.ID: message.id,
+        names.TIME: str(now),
+    }
+    try:
+        envelope = decode(message.body)
+    except InvalidEnvelope:
+        return message.body, {**headers, _BODY: _RAW}
+    own = {**envelope.headers, **headers, _BODY: _ENVELOPE}
+    if (
+        envelope.payload is message.body  # it is not in an envelope
+        or not envelope.payload  # a producer refuses an empty payload
+        or any(name.startswith(PREFIX) for name in envelope.headers)  # it is itself a dead letter
+        or not _fits(own)
+    ):
+        return message.body, {**headers, _BODY: _RAW}
+    return envelope.payload, own
+
+
+def sealed_size(payload: bytes, headers: Mapping[str, str]) -> int:
+    """Return the size of the envelope in bytes."""
+    return len(encode_headers(headers)) + len(payload)
+
+
+def cut_to(size: float, payload: bytes, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers, with the description of the error cut so that the envelope has ``size`` bytes.
+
+    As little as possible is cut: first the beginning of the traceback, then the end of the error's text, then
+    the whole class. If that is not enough, the envelope is still larger.
+    """
+    cut = dict(headers)
+    names = DeadLetterHeaders
+    for name in (names.TRACEBACK, names.ERROR, names.ERROR_TYPE):
+        excess = sealed_size(payload, cut) - size
+        if excess <= 0:
+            break
+        text = cut[name].encode()
+        kept = int(max(len(text) - excess, 0))
+        if name == names.ERROR_TYPE:  # a part of the name would be that of another class
+            kept = 0
+        part = text[len(text) - kept :] if name == names.TRACEBACK else text[:kept]
+        cut[name] = part.decode(errors="ignore")
+    return cut
+
+
+def _fits(headers: Mapping[str, str]) -> bool:
+    try:
+        encode_headers(headers)
+    except InvalidOption:
+        return False
+    return True
+
+
+def original_body(payload: bytes, headers: Mapping[str, str]) -> bytes:
+    """Return the original body of a dead letter, byte for byte.
+
+    :raises InvalidEnvelope: if this is not a dead letter
+    """
+    match headers.get(_BODY):
+        case "raw":
+            return payload
+        case "envelope":
+            kept = {name: value for name, value in headers.items() if not name.startswith(PREFIX)}
+            return encode(payload, kept)
+        case other:
+            raise InvalidEnvelope(
+                f"this is not a dead letter: its header {_BODY} is {other!r}, not raw or envelope"
+            )
+
+
+class LetterSize:
+    """The size of the largest message that nsqd accepts, if known; with several nsqds, the smallest."""
+
+    def __init__(self) -> None:
+        self._limit: float = math.inf
+
+    async def publish(
+        self,
+        payload: bytes,
+        headers: dict[str, str],
+        publish: Callable[[dict[str, str]], Awaitable[object]],
+    ) -> None:
+        """Publish a dead letter, with as much of its description of the error as there is room for.
+
+        :param publish: publishes the payload with the headers that it is given
+        :raises InvalidBody: if there is no room even without the error
+        :raises NSQError: as `Producer.publish` does
+        """
+        limit = self._limit
+        while True:
+            chosen = headers if limit == math.inf else cut_to(limit, payload, headers)
+            try:
+                await publish(chosen)
+            except (InvalidBody, PublishRejected) as refusal:
+                if isinstance(refusal, PublishRejected) and refusal.code != "E_BAD_MESSAGE":
+                    raise
+                size = sealed_size(payload, chosen)
+                smallest = sealed_size(payload, cut_to(0, payload, headers))
+                if size <= smallest:
+                    raise InvalidBody(
+                        f"the dead letter has {size} bytes even without the error, which is too large: raise "
+                        f"the producer's max_msg_size and nsqd's --max-msg-size ({refusal})"
+                    ) from refusal
+                limit = self._learn(refusal, size, smallest)
+            else:
+                return
+
+    def _learn(self, refusal: InvalidBody | PublishRejected, size: int, smallest: int) -> float:
+        """Return the size limit for the next attempt, which is always lower than ``size``."""
+        named = _REFUSAL.search(str(refusal))
+        if named and int(named[1]) < size:
+            self._limit = min(self._limit, int(named[1]))
+            return self._limit
+        return smallest + (size - smallest) // 2

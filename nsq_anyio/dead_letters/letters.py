@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..consumer import Message
-from ..consumer.dead_letter_headers import DeadLetterHeaders, original_body
+from ..consumer.dead_letter import DeadLetterHeaders, original_body
 from ..errors import InvalidEnvelope
 
 _NANO = 1e9

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..consumer import Message
-from ..consumer.dead_letter_headers import DeadLetterHeaders
+from ..consumer.dead_letter import DeadLetterHeaders
 from ..errors import InvalidName, NSQError
 from ..names import check_topic
 from ..options import ConnectionOptions, ProducerOptions

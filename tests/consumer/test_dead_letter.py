@@ -11,7 +11,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio import envelope
-from nsq_anyio.consumer.dead_letter_headers import original_body
+from nsq_anyio.consumer.dead_letter import original_body
 from nsq_anyio.events import DeadLetterFailed, GaveUp, LookupFailed, MessageDiscarded
 
 from .. import virtual_time

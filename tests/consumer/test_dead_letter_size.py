@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.dead_letter_headers import cut_to, sealed_size
+from nsq_anyio.consumer.dead_letter import cut_to, sealed_size
 from nsq_anyio.envelope import encode
 from nsq_anyio.events import DeadLetterFailed, MessageDiscarded
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.dead_letter_headers import original_body
+from nsq_anyio.consumer.dead_letter import original_body
 from nsq_anyio.events import DeadLetterFailed, Disconnected
 
 from ..fake_nsqd import Events

@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.dead_letter_headers import original_body
+from nsq_anyio.consumer.dead_letter import original_body
 
 from .cluster import Cluster, Server
 from .observe import PROMPT, until, until_told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...consumer.dead_letter_headers import DeadLetterHeaders
+from ...consumer.dead_letter import DeadLetterHeaders
 from ...dead_letters.letters import Letter
 from ...visible import one_line, visible
 from .content import Bounds, Content

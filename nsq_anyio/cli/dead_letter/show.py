@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ...consumer.dead_letter_headers import PREFIX, DeadLetterHeaders
+from ...consumer.dead_letter import PREFIX, DeadLetterHeaders
 from ...dead_letters.letters import Letter
 from ...visible import one_line, visible
 
