@@ -1,4 +1,4 @@
-"""Run plain functions as handlers, each call in a worker thread, in which the message can be answered.
+"""Plain functions as handlers: each call in a worker thread, in which the message can be answered.
 
 A thread cannot be cancelled. A thread that goes on past the deadline of its message still occupies its
 worker, or such threads would pile up without bound. When `run` has to end, the thread is abandoned: its later
@@ -11,10 +11,12 @@ import inspect
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from threading import Lock, Thread, current_thread
+from threading import Lock, Thread, current_thread, get_ident
 from typing import Any, Self
 
 import anyio
@@ -23,10 +25,10 @@ from anyio import to_thread
 from ..errors import AlreadyResponded, Closed, InvalidOption, Requeue
 from ..events import AbandonedThreadEnded, Emitter, ThreadAbandoned
 from ..forked import end_child
+from ..transport.event_loop import call_from_threads
 from .batches import Batch
 from .handler_check import name_of, returned_awaitable
 from .message import About, Message, about
-from .thread_requests import Requests
 
 abandoned_threads: set[Thread] = set()
 """The threads whose handlers were abandoned and have not returned yet."""
@@ -274,3 +276,52 @@ class _ThreadMessage(Message):
     def _check_unanswered(self) -> None:
         if self.answered_here:
             raise AlreadyResponded(f"message {self.id} is already answered")
+
+
+class Requests:
+    """Requests of the threads of plain handlers to the event loop. Made in the event loop's thread.
+
+    A task performs them, because AnyIO cannot tell in a callback of asyncio which event loop runs.
+    """
+
+    def __init__(self) -> None:
+        self.call_soon: Callable[[Callable[[], None]], object] = call_from_threads()
+        self._thread = get_ident()
+        self._waiting: deque[tuple[Callable[[], None], Future[None]]] = deque()
+        self._wanted = anyio.Event()
+
+    async def serve(self) -> None:
+        """Perform requests as they arrive, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = anyio.Event()
+            self.perform()
+
+    @property
+    def in_event_loop(self) -> bool:
+        """Whether the caller is in the event loop's thread, like a coroutine run by `anyio.from_thread`."""
+        return get_ident() == self._thread
+
+    def put(self, action: Callable[[], None]) -> Future[None]:
+        """Request an action, from any thread; the future gets its outcome.
+
+        :raises RuntimeError: if the event loop has ended
+        """
+        done: Future[None] = Future()
+        self._waiting.append((action, done))
+        self.call_soon(self._wake)
+        return done
+
+    def perform(self) -> None:
+        """Perform all pending requests."""
+        while self._waiting:
+            action, done = self._waiting.popleft()
+            try:
+                action()
+            except BaseException as error:  # noqa: BLE001 - raised in the thread
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+    def _wake(self) -> None:
+        self._wanted.set()

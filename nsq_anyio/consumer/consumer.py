@@ -20,9 +20,8 @@ from .batch_handler import BatchHandler, check_handler
 from .batch_workers import BatchWorkers
 from .batches import Batches
 from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
-from .feed import Feed
 from .handler import Handler, Workers
-from .inbox import Inbox
+from .inbox import Feed, Inbox
 from .message import ConsumerMiddleware, Message
 from .meter import ConsumerMeter, ConsumerReadings
 from .rate import Pace, RateLimit, as_rate_limit

@@ -1,4 +1,4 @@
-"""Hand messages over from the readers to the tasks that take them.
+"""The inbox: messages on their way from the readers to the tasks that take them.
 
 The inbox is a deque whose length RDY bounds. It uses no lock, event or task per message. A taker that finds
 messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds.
@@ -18,8 +18,10 @@ import anyio
 import anyio.lowlevel
 
 from ..connection.busy_poll import BusyPoll
+from ..events import Emitter
 from ..transport.event_loop import LoopEvent, clock, event_class
 from .message import Message
+from .wrapping import Wrapping
 
 _MESSAGES_PER_CHECKPOINT = 64
 _SECONDS_PER_CHECKPOINT = 0.005
@@ -249,3 +251,32 @@ class Inbox:
         for _ in range(min(count, len(self._takers))):
             self._woken += 1
             self._takers.popleft().set()
+
+
+class Feed:
+    """Takes messages many at a time. Made by `Consumer.feed`.
+
+    :param offer: raises ``max_in_flight`` to what the takers can use, unless the user has set it
+    :ivar emit: reports what happens to a message
+    :ivar wrapping: the consumer's middleware; None if there is none
+    """
+
+    def __init__(
+        self, inbox: Inbox, offer: Callable[[int], None], emit: Emitter, wrapping: Wrapping | None
+    ) -> None:
+        self.emit: Emitter = emit
+        self.wrapping: Wrapping | None = wrapping
+        self.offer: Callable[[int], None] = offer
+        self._inbox = inbox
+
+    async def take(self, most: int) -> list[Message]:
+        """Wait for a message, and take it with up to ``most - 1`` others that are waiting.
+
+        :raises StopAsyncIteration: once the consumer is stopped
+        """
+        first = await self._inbox.take()
+        return [first, *self._inbox.take_ready(most - 1)]
+
+    def take_ready(self, most: int) -> list[Message]:
+        """Take up to ``most`` messages that are waiting."""
+        return self._inbox.take_ready(most)

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import Message as AsyncMessage
-from ..consumer.feed import Feed
+from ..consumer.inbox import Feed
 from ..consumer.meter import ConsumerMeter
 from ..consumer.wrapping import WrappedMessage
 from ..errors import Closed, WouldDeadlock
