@@ -21,7 +21,7 @@ from .streams import OutputClosed, OutputFailed
 
 if TYPE_CHECKING:
     from ..consumer import Consumer
-    from ..consumer.handler import Handler
+    from ..consumer.workers import Handler
 
 Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[object]]
 """Enters the servers into the stack and prints where they listen."""

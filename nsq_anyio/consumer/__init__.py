@@ -5,10 +5,10 @@ from .batches import Batch
 from .consume import consume
 from .consumer import Consumer
 from .dead_letter import DeadLetter, GiveUp
-from .handler import Handler
 from .message import ConsumerMiddleware, Handling, Message
 from .rate import RateLimit
 from .statistics import ConnectionStatistics, ConsumerStatistics
+from .workers import Handler
 
 __all__ = [
     "Batch",

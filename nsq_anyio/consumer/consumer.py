@@ -17,16 +17,15 @@ from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
 from ..tasks import Background
 from .batch_handler import BatchHandler, check_handler
-from .batch_workers import BatchWorkers
 from .batches import Batches
 from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
-from .handler import Handler, Workers
 from .inbox import Feed, Inbox
 from .message import ConsumerMiddleware, Message
 from .meter import ConsumerMeter, ConsumerReadings
 from .rate import Pace, RateLimit, as_rate_limit
 from .statistics import ConsumerStatistics, Counters
 from .supervisor import BeforeSubscribing, Supervisor
+from .workers import BatchWorkers, Handler, Workers
 from .wrapping import Wrapping
 
 _STARVED_PART = 0.85

@@ -5,9 +5,9 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 
-from ..consumer.handler import Handler, Workers
 from ..consumer.inbox import Stop
 from ..consumer.message import Message
+from ..consumer.workers import Handler, Workers
 from ..events import Emitter, Event, HandlerFailed
 from .answers import Answer
 from .recorded import RecordedMessage

@@ -13,11 +13,7 @@ FILES = sorted(Path(nsq_anyio.consumer.__file__).parent.glob("*.py"))
 
 # What a file writes without being its class: AnyIO's settings, and plain records of one writer.
 RECORDS = {
-    ("batch_workers.py", "worker.batch"),
     ("distribution.py", "self._limiter.total_tokens"),
-    ("handler.py", "self._handling.deadline"),
-    ("handler.py", "worker.message"),
-    ("handler.py", "worker.scope"),
     *{
         ("in_flight.py", f"self.counters.{field.name}")
         for field in dataclasses.fields(Counters)
@@ -28,6 +24,10 @@ RECORDS = {
     ("inbox.py", "stop.reached"),
     ("in_flight.py", "message.response"),  # the delegate notes an answer that comes too late
     ("message.py", "message.response"),  # in a function that is part of the class
+    ("workers.py", "self._handling.deadline"),
+    ("workers.py", "worker.batch"),
+    ("workers.py", "worker.message"),
+    ("workers.py", "worker.scope"),
     ("wrapping.py", "message.is_wrapped"),  # the middleware's own subclass of `Message`
 }
 

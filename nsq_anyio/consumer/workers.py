@@ -1,8 +1,16 @@
-"""Run handlers concurrently, answer their messages, and stop them."""
+"""The workers of `Consumer.run`: tasks that handle messages or batches until they are stopped.
+
+They cancel a handler whose message has timed out, because nsqd then gives the message to another consumer. A
+thread cannot be cancelled; a handler that runs in one is reported instead. One task watches all workers of a
+`run`; there is no timer per message. It sleeps until the earliest deadline that it knows of. A worker that
+takes a message with an earlier deadline wakes it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any
@@ -14,9 +22,8 @@ from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
 from ..middleware import in_own_context
 from ..tasks import is_stray
 from ..unwrapping import exits_in_group, only_error, ungrouped
-from .batches import Batch
+from .batches import Batch, Batches
 from .blocking import BlockingHandler
-from .deadlines import DeadlineWatch, Worker
 from .handler_check import is_async_handler, not_awaitable
 from .inbox import MessageSource, Stop
 from .message import Message, about
@@ -26,7 +33,6 @@ from .wrapping import Wrapping
 Handler = Callable[[Message], Awaitable[object] | object]
 """A function of one message, async or plain; a plain one is called in a thread. The message is finished when
 the function returns and requeued when it raises, unless it raises `Requeue` or `Discard`."""
-
 
 _NOTHING_YET = object()
 
@@ -234,3 +240,119 @@ def _kept_alive(handler: Callable[[Message], Awaitable[object]]) -> Callable[[Me
             return await handler(message)
 
     return handle
+
+
+class BatchWorkers(Workers):
+    """Tasks that take batches and run the handler on them.
+
+    :param batches: where they take the batches, one task after the other
+    :param keep_alive: whether to touch the messages of each batch while its handler and middleware run
+    """
+
+    def __init__(self, batches: Batches, *arguments: Any, keep_alive: bool, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._batches = batches
+        self._keep_alive = keep_alive
+        self._taking = (
+            anyio.Lock()
+        )  # or tasks would share the messages that come, in batches that are not full
+
+    async def _take_and_handle(self, worker: Worker, context: Context) -> None:
+        del context  # a new one for each batch
+        try:
+            async with self._taking:
+                batch = await self._batches.take(self._stop)
+        except StopAsyncIteration:
+            return
+        worker.batch = batch
+        earliest = min(message.delivery.deadline for message in batch)
+        if earliest < self._deadlines.next_check:
+            self._deadlines.check_earlier(earliest)
+        try:
+            async with batch.keep_alive() if self._keep_alive else nullcontext():
+                await self._handle_batch(batch)
+        finally:
+            worker.batch = ()
+
+    async def _handle_batch(self, batch: Batch) -> None:
+        result: object = None
+        try:
+            async with batch:
+                try:
+                    result = await self._call_checked(batch)
+                except Exception as error:
+                    if not self._has_refused(batch, error):
+                        raise
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_stray(error)):
+                raise
+            self._emit(HandlerFailed(error=error, messages=len(batch), **about(batch[0])))
+        if result is False:
+            self._warn_of_false(batch[0])
+
+
+class Worker:
+    """The state of one worker: the message or batch it handles, and a cancel scope that serves many."""
+
+    __slots__ = ("batch", "message", "scope")
+
+    def __init__(self) -> None:
+        self.message: Message | None = None
+        self.batch: Sequence[Message] = ()
+        self.scope: anyio.CancelScope = anyio.CancelScope()
+
+    def unanswered(self) -> list[Message]:
+        """Return what it handles and has not answered."""
+        held = self.batch if self.message is None else (self.message,)
+        return [message for message in held if not message.responded]
+
+
+class DeadlineWatch:
+    """Watches workers.
+
+    :param report: called with each overdue message instead of cancelling its handler, perhaps several times
+    :ivar next_check: the time of the next check of all workers
+    """
+
+    def __init__(self, report: Callable[[Message], None] | None = None) -> None:
+        self.next_check: float = math.inf
+        self._report = report
+        self._workers: list[Worker] = []
+        self._earlier = anyio.Event()
+
+    def add(self, worker: Worker) -> None:
+        """Watch one more worker."""
+        self._workers.append(worker)
+
+    def check_earlier(self, deadline: float) -> None:
+        """Check at ``deadline``: a worker has taken a message whose deadline comes before `next_check`."""
+        self.next_check = deadline
+        self._earlier.set()
+
+    async def run(self) -> None:
+        """Watch, until cancelled."""
+        while True:
+            self._earlier = anyio.Event()
+            # By then that message is mostly answered: one check for each ``msg_timeout`` finds nothing to do,
+            # where checks for each message would cost a quarter of its handling.
+            if (now := anyio.current_time()) >= self.next_check:
+                self.next_check = self._check(now)
+            with anyio.move_on_after(self.next_check - now):
+                await self._earlier.wait()
+
+    def _check(self, now: float) -> float:
+        """Cancel the overdue handlers, and return the earliest deadline of the others."""
+        earliest = math.inf
+        for worker in self._workers:
+            # An answered message does not time out, even if its handler is still running.
+            for message in worker.unanswered():
+                deadline = message.delivery.deadline  # TOUCH may have moved it
+                if deadline > now:
+                    earliest = min(earliest, deadline)
+                elif self._report is not None:
+                    message.delivery.delegate.expire(now)
+                    self._report(message)
+                elif not worker.scope.cancel_called:
+                    message.delivery.delegate.expire(now)
+                    worker.scope.cancel()
+        return earliest
