@@ -20,8 +20,7 @@ from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed
 
 if TYPE_CHECKING:
-    from ..consumer import Consumer
-    from ..consumer.workers import Handler
+    from ..consumer import Consumer, Handler
 
 Start: TypeAlias = Callable[[AsyncExitStack], Awaitable[object]]
 """Enters the servers into the stack and prints where they listen."""

@@ -1,14 +1,13 @@
 """The consumer: discovery, connections, flow control, messages and handlers."""
 
-from .batch_handler import BatchHandler
 from .batches import Batch
 from .consume import consume
 from .consumer import Consumer
 from .dead_letter import DeadLetter, GiveUp
+from .handler import BatchHandler, Handler
 from .message import ConsumerMiddleware, Handling, Message
 from .rate import RateLimit
 from .statistics import ConnectionStatistics, ConsumerStatistics
-from .workers import Handler
 
 __all__ = [
     "Batch",

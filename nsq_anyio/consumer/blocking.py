@@ -27,7 +27,7 @@ from ..events import AbandonedThreadEnded, Emitter, ThreadAbandoned
 from ..forked import end_child
 from ..transport.event_loop import call_from_threads
 from .batches import Batch
-from .handler_check import name_of, returned_awaitable
+from .handler import name_of, returned_awaitable
 from .message import About, Message, about
 
 abandoned_threads: set[Thread] = set()

@@ -16,16 +16,16 @@ from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
 from ..tasks import Background
-from .batch_handler import BatchHandler, check_handler
 from .batches import Batches
 from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
+from .handler import BatchHandler, Handler, check_handler
 from .inbox import Feed, Inbox
 from .message import ConsumerMiddleware, Message
 from .meter import ConsumerMeter, ConsumerReadings
 from .rate import Pace, RateLimit, as_rate_limit
 from .statistics import ConsumerStatistics, Counters
 from .supervisor import BeforeSubscribing, Supervisor
-from .workers import BatchWorkers, Handler, Workers
+from .workers import BatchWorkers, Workers
 from .wrapping import Wrapping
 
 _STARVED_PART = 0.85

@@ -24,15 +24,11 @@ from ..tasks import is_stray
 from ..unwrapping import exits_in_group, only_error, ungrouped
 from .batches import Batch, Batches
 from .blocking import BlockingHandler
-from .handler_check import is_async_handler, not_awaitable
+from .handler import is_async_handler, not_awaitable
 from .inbox import MessageSource, Stop
 from .message import Message, about
 from .meter import MOST_DURATIONS, ConsumerMeter
 from .wrapping import Wrapping
-
-Handler = Callable[[Message], Awaitable[object] | object]
-"""A function of one message, async or plain; a plain one is called in a thread. The message is finished when
-the function returns and requeued when it raises, unless it raises `Requeue` or `Discard`."""
 
 _NOTHING_YET = object()
 

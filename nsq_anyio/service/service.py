@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 from ..address import ListenAddress
 from ..checks import check_flag, check_integer
 from ..consumer import BatchHandler, Consumer, Handler, RateLimit
-from ..consumer.batch_handler import check_handler
+from ..consumer.handler import check_handler
 from ..consumer.rate import as_rate_limit
 from ..errors import InvalidOption
 from ..unwrapping import exits_in_group, ungrouped

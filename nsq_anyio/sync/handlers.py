@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 from ..checks import other_parameters
-from ..consumer.handler_check import name_of
+from ..consumer.handler import name_of
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import HandlerFailed, HandlerReturnedFalse, ThreadAbandoned
 from ..forked import end_child

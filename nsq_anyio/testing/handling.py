@@ -5,9 +5,10 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 
+from ..consumer import Handler
 from ..consumer.inbox import Stop
 from ..consumer.message import Message
-from ..consumer.workers import Handler, Workers
+from ..consumer.workers import Workers
 from ..events import Emitter, Event, HandlerFailed
 from .answers import Answer
 from .recorded import RecordedMessage

@@ -16,7 +16,7 @@ import click
 
 from ...checks import other_parameters
 from ...consumer import BatchHandler, Handler
-from ...consumer.batch_handler import check_handler
+from ...consumer.handler import check_handler
 from ...errors import InvalidOption
 
 
