@@ -32,6 +32,7 @@ _DELIVERED_TOO_OFTEN = (
     "nsqd has delivered it {} times, which is more than max_deliveries, and this time no handler was called: "
     "perhaps it ends each process that handles it, or always times out"
 )
+
 GiveUp = Callable[[Message], Awaitable[object] | object]
 """A plain or async function, called with a message before it is given up. If it raises, the message is
 requeued."""

@@ -35,6 +35,7 @@ from .publication import Publication
 from .statistics import ProducerStatistics
 
 _MAX_KNOWN_TOPICS = 1000
+
 _Outcome = Literal["stored", "rejected", "not_sent", "unknown", "cancelled"]
 
 

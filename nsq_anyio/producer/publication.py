@@ -24,6 +24,7 @@ SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
 """Refusals of a batch after which nsqd may accept some of its messages on their own."""
 
 _NOT_STORED = frozenset({"E_PUB_FAILED", "E_DPUB_FAILED"})
+
 _RESOLUTION = 0.01
 """Seconds by which a deadline may be handled late, so that close deadlines are handled together."""
 
