@@ -36,7 +36,7 @@ class BatchHandler:
     max_wait: float = 1.0
 
     def __post_init__(self) -> None:
-        is_async_handler(self.function)
+        is_async_handler(self.function, "batch")
         check_integer("max_size", self.max_size, 1)
         check_seconds("max_wait", self.max_wait, 0)
 

@@ -15,17 +15,19 @@ from ..errors import InvalidOption
 _REMEDY = "write `async def handler(message): ...`, or a plain function, which is called in a thread"
 
 
-def is_async_handler(handler: object) -> bool:
+def is_async_handler(handler: object, argument: str = "message") -> bool:
     """Check a handler before its first message, and return whether to call it in the event loop.
 
     A plain wrapper that `functools.wraps` an async function counts as async.
 
-    :raises InvalidOption: if it cannot be called, or not with one message, or is a generator function
+    :param argument: what it takes, for the error
+    :raises InvalidOption: if it cannot be called, or not with one argument, or is a generator function
     """
+    remedy = _REMEDY.replace("message", argument)
     if not callable(handler):
-        raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {_REMEDY}")
+        raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {remedy}")
     if (takes := other_parameters(handler)) is not None:
-        raise InvalidOption(f"handler={handler!r} is not valid, it takes {takes}: {_REMEDY}")
+        raise InvalidOption(f"handler={handler!r} is not valid, it takes {takes}: {remedy}")
     if inspect.iscoroutinefunction(handler):  # it knows the mark of `inspect.markcoroutinefunction`, too
         return True
     function = _function_of(handler)
@@ -34,7 +36,7 @@ def is_async_handler(handler: object) -> bool:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         if function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:  # of types.coroutine
             return True
-        raise InvalidOption(f"handler={handler!r} is not valid, it is a generator: {_REMEDY}")
+        raise InvalidOption(f"handler={handler!r} is not valid, it is a generator: {remedy}")
     return False
 
 

@@ -93,6 +93,8 @@ async def serve(
     :raises ListenFailed: if ``http_address`` cannot be listened on
     :raises PermanentRefusal: if an nsqd refuses for good
     """
+    if stop is not None and not isinstance(stop, anyio.Event):
+        raise InvalidOption(f"stop={stop!r} is not valid: use an anyio.Event")
     parts: Iterable[Part]
     if isinstance(handler, Mapping):
         given = {
