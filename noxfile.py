@@ -378,7 +378,7 @@ def docs(session: nox.Session) -> None:
     """Check the spelling, and build the documentation; a reference that leads nowhere fails it."""
     session.install(*PACKAGE, *group("docs"))
     session.run("codespell", *PROSE)
-    session.run("sphinx-build", "-W", "-n", "-b", "html", "docs", "docs/_build/html")
+    session.run("sphinx-build", "-W", "-n", "-E", "-b", "html", "docs", "docs/_build/html")
 
 
 @nox.session

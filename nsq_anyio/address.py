@@ -111,7 +111,7 @@ class ListenAddress(NamedTuple):
 
         :raises InvalidAddress: if the text is not an address
         """
-        host, colon, port = text.rpartition(":")
+        host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
         if not colon or not _PORT.fullmatch(port) or int(port) > _MAX_PORT:
             raise InvalidAddress(f"{text!r} is not an address: use host:port, such as 127.0.0.1:4150")
         if host.startswith("[") and host.endswith("]"):

@@ -284,7 +284,7 @@ class Requeue(NSQError):  # not a failure, but users expect one root
     """
 
     def __init__(self, delay: float | None = None, *, backoff: bool = True, reason: str = "") -> None:
-        if delay is not None and not 0 <= delay < math.inf:
+        if delay is not None and not (isinstance(delay, int | float) and 0 <= delay < math.inf):
             raise InvalidOption(f"delay={delay!r} is not valid: use 0 or more (seconds)")
         text = "requeue" if delay is None else f"requeue in {delay} s"
         super().__init__(f"{text}: {reason}" if reason else text)

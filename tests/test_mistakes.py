@@ -23,7 +23,12 @@ produce: Any = nsq.produce
 consume: Any = functools.partial(nsq.consume, "clicks", "archive")
 sync_consume: Any = functools.partial(nsq.sync.consume, "clicks", "archive")
 sync_produce: Any = nsq.sync.produce
+serve: Any = nsq.serve
 ConsumerOptions: Any = nsq.ConsumerOptions
+ConnectionOptions: Any = nsq.ConnectionOptions
+TLSOptions: Any = nsq.TLSOptions
+BatchHandler: Any = nsq.BatchHandler
+Requeue: Any = nsq.Requeue
 
 CONSUME = "the block is not entered: write `async with nsq.consume(...) as consumer:`"
 PRODUCE = "the block is not entered: write `async with nsq.produce(...) as producer:`"
@@ -32,6 +37,13 @@ HANDLER = ": write `async def handler(message): ...`, or a plain function, which
 SYNC_HANDLER = (
     ": write `def handler(message): ...`; for async functions, use the run() of `async with nsq.consume(...)`"
 )
+BATCHES = ": write `async def handler(batch): ...`, or a plain function, which is called in a thread"
+MIDDLEWARE = ": decorate an `async def` function that yields once with `@contextlib.asynccontextmanager`"
+NAME = ": use 1 to 64 characters of [.a-zA-Z0-9_-], optionally ending in '#ephemeral'"
+SERVE = (
+    ": write nsq.serve(handler, topic, channel, ...), or nsq.serve({consumer: handler}) for open consumers"
+)
+DEAD_LETTER = ": use a topic such as '{topic}.dead', or nsq.DeadLetter('{topic}.dead', producer=...)"
 ADDRESS = ": use 'host:port'"
 URL = ": use 'http://host:port', 'https://host:port', 'host:port' or '/path/of/a/unix/socket'"
 
@@ -101,9 +113,9 @@ async def enters_twice(make: Callable[[str], Any]) -> None:
             pass
 
 
-async def runs(handler: Any) -> None:
+async def runs(handler: Any, **keywords: Any) -> None:
     async with nsq.embedded.nsqd() as server, consume(nsqd=server.tcp_address) as consumer:
-        await consumer.run(handler)
+        await consumer.run(handler, **keywords)
 
 
 def runs_in_threads(handler: Any) -> None:
@@ -116,9 +128,42 @@ async def closes(make: Callable[[str], Any], method: str) -> None:
         await getattr(opened, method)()
 
 
-async def publishes(topic: Any) -> None:
+async def publishes(topic: Any, body: Any = b"body", *, many: bool = False, **keywords: Any) -> None:
     async with nsq.embedded.nsqd() as server, nsq.produce(server.tcp_address) as producer:
-        await producer.publish(topic, b"body")
+        await (producer.publish_many if many else producer.publish)(topic, body, **keywords)
+
+
+async def publishes_within(middleware: Any) -> None:
+    async with (
+        nsq.embedded.nsqd() as server,
+        nsq.produce(server.tcp_address, middleware=[middleware]) as producer,
+    ):
+        await producer.publish("clicks", b"body")
+
+
+async def publishes_after() -> None:
+    async with nsq.embedded.nsqd() as server:
+        async with nsq.produce(server.tcp_address) as producer:
+            pass
+        await producer.publish("clicks", b"body")
+
+
+async def takes_after() -> None:
+    async with nsq.embedded.nsqd() as server:
+        async with consumer_of(server.tcp_address) as consumer:
+            pass
+        async for _ in consumer:
+            pass
+
+
+async def serves_embedded(serve: Callable[..., Any], **keywords: Any) -> None:
+    async with serve(**keywords):
+        pass
+
+
+async def takes_batches(*sizes: Any) -> None:
+    async with nsq.embedded.nsqd() as server, consumer_of(server.tcp_address) as consumer:
+        consumer.batches(*sizes)
 
 
 async def asks_for(**options: Any) -> None:
@@ -134,6 +179,8 @@ async def asks_for(**options: Any) -> None:
 def consumer_of(address: str) -> Any:
     return consume(nsqd=address)
 
+
+NO_EVENT = threading.Event()
 
 Mistake = Callable[[], Awaitable[object] | object]
 
@@ -322,6 +369,240 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "on_give_up without a message": (
         lambda: consume(nsqd=NSQD, on_give_up=no_message),
         f"on_give_up={no_message!r} is not valid, it takes (): use a plain or async function of one message",
+    ),
+    # Outside of the block
+    "publishing after the block": (
+        publishes_after,
+        "the producer's block has ended: publish inside `async with nsq.produce(...)`",
+    ),
+    "taking messages after the block": (
+        takes_after,
+        "the consumer's block has ended: take messages inside `async with nsq.consume(...)`",
+    ),
+    "publishing without entering": (
+        lambda: produce(NSQD).publish("clicks", b"body"),
+        f"'publish' is for use in the block, which is not entered{PRODUCE.partition('entered')[2]}",
+    ),
+    # Bodies and headers
+    "a dict as a body": (
+        lambda: publishes("clicks", {"id": 1}),
+        "body of type dict is not valid: use str, bytes or memoryview",
+    ),
+    "several bodies for one": (
+        lambda: publishes("clicks", [b"a", b"b"]),
+        "body of type list is not valid: use str, bytes or memoryview",
+    ),
+    "one body for several": (
+        lambda: publishes("clicks", b"body", many=True),
+        "publish_many takes a sequence of bodies: use publish for one",
+    ),
+    "no bodies": (
+        lambda: publishes("clicks", None, many=True),
+        "publish_many takes a sequence of bodies: use publish for one",
+    ),
+    "body and topic exchanged": (
+        lambda: publishes(b"body", "clicks"),
+        "topic b'body' is not valid: use a string",
+    ),
+    "milliseconds to defer": (
+        lambda: publishes("clicks", defer=5_000_000),
+        "defer=5000000 is not valid: use 0 to 3600.0 (seconds)",
+    ),
+    "a header that is a number": (
+        lambda: publishes("clicks", headers={"id": 1}),
+        "header id=1 is not valid: use text (str)",
+    ),
+    "headers as pairs": (
+        lambda: publishes("clicks", headers=[("id", "1")]),
+        "headers=[('id', '1')] is not valid: use a mapping of names to text",
+    ),
+    # More names
+    "a topic with a slash": (lambda: publishes("a/b"), f"topic 'a/b' is not valid{NAME}"),
+    "a template as a topic": (
+        lambda: nsq.consume("{topic}.dead", "archive", nsqd=NSQD),
+        f"topic '{{topic}}.dead' is not valid{NAME}",
+    ),
+    "a dead letter's other field": (
+        lambda: consume(nsqd=NSQD, dead_letter="{name}.dead"),
+        f"topic '{{name}}.dead' is not valid{NAME}",
+    ),
+    "dead letters to the topic itself": (
+        lambda: consume(nsqd=NSQD, dead_letter="clicks"),
+        (
+            "dead letters of topic 'clicks' would go to that topic itself, and circulate for ever: use a "
+            "template such as '{topic}.dead'"
+        ),
+    ),
+    "dead_letter=True": (
+        lambda: consume(nsqd=NSQD, dead_letter=True),
+        f"dead_letter=True is not valid{DEAD_LETTER}",
+    ),
+    "a dead letter's address": (
+        lambda: nsq.DeadLetter("dead", NSQD),  # type: ignore[arg-type]
+        f"producer={NSQD!r} is not valid: use what `async with nsq.produce(...)` yields",
+    ),
+    # More addresses
+    "the URL of nsqd": (
+        lambda: produce("http://127.0.0.1:4151"),
+        ("nsqd address 'http://127.0.0.1:4151' is a URL: use nsqd's TCP address, such as '127.0.0.1:4150'"),
+    ),
+    "a host without a port": (
+        lambda: produce("localhost"),
+        "nsqd address 'localhost' has no valid port: use 'host:port', such as '127.0.0.1:4150'",
+    ),
+    "an IPv6 address without brackets": (
+        lambda: produce("::1:4150"),
+        "nsqd address '::1:4150' is ambiguous: put an IPv6 literal in brackets, as in '[::1]:4150'",
+    ),
+    "a port that is too high": (
+        lambda: produce("127.0.0.1:99999"),
+        "port 99999 of '127.0.0.1' is not valid: use 1 to 65535",
+    ),
+    "the address of nsqd for nsqlookupd": (
+        lambda: consume(nsqlookupd="nsq://a:4161"),
+        f"URL 'nsq://a:4161' is not valid (the scheme is neither http nor https){URL}",
+    ),
+    "no address": (
+        lambda: consume(nsqd=[]),
+        "no nsqd address given: name at least one 'host:port'",
+    ),
+    "neither nsqd nor nsqlookupd": (
+        consume,
+        "neither of nsqd and nsqlookupd given: name either the nsqds, or the nsqlookupds to ask",
+    ),
+    "an address to listen on": (
+        lambda: serve(print, "t", "c", nsqd=NSQD, http_address=8080),
+        "8080 is not an address: use host:port, such as 127.0.0.1:4150",
+    ),
+    # Numbers and choices
+    "a negative max_in_flight": (
+        lambda: consume(nsqd=NSQD, max_in_flight=-1),
+        "max_in_flight=-1 is not valid: use 0 or more or None",
+    ),
+    "a number as a limiter": (
+        lambda: consume(nsqd=NSQD, limiter=5),
+        "limiter=5 is not valid: use an anyio.CapacityLimiter",
+    ),
+    "too many attempts": (
+        lambda: ConsumerOptions(max_attempts=70_000),
+        "max_attempts=70000 is not valid: use 0 to 65535",
+    ),
+    "a strategy of another client": (
+        lambda: ConsumerOptions(requeue_strategy="fixed"),
+        "requeue_strategy='fixed' is not valid: use 'linear' or 'exponential'",
+    ),
+    "a share as a sample rate": (
+        lambda: ConnectionOptions(sample_rate=0.5),
+        "sample_rate=0.5 is not valid: use 0 to 99",
+    ),
+    "milliseconds of a heartbeat": (
+        lambda: asks_for(heartbeat_interval=30_000),
+        (
+            "E_BAD_BODY IDENTIFY heartbeat interval (30000000) is invalid: heartbeat_interval=30000 "
+            "(seconds) is not within nsqd's limits, see its --max-heartbeat-interval"
+        ),
+    ),
+    "two compressions": (
+        lambda: ConnectionOptions(snappy=True, deflate=True),
+        "snappy=True and deflate=True exclude each other: choose one",
+    ),
+    "a handler's rate as text": (
+        lambda: runs(print, max_per_second="5/s"),
+        "max_per_second='5/s' is not valid: use more than 0 (messages per second)",
+    ),
+    "seconds of keep_alive": (
+        lambda: runs(print, keep_alive=5),
+        "keep_alive=5 is not valid: use True or False",
+    ),
+    # TLS
+    "TLS by a path": (
+        lambda: ConnectionOptions(tls="ca.pem"),
+        "tls='ca.pem' is not valid: use True, False, TLSOptions(...) or an ssl.SSLContext",
+    ),
+    "a missing file of authorities": (
+        lambda: produce(NSQD, connection=ConnectionOptions(tls=TLSOptions(ca_file="/no/ca.pem"))),
+        (
+            "ca_file='/no/ca.pem' cannot be read (No such file or directory): use the path of a readable PEM "
+            "file"
+        ),
+    ),
+    "authorities that are not PEM": (
+        lambda: produce(NSQD, connection=ConnectionOptions(tls=TLSOptions(ca_file=__file__))),
+        f"ca_file={__file__!r} holds no valid certificate: use a file in PEM format",
+    ),
+    "a key alone": (
+        lambda: TLSOptions(private_key_file="key.pem"),
+        ("a private key without a certificate is of no use: set TLSOptions(certificate_file=...) as well"),
+    ),
+    "a version of TLS": (
+        lambda: TLSOptions(minimum_version="1.2"),
+        "minimum_version='1.2' is not valid: use 'TLSv1.2' or 'TLSv1.3'",
+    ),
+    # Answers, batches, middleware
+    "a reason as a delay": (
+        lambda: Requeue("database down"),
+        "delay='database down' is not valid: use 0 or more (seconds)",
+    ),
+    "a negative delay": (lambda: Requeue(-1), "delay=-1 is not valid: use 0 or more (seconds)"),
+    "a batch handler's arguments exchanged": (
+        lambda: BatchHandler(10, print),
+        f"handler=10 is not valid, it is not callable{BATCHES}",
+    ),
+    "a batch of none": (lambda: BatchHandler(print, 0), "max_size=0 is not valid: use 1 or more"),
+    "a rate of batches": (
+        lambda: runs(BatchHandler(print, 10), max_per_second=5),
+        ("max_per_second=5 is not valid with a BatchHandler: it limits handlers of single messages"),
+    ),
+    "the wait for a batch as text": (
+        lambda: takes_batches(10, "1"),
+        "max_wait='1' is not valid: use 0 or more (seconds)",
+    ),
+    "the middleware itself": (
+        lambda: consume(nsqd=NSQD, middleware=plain_none),
+        f"middleware={plain_none!r} is not valid: use a sequence of callables, such as [middleware]",
+    ),
+    "async middleware": (
+        lambda: produce(NSQD, middleware=[async_hook]),
+        f"middleware[0]={async_hook!r} is not valid, it returns no context manager{MIDDLEWARE}",
+    ),
+    "middleware that returns nothing": (
+        lambda: publishes_within(print),
+        (
+            f"middleware={print!r} is not valid, it returned NoneType, which is no async context "
+            f"manager{MIDDLEWARE}"
+        ),
+    ),
+    # Services
+    "serve() without a topic": (lambda: serve(print, nsqd=NSQD), f"no topic given{SERVE}"),
+    "serve() without a channel": (lambda: serve(print, "t", nsqd=NSQD), f"no channel given{SERVE}"),
+    "serve() of topics by name": (
+        lambda: serve({"clicks": print}),
+        "'clicks' is not an open consumer: write `async with nsq.consume(...) as consumer:`",
+    ),
+    "serve() of nothing": (
+        lambda: serve({}),
+        "there is nothing to serve: name at least one topic or consumer",
+    ),
+    "an event of threads": (
+        lambda: serve(print, "t", "c", nsqd=NSQD, stop=NO_EVENT),
+        f"stop={NO_EVENT!r} is not valid: use an anyio.Event",
+    ),
+    # The embedded servers
+    "embedded options as a dict": (
+        lambda: serves_embedded(nsq.embedded.nsqd, options={"max_msg_size": 5}),
+        "options is of type dict: use nsq.embedded.NsqdOptions(...)",
+    ),
+    "embedded options of nsqd for nsqlookupd": (
+        lambda: serves_embedded(nsq.embedded.nsqlookupd, options=nsq.embedded.NsqdOptions()),
+        "options is of type NsqdOptions: use nsq.embedded.NsqlookupdOptions(...)",
+    ),
+    "an embedded port as text": (
+        lambda: serves_embedded(nsq.embedded.nsqd, tcp_port="4150"),
+        "port '4150' is not valid: use 0 to 65535 (0 takes a free one)",
+    ),
+    "an embedded limit": (
+        lambda: nsq.embedded.NsqdOptions(msg_timeout=60_000),
+        "msg_timeout=60000 is not valid: use at most max_msg_timeout=900.0 (seconds)",
     ),
 }
 

@@ -214,11 +214,13 @@ class Handshake(Generic[SourceT, MessageT]):
         if error.code in AUTH_FAILURE_CODES and self._accepted_before:
             return ProtocolError(f"{error}: the auth server of nsqd may be away")
         if isinstance(error, PermanentRefusal):
-            return PermanentRefusal(error.code, f"{error.detail}{self._limit(error.detail)}")
+            return PermanentRefusal(error.code, f"{error.detail}{self._remedy(error.detail)}")
         return ProtocolError(f"{what} was refused: {error}")
 
-    def _limit(self, detail: str) -> str:
-        """Return which option nsqd finds out of range, to end the error with."""
+    def _remedy(self, detail: str) -> str:
+        """Return which option nsqd misses or finds out of range, to end the error with."""
+        if detail.endswith("(TLS required)"):
+            return ": set ConnectionOptions(tls=True)"
         for name in ("msg_timeout", "heartbeat_interval", "output_buffer_timeout", "output_buffer_size"):
             if detail.startswith(f"IDENTIFY {name.replace('_', ' ')} ("):
                 unit = "bytes" if name.endswith("size") else "seconds"

@@ -48,7 +48,7 @@ class BatchHandler:
     max_wait: float = 1.0
 
     def __post_init__(self) -> None:
-        is_async_handler(self.function)
+        is_async_handler(self.function, "batch")
         check_integer("max_size", self.max_size, 1)
         check_seconds("max_wait", self.max_wait, 0)
 
@@ -68,17 +68,19 @@ def check_handler(handler: object, max_per_second: float | RateLimit | None = No
         )
 
 
-def is_async_handler(handler: object) -> bool:
+def is_async_handler(handler: object, argument: str = "message") -> bool:
     """Check a handler before its first message, and return whether to call it in the event loop.
 
     A plain wrapper that `functools.wraps` an async function counts as async.
 
-    :raises InvalidOption: if it cannot be called, or not with one message, or is a generator function
+    :param argument: what it takes, for the error
+    :raises InvalidOption: if it cannot be called, or not with one argument, or is a generator function
     """
+    remedy = _REMEDY.replace("message", argument)
     if not callable(handler):
-        raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {_REMEDY}")
+        raise InvalidOption(f"handler={handler!r} is not valid, it is not callable: {remedy}")
     if (takes := other_parameters(handler)) is not None:
-        raise InvalidOption(f"handler={handler!r} is not valid, it takes {takes}: {_REMEDY}")
+        raise InvalidOption(f"handler={handler!r} is not valid, it takes {takes}: {remedy}")
     if inspect.iscoroutinefunction(handler):  # it knows the mark of `inspect.markcoroutinefunction`, too
         return True
     function = _function_of(handler)
@@ -87,7 +89,7 @@ def is_async_handler(handler: object) -> bool:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         if function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:  # of types.coroutine
             return True
-        raise InvalidOption(f"handler={handler!r} is not valid, it is a generator: {_REMEDY}")
+        raise InvalidOption(f"handler={handler!r} is not valid, it is a generator: {remedy}")
     return False
 
 

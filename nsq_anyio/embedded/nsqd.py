@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..address import host_port
 from ..checks import check_integer
+from ..options.declaration import options_or_default
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections
 from ..tasks import user_block_tasks
@@ -120,7 +121,7 @@ async def nsqd(
     ):
         check_integer(name, port or 0, 0, MAX_PORT)
     broadcast_address = broadcast_address or reachable_host(host)
-    options = options or NsqdOptions()
+    options = options_or_default("options", options, NsqdOptions, "nsq.embedded")
     started_at = time.time()
     tls: ssl.SSLContext | None = None
     if options.tls_cert is not None:

@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from ..address import Address
+from ..options.declaration import options_or_default
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import (
     PEER_GONE,
@@ -79,7 +80,7 @@ async def nsqlookupd(
     :raises ListenFailed: if a port cannot be opened
     :raises InvalidOption: if a port is not 0 to 65535
     """
-    options = options or NsqlookupdOptions()
+    options = options_or_default("options", options, NsqlookupdOptions, "nsq.embedded")
     registry = Registry(
         inactive_producer_timeout=options.inactive_producer_timeout,
         tombstone_lifetime=options.tombstone_lifetime,

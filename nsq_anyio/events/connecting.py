@@ -43,6 +43,9 @@ class Subscribed(ConsumerEvent):
 class ConnectFailed(ConnectionEvent):
     """A connection could not be opened.
 
+    The hook is called each time. While it lasts, a producer logs it after pauses that double from 5 seconds
+    to 5 minutes; the attempts of a consumer become rare themselves.
+
     :ivar retry_in: the seconds until the next attempt; None if there is none. A consumer by nsqlookupd polls
         first, and tries again only if the nsqd is still listed
     """
@@ -137,9 +140,12 @@ class TopicUnknown(ConsumerEvent):
 
     def __str__(self) -> str:
         known = "known any more" if self.was_known else "known yet"
+        remedy = "check the name, or publish to it, which creates it"
+        if self.was_known:
+            remedy = "is its nsqd down?"
         return (
             f"topic {self.topic} is not {known}, next poll in {self.retry_in:.1f} s: no nsqlookupd lists an "
-            "nsqd that has it; check the name, or publish to it, which creates it"
+            f"nsqd that has it; {remedy}"
         )
 
 

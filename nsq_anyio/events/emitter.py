@@ -30,6 +30,15 @@ class ConnectionSource(TypedDict):
     channel: str | None
 
 
+class _Frequent:
+    """The events of one class, of which at most one a second is logged."""
+
+    def __init__(self) -> None:
+        self.next_line_at = 0.0
+        self.last: Event | None = None  # of those that were not logged yet
+        self.unlogged = 0
+
+
 class Emitter:
     """Logs events and hands them to the user's hook.
 
@@ -55,9 +64,7 @@ class Emitter:
         self._hook = hook
         self._end = end
         self._observer: EventHook | None = None
-        self._next_line_at = 0.0
-        self._last: Event | None = None  # of those that were not logged yet
-        self._unlogged = 0
+        self._frequent: dict[type[Event], _Frequent] = {}
 
     def __call__(self, event: Event) -> None:
         self.to_log(event)
@@ -68,23 +75,25 @@ class Emitter:
         self._logger.log(event.level, "%s", event, exc_info=event.logged_error)
 
     def seldom(self, event: Event) -> None:
-        """Report an event whose kind may be frequent: at most one a second is logged, with their number."""
-        self._last = event
-        self._unlogged += 1
+        """Report a frequent event: at most one of its class a second is logged, with their number."""
+        kind = self._frequent.setdefault(type(event), _Frequent())
+        kind.last = event
+        kind.unlogged += 1
         self.log_the_rest()
         self.to_hook(event)
 
     def log_the_rest(self, *, at_once: bool = False) -> None:
-        """Log the last event that was not logged yet, and how many others there were, once a second is over.
+        """Log the last of each class that was not logged yet, and how many others there were, after a second.
 
         :param at_once: whether to do so in any case
         """
         now = time.monotonic()
-        if self._last is not None and (at_once or now >= self._next_line_at):
-            more = f" (and {self._unlogged - 1} more like it)" if self._unlogged > 1 else ""
-            self._logger.log(self._last.level, "%s%s", self._last, more)
-            self._last, self._unlogged = None, 0
-            self._next_line_at = now + 1.0
+        for kind in self._frequent.values():
+            if kind.last is not None and (at_once or now >= kind.next_line_at):
+                more = f" (and {kind.unlogged - 1} more like it)" if kind.unlogged > 1 else ""
+                self._logger.log(kind.last.level, "%s%s", kind.last, more)
+                kind.last, kind.unlogged = None, 0
+                kind.next_line_at = now + 1.0
 
     @property
     def has_hook(self) -> bool:

@@ -11,6 +11,7 @@ import anyio
 
 from ..tasks import is_cancelled, is_stray
 from ..unwrapping import leaves
+from .check import no_context_manager
 
 
 class Subject(Protocol):
@@ -54,7 +55,10 @@ class Around(Generic[SubjectT]):
             stack.enter_context(self._scope)
         try:
             for make in self._middleware:
-                await stack.enter_async_context(make(self.subject))
+                context = make(self.subject)
+                if not isinstance(context, AbstractAsyncContextManager):
+                    raise no_context_manager(make, context)
+                await stack.enter_async_context(context)
                 stack.push(self._note)
         except BaseException as error:
             await self.__aexit__(type(error), error, error.__traceback__)

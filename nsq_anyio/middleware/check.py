@@ -33,3 +33,12 @@ def check_middleware(
                 f"middleware[{place}]={each!r} is not valid, it returns no context manager: {_REMEDY}"
             )
     return tuple(middleware)
+
+
+def no_context_manager(middleware: object, returned: object) -> InvalidOption:
+    """Return the error for middleware that has returned something else than an async context manager."""
+    kind = type(returned).__name__
+    return InvalidOption(
+        f"middleware={middleware!r} is not valid, it returned {kind}, which is no async context "
+        f"manager: {_REMEDY}"
+    )

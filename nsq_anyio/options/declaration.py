@@ -89,9 +89,12 @@ def check(options: object) -> None:
         option.check(name, getattr(options, name))
 
 
-def options_or_default(parameter: str, given: OptionsT | None, options: type[OptionsT]) -> OptionsT:
+def options_or_default(
+    parameter: str, given: OptionsT | None, options: type[OptionsT], package: str = "nsq"
+) -> OptionsT:
     """Return the options that were given, or new ones.
 
+    :param package: where the error finds the class
     :raises InvalidOption: for anything else
     """
     if given is None:
@@ -99,7 +102,7 @@ def options_or_default(parameter: str, given: OptionsT | None, options: type[Opt
     if not isinstance(given, options):
         # It may hold secrets, so the error does not show the value.
         kind = f"the class {given.__name__}" if isinstance(given, type) else f"of type {type(given).__name__}"
-        raise InvalidOption(f"{parameter} is {kind}: use nsq.{options.__name__}(...)")
+        raise InvalidOption(f"{parameter} is {kind}: use {package}.{options.__name__}(...)")
     return given
 
 

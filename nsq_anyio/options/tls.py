@@ -81,7 +81,8 @@ class TLSOptions:
             self.private_key_file is not None or self.private_key_password is not None
         ):
             raise InvalidOption(
-                "a private key without a certificate is of no use: set certificate_file as well"
+                "a private key without a certificate is of no use: set TLSOptions(certificate_file=...) "
+                "as well"
             )
         if self.ssl_context is None:
             return

@@ -63,7 +63,7 @@ def check_bodies(bodies: Iterable[Body], options: ProducerOptions) -> list[bytes
 
     :raises InvalidBody: if a body is not valid, there are none, or together they exceed ``max_body_size``
     """
-    if isinstance(bodies, str | bytes | bytearray | memoryview):
+    if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Iterable):
         raise InvalidBody("publish_many takes a sequence of bodies: use publish for one")
     given = list(bodies)
     checked = cast("list[bytes]", given)

@@ -14,6 +14,7 @@ from ..connection.busy_poll import BusyPoll
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter, NsqdLeftOut
 from ..options import ConnectionOptions, ProducerOptions
+from ..policy.complaints import Repeats
 from ..policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
 from ..policy.reconnect import ReconnectDelay
 from ..protocol.session import Command
@@ -166,6 +167,7 @@ class ProducerConnection:
         self._max_outstanding = options.max_outstanding
         self._max_outstanding_bytes = options.max_outstanding_bytes
         self._reconnect = ReconnectDelay(options.reconnect_delay, options.max_reconnect_delay)
+        self._failures = Repeats()
         self._commands = 0
         self._is_leaving = self._is_closing = False
         self._progress: anyio.Event | None = None
@@ -258,8 +260,13 @@ class ProducerConnection:
                     delay = 0.0  # nsqd is well, and the other publishes need not wait
                 else:
                     delay = self._reconnect.after(lasted, self._rng)
-                happened = ConnectFailed if connected_at is None else Disconnected
-                self._emit(happened(self.nsqd, error, delay))
+                if connected_at is not None:
+                    self._failures = Repeats()
+                    self._emit(Disconnected(self.nsqd, error, delay))
+                else:
+                    # An attempt follows every few seconds, for as long as nsqd is away.
+                    emit = self._emit if self._failures.due(anyio.current_time()) else self._emit.to_hook
+                    emit(ConnectFailed(self.nsqd, error, delay))
                 if delay is None:
                     return
                 if was_rejected:

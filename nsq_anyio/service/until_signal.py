@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -93,6 +94,8 @@ async def serve(
     :raises ListenFailed: if ``http_address`` cannot be listened on
     :raises PermanentRefusal: if an nsqd refuses for good
     """
+    if stop is not None and not inspect.iscoroutinefunction(getattr(stop, "wait", None)):
+        raise InvalidOption(f"stop={stop!r} is not valid: use an anyio.Event")
     parts: Iterable[Part]
     if isinstance(handler, Mapping):
         given = {

@@ -25,11 +25,14 @@ def vital() -> Generator[None]:
 
     When a lifespan fails after its start, servers such as uvicorn only log that, and go on answering
     requests. The error is logged, SIGTERM is raised in this process, and then the error is raised. Where
-    nothing handles SIGTERM, the process ends right there. A block that is cancelled has not failed.
+    nothing handles SIGTERM, as in tests, the error is only raised. A block that is cancelled has not failed.
+
+    The process ends as at any SIGTERM, which systemd takes for a clean end: its unit has ``Restart=always``.
     """
     try:
         yield
-    except Exception:
-        _log.exception("the process ends, because a part that it needs has failed")
-        signal.raise_signal(signal.SIGTERM)
+    except Exception as error:
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            _log.exception("the process ends, because a part that it needs has failed: %r", error)
+            signal.raise_signal(signal.SIGTERM)
         raise

@@ -18,6 +18,7 @@ from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskG
 from anyio.streams.stapled import MultiListener
 
 from ..address import Address, UnixAddress, host_port
+from ..checks import is_integer
 from ..errors import InvalidOption, NSQError
 from ..transport.half_close import half_close
 from .unix_listener import UnixListener
@@ -79,8 +80,8 @@ async def open_listener(host: str, port: int) -> MultiListener[SocketStream]:
     :raises InvalidOption: if the port is not 0 to 65535, or the host name is not valid
     :raises ListenFailed: if the system refuses
     """
-    if not 0 <= port <= MAX_PORT:
-        raise InvalidOption(f"port {port} is not valid: use 0 to {MAX_PORT} (0 takes a free one)")
+    if not is_integer(port, 0, MAX_PORT):
+        raise InvalidOption(f"port {port!r} is not valid: use 0 to {MAX_PORT} (0 takes a free one)")
     try:
         return await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:

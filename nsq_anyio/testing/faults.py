@@ -30,6 +30,7 @@ from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 
 from ..address import Address
 from ..checks import check_integer, check_seconds
+from ..tasks import background_tasks
 from ..transport.half_close import half_close
 
 CHUNK = 64 * 1024
@@ -242,8 +243,7 @@ async def fault_proxy(upstream: str) -> AsyncGenerator[FaultProxy]:
     :raises InvalidAddress: if ``upstream`` is not ``host:port``
     """
     address = Address.parse(upstream)
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         proxy = FaultProxy(address, tasks)
         await proxy.listen()
         yield proxy
-        tasks.cancel_scope.cancel()

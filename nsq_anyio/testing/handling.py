@@ -23,7 +23,7 @@ async def handle(handler: Handler, message: RecordedMessage) -> Answer | None:
     A plain function is called in a thread. An exception of the handler is logged, and returned as
     `Requeued.error`.
 
-    :param handler: an async or plain function of one message
+    :param handler: an async or plain function of one message; call that of a `BatchHandler` with a `Batch`
     :param message: a message made by `nsq_anyio.testing.message`; its timeout starts now
     :returns: how the message was answered; None if it was not
     :raises InvalidOption: if `Consumer.run` would refuse the handler

@@ -103,7 +103,8 @@ def test_an_unreachable_nsqlookupd_is_one_clear_line() -> None:
 def test_ctrl_c_ends_it_without_a_traceback(backend: str) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "nsq_anyio", "demo", "--messages", "100000000", "--backend", backend]
-    with subprocess.Popen(command, stderr=theirs, stdout=subprocess.DEVNULL) as process:
+    env = {**os.environ, "TERM": "xterm"}  # on a dumb terminal, no progress is shown
+    with subprocess.Popen(command, stderr=theirs, stdout=subprocess.DEVNULL, env=env) as process:
         os.close(theirs)
         shown = b""
         while b"finished" not in shown:  # it publishes and consumes then

@@ -41,6 +41,18 @@ TAIL = "tail --topic clicks --nsqd 127.0.0.1:4150"
             "tail --topic clicks --nsqd a:4150,b:4150",
             "nsqd address 'a:4150,b:4150' is more than one: give each by itself, 'a:4150' and 'b:4150'",
         ),
+        (
+            f"{TAIL} --tls --tls-private-key-file key.pem",
+            "a private key without a certificate is of no use: set --tls-certificate-file as well",
+        ),
+        (
+            "run app.py:handler --topic clicks --channel archive --nsqd a:4150",
+            "'app.py:handler' is not MODULE:HANDLER: use, for example, 'app.tasks:handler'",
+        ),
+        (
+            "run app:handler --topic clicks --channel archive --nsqd a:4150 --http-address 8080",
+            "'8080' is not an address: use host:port, such as 127.0.0.1:4150",
+        ),
     ],
 )
 def test_of_a_command_line(command: str, error: str) -> None:

@@ -160,7 +160,7 @@ async def test_the_reason_of_a_requeue_is_told() -> None:
         await until(lambda: not peer.in_flight)
     headers = letters.sent[0][2]
     assert headers["nsq-dead-error-type"] == "nsq_anyio.errors.Requeue"
-    assert headers["nsq-dead-error"] == "requeue: the database is read-only"
+    assert headers["nsq-dead-error"] == "the database is read-only"
     assert "OSError: disk full" in headers["nsq-dead-traceback"]
 
 

@@ -289,3 +289,14 @@ async def test_a_requeue_without_a_reason_is_not_logged(caplog: pytest.LogCaptur
         async with await anext(consumer):
             raise nsq.Requeue(5)
     assert "requeued" not in caplog.text
+
+
+async def test_the_lines_of_one_kind_do_not_hide_those_of_another(caplog: pytest.LogCaptureFixture) -> None:
+    async with consuming(max_in_flight=10) as (consumer, peer):
+        await peer.messages(*(b"%d" % number for number in range(10)))
+        for number in range(10):
+            async with await anext(consumer):
+                raise nsq.Discard("no use") if number == 5 else nsq.Requeue(reason="busy", backoff=False)
+    lines = [record.message for record in caplog.records if "no use" in record.message]
+    assert len(lines) == 1
+    assert "more like it" not in lines[0]

@@ -233,6 +233,9 @@ def test_wrong_options_are_refused() -> None:
         NsqBroker("no port:x")
     with pytest.raises(nsq.InvalidOption, match="graceful_timeout"):
         NsqBroker("a:4150", graceful_timeout=-1)
+    for parameter in ("consumer", "options", "connection"):
+        with pytest.raises(nsq.InvalidOption, match=f"{parameter} is of type dict: use nsq."):
+            NsqBroker("a:4150", **{parameter: {}})  # type: ignore[arg-type]
     broker = NsqBroker("a:4150")
     with pytest.raises(nsq.InvalidName):
         broker.subscriber("no topic", "c")

@@ -60,6 +60,13 @@ async def test_a_block_that_succeeds_or_is_cancelled_has_not_failed(signals: lis
     assert signals == []
 
 
+def test_where_nothing_handles_the_signal_the_error_is_raised(signals: list[int]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with pytest.raises(ZeroDivisionError), nsq.vital():
+        raise ZeroDivisionError
+    assert signals == []
+
+
 def test_an_exit_is_no_failure(signals: list[int]) -> None:
     with pytest.raises(SystemExit):
         with nsq.vital():

@@ -32,6 +32,7 @@ from nsq_anyio.checks import check_seconds
 from nsq_anyio.contrib.held import Held
 from nsq_anyio.discovery import nsqlookupd_urls
 from nsq_anyio.events import EventHook
+from nsq_anyio.options.declaration import options_or_default
 from nsq_anyio.transport.event_loop import on_asyncio
 
 from .config import Common, NsqBrokerConfig
@@ -125,10 +126,10 @@ class NsqBroker(  # pyright: ignore[reportIncompatibleMethodOverride]
             nsqlookupd=nsqlookupd,
             dead_letter=dead_letter,
             on_event=on_event,
-            options=consumer or nsq.ConsumerOptions(),
-            connection=connection,
+            options=options_or_default("consumer", consumer, nsq.ConsumerOptions),
+            connection=options_or_default("connection", connection, nsq.ConnectionOptions),
         )
-        self._producer_options = options
+        self._producer_options = options_or_default("options", options, nsq.ProducerOptions)
         self._held: Held[nsq.Producer] | None = None
         super().__init__(
             routers=routers,

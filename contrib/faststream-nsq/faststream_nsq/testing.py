@@ -83,7 +83,7 @@ class TestNsqBroker(TestBroker[NsqBroker, EnterType], broker=NsqBroker):
     def _patch_producer(self, broker: NsqBroker) -> Generator[None]:
         config = broker.config.broker_config
         before = config.connection
-        options = broker._producer_options or nsq.ProducerOptions()
+        options = broker._producer_options
         config.connect(cast("nsq.Producer", _ProducerInMemory(self.brokers, options)))
         try:
             yield

@@ -28,7 +28,7 @@ def check_form(text: str, attribute: str) -> tuple[str, str]:
     """
     module, colon, name = text.partition(":")
     names = [*module.split("."), *name.split(".")]
-    if not colon or not all(name.isidentifier() for name in names):
+    if not colon or module.endswith(".py") or not all(name.isidentifier() for name in names):
         raise click.UsageError(
             f"{text!r} is not MODULE:{attribute.upper()}: use, for example, 'app.tasks:{attribute}'"
         )

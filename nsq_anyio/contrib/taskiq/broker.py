@@ -12,13 +12,14 @@ from taskiq.abc.formatter import TaskiqFormatter
 from taskiq.middlewares import SmartRetryMiddleware
 
 from ...address import nsqd_addresses
-from ...checks import check_integer
+from ...checks import check_flag, check_integer
 from ...consumer import DeadLetter, consume
 from ...discovery import nsqlookupd_urls
 from ...errors import Closed, InvalidOption, PermanentRefusal
 from ...events import EventHook
 from ...names import check_channel, check_topic
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from ...options.declaration import options_or_default
 from ...producer import Producer, produce
 from ..held import Held
 from .formatter import DeliveryFormatter
@@ -87,6 +88,7 @@ class NsqBroker(AsyncBroker):
             nsqd_addresses(nsqd)
         nsqlookupd_urls(nsqlookupd)
         check_integer("max_in_flight", max_in_flight, 1)
+        check_flag("keep_alive", keep_alive)
         self.topic: str = check_topic(topic)
         self.channel: str = check_channel(channel)
         self._nsqd = nsqd
@@ -95,9 +97,9 @@ class NsqBroker(AsyncBroker):
         self._keep_alive = keep_alive
         self._dead_letter = dead_letter
         self._on_event = on_event
-        self._consumer_options = consumer or ConsumerOptions()
-        self._producer_options = producer
-        self._connection_options = connection
+        self._consumer_options = options_or_default("consumer", consumer, ConsumerOptions)
+        self._producer_options = options_or_default("producer", producer, ProducerOptions)
+        self._connection_options = options_or_default("connection", connection, ConnectionOptions)
         self._producer: Held[Producer] | None = None
         self.listeners: set[Listener] = set()  # internal
 

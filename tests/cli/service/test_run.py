@@ -177,7 +177,7 @@ MISTAKES = [
     ("package.nothing:handle", 2, "there is no module 'package'"),
     ("empty:handle", 2, "empty.py) has no 'handle'"),
     ("tasks", 2, "'tasks' is not MODULE:HANDLER"),
-    ("tasks.py:handle", 2, "there is no module 'tasks.py'"),
+    ("tasks.py:handle", 2, "'tasks.py:handle' is not MODULE:HANDLER"),
     ("tasks:os", 2, "tasks:os is not a handler: "),
     ("broken:handle", 1, 'broken.py", line 2, in f'),
     ("imports:handle", 1, "No module named 'no_such_module'"),

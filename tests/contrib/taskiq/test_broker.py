@@ -241,6 +241,13 @@ async def test_a_worker_process_that_is_refused_ends_later(
         ({"nsqd": "a:1", "topic": "a b"}, "a b"),
         ({"nsqd": "a:1", "channel": ""}, "channel"),
         ({"nsqd": "a:1", "max_in_flight": 0}, "max_in_flight=0"),
+        ({"nsqd": "a:1", "keep_alive": 5}, "keep_alive=5 is not valid: use True or False"),
+        (
+            {"nsqd": "a:1", "consumer": {"max_attempts": 3}},
+            r"consumer is of type dict: use nsq.ConsumerOptions\(",
+        ),
+        ({"nsqd": "a:1", "producer": {}}, r"producer is of type dict: use nsq.ProducerOptions\("),
+        ({"nsqd": "a:1", "connection": {}}, r"connection is of type dict: use nsq.ConnectionOptions\("),
     ],
 )
 def test_options_are_checked(options: dict[str, object], error: str) -> None:
