@@ -44,10 +44,11 @@ VERSIONS = {
     "an upgrade": request("GET /ping HTTP/1.1", None, b"Connection: Upgrade", b"Upgrade: websocket"),
 }
 
+# Not CONNECT: from its release 1.27 on, Go closes the connection after it.
 METHODS = {
     (method, path): request(f"{method} {path} HTTP/1.1")
     for path in ("/ping", "/pub", "/config/x", "/nope", "/ping/", "*")
-    for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "get", "FOO", "CONNECT")
+    for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "get", "FOO")
 }
 
 EXPECTATIONS = {
