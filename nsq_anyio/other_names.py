@@ -9,7 +9,7 @@ from functools import wraps
 from inspect import signature
 from itertools import chain
 from types import FunctionType
-from typing import Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,7 +137,12 @@ def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> 
 
 def _names_of(options: str) -> list[str]:
     """Return the options of a class. The package imports the class now, if no one has asked for it yet."""
-    return [each.name for each in fields(getattr(sys.modules[__name__.partition(".")[0]], options))]
+    return [each.name for each in fields(_public(options))]
+
+
+def _public(name: str) -> Any:
+    """Return what the package has under a name."""
+    return getattr(sys.modules[__name__.partition(".")[0]], name)
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
@@ -151,6 +156,6 @@ def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
             parameter = "connection" if options in {"ConnectionOptions", "TLSOptions"} else "options"
             return f"{parameter}={place}" if parameter in accepted else place
     for function in _FUNCTIONS:
-        if ours in signature(getattr(sys.modules[__name__.partition(".")[0]], function)).parameters:
+        if ours in signature(_public(function)).parameters:
             return f"nsq.{function}({ours}=...)"
     return None

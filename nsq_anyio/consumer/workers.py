@@ -249,9 +249,8 @@ class BatchWorkers(Workers):
         super().__init__(*arguments, **options)
         self._batches = batches
         self._keep_alive = keep_alive
-        self._taking = (
-            anyio.Lock()
-        )  # or tasks would share the messages that come, in batches that are not full
+        # One task collects at a time, or they would share the messages that come, in batches not full.
+        self._taking = anyio.Lock()
 
     async def _take_and_handle(self, worker: Worker, context: Context) -> None:
         del context  # a new one for each batch
