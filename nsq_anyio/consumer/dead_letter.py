@@ -264,7 +264,8 @@ class Failure:
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         )
         try:
-            text = error.reason if isinstance(error, Requeue) and error.reason else str(error)
+            # An exception as the reason is what people write, and the type checker alone refuses.
+            text = str(error.reason if isinstance(error, Requeue) and error.reason else error)
         except Exception as failed:  # noqa: BLE001 - an error that cannot be printed is described all the same
             text = f"<no text: {type(failed).__name__}>"
         lines = "".join(traceback.format_exception(error, limit=-_MAX_FRAMES))

@@ -151,12 +151,13 @@ async def test_the_cause_of_a_requeue_is_told() -> None:
     assert letters.sent[0][2]["nsq-dead-error-type"] == "OSError"
 
 
-async def test_the_reason_of_a_requeue_is_told() -> None:
+@pytest.mark.parametrize("reason", ["the database is read-only", OSError("the database is read-only")])
+async def test_the_reason_of_a_requeue_is_told(reason: Any) -> None:
     letters = Letters()
     async with consuming(dead_letter=to(letters)) as (consumer, peer):
         await peer.message(attempts=5)
         async with await anext(consumer):
-            raise nsq.Requeue(reason="the database is read-only") from OSError("disk full")
+            raise nsq.Requeue(reason=reason) from OSError("disk full")
         await until(lambda: not peer.in_flight)
     headers = letters.sent[0][2]
     assert headers["nsq-dead-error-type"] == "nsq_anyio.errors.Requeue"
