@@ -39,6 +39,10 @@ NEXT_TEST_GOES_ON = ("-o", "timeout_method=signal")
 RELEASES = ("3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t")
 BY_DEFAULT = ("3.14", "3.15")
 DEBIAN_PYTHONS = Path(".nox", "pythons", "usr", "bin").resolve()
+# What a change anywhere in the package can break: layers, circles of imports, exports, the start.
+FORM = tuple(f"tests/test_{name}.py" for name in ("exports", "import_cycles", "layers", "start"))
+SESSION_OF = {"cli": "commands"}
+"""The sessions that are not named as the directory of their tests."""
 # What a Python release can break: event loops, threads, signals, TLS, classes made from annotations, imports.
 OF_PYTHON = (
     *(
@@ -61,7 +65,7 @@ PACKAGE_OF_FEW_WHEELS = ("-e", ".[trio,cli,opentelemetry,prometheus]")
 NEED_MORE = tuple(
     f"--deselect=tests/{name}"
     for name in (
-        "test_pattern.py",
+        "test_re2_pattern.py",
         "test_docs.py::test_example_runs[embedded-2-",
         "test_docs.py::test_example_runs[taskiq-",
     )
@@ -89,6 +93,58 @@ def machine(session: nox.Session) -> None:
     done = subprocess.run([sys.executable, "tests/machine/programs.py", *others], check=False)  # noqa: S603 - ours
     if done.returncode != 0:
         sys.exit(done.returncode)
+
+
+@nox.session(default=False)
+def quick(session: nox.Session) -> None:
+    """Check what differs from `main`, or from a commit that is named: style, types, its tests on asyncio.
+
+    It needs nothing but Python. What needs more has a session of its own, which this one names.
+    """
+    mypy = [each for each in group("typing") if each.startswith("mypy")]
+    session.install(*PACKAGE, *group("test"), *group("lint"), *mypy)
+    changed = changed_files(*(session.posargs or ["main"]))
+    session.log(f"{len(changed)} changed files")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    modules = [str(each) for each in changed if each.suffix == ".py" and each.parts[0] == "nsq_anyio"]
+    typed = [each for each in modules if not each.startswith("nsq_anyio/spark/")]
+    if typed:
+        session.run("mypy", *typed)
+    apart = sorted({each.parts[1] for each in changed if each.parts[1:2] and each.parts[1] in OTHER_SESSIONS})
+    if apart:
+        session.log("Not run here: " + ", ".join(f"nox -R -s {SESSION_OF.get(each, each)}" for each in apart))
+    chosen = sorted({test for each in changed for test in tests_of(each)})
+    if chosen:
+        session.run("pytest", *chosen, *FORM, "-k", "not uvloop and not trio", *ON_ALL_CORES)
+
+
+def changed_files(commit: str) -> list[Path]:
+    """Return the files that differ from where this branch left `commit`, and those that git does not know."""
+
+    def lines(*arguments: str) -> list[str]:
+        done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)  # noqa: S603, S607
+        return done.stdout.splitlines()
+
+    (base,) = lines("merge-base", "HEAD", commit)
+    names = lines("diff", "--name-only", base) + lines("ls-files", "--others", "--exclude-standard")
+    return sorted({Path(name) for name in names if Path(name).is_file()})
+
+
+def tests_of(path: Path) -> list[str]:
+    """Return the tests of a file: itself, those named as its package or module, or those of all documents."""
+    if path.parts[0] == "tests" and path.parts[1] not in OTHER_SESSIONS:
+        return [str(path)] if path.name.startswith("test_") else []
+    if path.suffix == ".md":
+        return ["tests/test_docs.py", "tests/test_claims.py", "tests/test_links.py"]
+    if path.parts[0] != "nsq_anyio":
+        return []
+    if path.parts[1] == "cli":
+        return [str(each) for each in Path("tests/cli").glob(f"test_{path.with_suffix('').parts[2]}*.py")]
+    name = path.with_suffix("").parts[1]
+    of_module = [str(each) for each in Path("tests").glob(f"test_{name}*.py")]
+    package = Path("tests", name)
+    return [*of_module, str(package)] if package.is_dir() and name not in OTHER_SESSIONS else of_module
 
 
 @nox.session

@@ -3,10 +3,14 @@
 import gc
 import os
 from collections.abc import Generator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from . import real_servers
 from .decoders import codec, frame_decoder
 from .tls_files import tls_files
 
@@ -17,6 +21,16 @@ BACKENDS: dict[str, tuple[str, dict[str, bool]]] = {
     "asyncio+uvloop": ("asyncio", {"use_uvloop": True}),
     "trio": ("trio", {}),
 }
+
+# What the tests of a directory import besides the group `test`, and the session of nox that installs it.
+SESSIONS = {
+    "browser": ("playwright", "browser"),
+    "examples": ("fastapi", "examples"),
+    "faststream": ("faststream_nsq", "faststream"),
+    "migrating": ("gnsq", "migrating"),
+    "spark": ("pyspark", "spark"),
+}
+NEED_REAL_SERVERS = ("browser", "faststream", "interop", "migrating", "spark")
 
 # No deadline for one example: how busy the machine is does not make a property false.
 settings.register_profile("local", deadline=None, max_examples=60)
@@ -38,3 +52,29 @@ def _leaks_fail_here() -> Generator[None]:
     """Collect what a module left behind, so that an unclosed socket fails there and not in a later one."""
     yield
     gc.collect()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what cannot run here, if pytest was started without arguments."""
+    bare = config.args_source is not pytest.Config.ArgsSource.ARGS
+    return True if bare and collection_path in _missing() else None
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say what is left out, and how to run it."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        return []
+    return [f"{path.name}: not run here: {reason}" for path, reason in _missing().items()]
+
+
+@cache
+def _missing() -> dict[Path, str]:
+    """Return the directories of the tests that cannot run, and why."""
+    here = Path(__file__).parent
+    reasons: dict[Path, str] = {}
+    if not real_servers.DIRECTORY.is_dir():
+        reasons = {here / name: "`nox -s servers` builds the real servers" for name in NEED_REAL_SERVERS}
+    for name, (module, session) in SESSIONS.items():
+        if find_spec(module) is None:
+            reasons[here / name] = f"{module} is not installed; `nox -s {session}` has it"
+    return reasons
