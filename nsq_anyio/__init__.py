@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from .lazy import importer
+from .lazy_imports import importer
 from .version import VERSION
 
 TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than everything else here

@@ -31,8 +31,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup
 
+from .exceptions import single, ungrouped
 from .transport.event_loop import HomeLoop, on_asyncio
-from .unwrapping import single, ungrouped
 
 _LEFT_ELSEWHERE = (
     "this block was entered by one task, which still runs, and left by another: around an async generator "

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from ..signals import SIGNALLED
-from ..visible import visible
+from ..terminal_text import visible
 from .signals import EndedBySignal
 from .streams import OutputClosed, OutputFailed, leave_output
 

@@ -7,7 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from ..visible import one_line, visible
+from ..terminal_text import one_line, visible
 
 LEVELS = {
     "debug": logging.DEBUG,

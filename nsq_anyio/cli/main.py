@@ -28,26 +28,28 @@ _COMMANDS = {
         "Serve the metrics of a cluster to Prometheus: nsqds, topics and channels.",
     ),
     "admin": Place(
-        ".nsqadmin.command:admin",
+        ".admin.command:admin",
         "Serve the dashboard of a cluster, and nsqadmin's HTTP API: what there is, and actions on it.",
     ),
     "to-file": Place(".to_file.command:to_file", "Write the messages of topics to files, one per line."),
     "to-http": Place(".to_http.command:to_http", "Send the messages of a topic to HTTP servers."),
     "to-nsq": Place(".to_nsq.command:to_nsq", "Republish the messages of topics to other nsqds."),
     "topic": Place(
-        ".admin.command:topic", "List, create, delete, empty, pause and unpause topics across a cluster."
+        ".topics.command:topic", "List, create, delete, empty, pause and unpause topics across a cluster."
     ),
     "channel": Place(
-        ".admin.command:channel",
+        ".topics.command:channel",
         "List, create, delete, empty, pause and unpause channels across a cluster.",
     ),
-    "node": Place(".admin.command:node", "List the nsqds of a cluster, and remove a topic from one of them."),
+    "node": Place(
+        ".topics.command:node", "List the nsqds of a cluster, and remove a topic from one of them."
+    ),
     "dead-letter": Place(
         ".dead_letter.command:dead_letter",
         "List, show, retry and drop the messages that consumers have given up or discarded.",
     ),
     "run": Place(
-        ".service.command:run",
+        ".run.command:run",
         "Run a function as a service: call it with each message of one or more topics.",
     ),
     "pipeline": Place(

@@ -10,8 +10,8 @@ from typing import Self
 import anyio
 
 from ..errors import Discard, Requeue
+from ..exceptions import only_error
 from ..middleware import Around
-from ..unwrapping import only_error
 from .inbox import Inbox, Stop
 from .message import Handling, Message, finish_all
 from .wrapping import Wrapping, entered, is_in_generator, left

@@ -22,9 +22,9 @@ from typing import Any, Self
 import anyio
 from anyio import to_thread
 
+from ..child_process import end_child
 from ..errors import AlreadyResponded, Closed, InvalidOption, Requeue
 from ..events import AbandonedThreadEnded, Emitter, ThreadAbandoned
-from ..forked import end_child
 from ..transport.event_loop import call_from_threads
 from .batches import Batch
 from .handler import name_of, returned_awaitable

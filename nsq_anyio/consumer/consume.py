@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..address import nsqd_addresses
-from ..block import Block
 from ..checks import check_hook, check_integer
 from ..connection import prepared
 from ..discovery import nsqlookupd_urls
@@ -18,8 +17,9 @@ from ..events import EventHook
 from ..middleware import check_middleware
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
+from ..options.aliases import knowing_other_names
 from ..options.declaration import options_or_default
-from ..other_names import knowing_other_names
+from ..unentered import Block
 from .consumer import Consumer
 from .dead_letter import DeadLetter, GiveUp
 from .message import ConsumerMiddleware

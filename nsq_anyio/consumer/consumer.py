@@ -10,12 +10,12 @@ from functools import partial
 import anyio
 
 from ..address import NsqdAddress
-from ..block import InBlock
 from ..checks import check_flag, check_integer, check_seconds
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
 from ..tasks import Background
+from ..unentered import InBlock
 from .batches import Batches
 from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
 from .handler import BatchHandler, Handler, check_handler

@@ -16,9 +16,9 @@ import anyio
 
 from ..envelope import Envelope, decode
 from ..errors import AlreadyResponded, Discard, Requeue
+from ..exceptions import only_error
 from ..policy.backoff import Result
 from ..tasks import is_stray
-from ..unwrapping import only_error
 
 Answer = Literal["finished", "requeued", "discarded", "gave_up", "timed_out", "cancelled"]
 """How a message was answered: "timed_out" if the answer came too late, "cancelled" if the message was handed

@@ -19,9 +19,9 @@ import anyio
 
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import Emitter, HandlerFailed, HandlerReturnedFalse
+from ..exceptions import exits_in_group, only_error, ungrouped
 from ..middleware import in_own_context
 from ..tasks import is_stray
-from ..unwrapping import exits_in_group, only_error, ungrouped
 from .batches import Batch, Batches
 from .blocking import BlockingHandler
 from .handler import is_async_handler, not_awaitable

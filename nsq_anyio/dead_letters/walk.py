@@ -38,9 +38,9 @@ from ..events import (
     ResponseFailed,
     Subscribed,
 )
+from ..exceptions import ungrouped
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
-from ..unwrapping import ungrouped
 from .letters import key_of
 
 T = TypeVar("T")

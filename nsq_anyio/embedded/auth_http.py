@@ -15,12 +15,12 @@ import httpx
 
 from ..address import host_port
 from ..errors import InvalidOption
+from ..exceptions import first_text
 from ..http.body import read_body
 from ..http.fields import is_object, parse_json
 from ..http.transport import make_transport
 from ..http.url import ServerURL
-from ..pattern import check_patterns_work
-from ..unwrapping import first_text
+from ..re2_pattern import check_patterns_work
 from .authorization import Authorization, AuthRequest, AuthState, NoAuthorization
 from .nsqd_options import NsqdOptions
 from .server_tls import auth_context

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..checks import check_seconds
 from ..errors import InvalidOption
-from ..pattern import ANYTHING, pattern
+from ..re2_pattern import ANYTHING, pattern
 
 Permission = Literal["subscribe", "publish"]
 

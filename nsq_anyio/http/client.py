@@ -13,7 +13,7 @@ import httpx
 
 from ..checks import check_integer, check_seconds
 from ..errors import Closed, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
-from ..unwrapping import first_text, ungrouped
+from ..exceptions import first_text, ungrouped
 from .body import read_body
 from .headers import Authorization, authorized, checked_headers
 from .reply import Reply, printable

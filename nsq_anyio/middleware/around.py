@@ -9,8 +9,8 @@ from typing import Generic, Protocol, TypeVar
 
 import anyio
 
+from ..exceptions import leaves
 from ..tasks import is_cancelled, is_stray
-from ..unwrapping import leaves
 from .check import no_context_manager
 
 

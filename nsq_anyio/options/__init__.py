@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import importer
+from ..lazy_imports import importer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ..errors import InvalidOption
-from ..other_names import knowing_other_names
+from .aliases import knowing_other_names
 from .kinds import Integer, Number, Option
 
 OptionsT = TypeVar("OptionsT")

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from ..address import nsqd_addresses
-from ..block import Block
 from ..connection import prepared
 from ..discovery import nsqlookupd_urls
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..middleware import check_middleware
 from ..options import ConnectionOptions, ProducerOptions
+from ..options.aliases import knowing_other_names
 from ..options.declaration import options_or_default
-from ..other_names import knowing_other_names
+from ..unentered import Block
 from .producer import Producer, ProducerMiddleware, WrappedProducer
 
 

@@ -13,11 +13,11 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..address import NsqdAddress
-from ..block import InBlock
 from ..connection.busy_poll import BusyPoll
 from ..envelope import encode_headers
 from ..errors import Closed, InvalidOption, NotSent, OutcomeUnknown, PublishRejected
 from ..events import Emitter, EventHook
+from ..exceptions import leaves
 from ..middleware import Around, in_own_context
 from ..names import check_topic
 from ..options import ConnectionOptions, ProducerOptions
@@ -25,7 +25,7 @@ from ..protocol import commands
 from ..protocol.mpub_encoding import EncodedBodies
 from ..protocol.session import Command
 from ..tasks import Background, is_stray
-from ..unwrapping import leaves
+from ..unentered import InBlock
 from .batch import Batcher
 from .bodies import Body, check_bodies, check_body, check_defer, sealed, sealed_bodies
 from .dispatcher import Dispatcher

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lazy import importer
+from ..lazy_imports import importer
 
 TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than everything else here
 

@@ -15,7 +15,7 @@ from ..consumer import BatchHandler, Consumer, Handler, RateLimit
 from ..consumer.handler import check_handler
 from ..consumer.rate import as_rate_limit
 from ..errors import InvalidOption
-from ..unwrapping import exits_in_group, ungrouped
+from ..exceptions import exits_in_group, ungrouped
 from .endpoint import health_endpoint
 from .metrics import Metrics
 

@@ -24,7 +24,7 @@ from ..consumer import (
 from ..errors import InvalidOption
 from ..events import EventHook
 from ..options import ConnectionOptions, ConsumerOptions
-from ..other_names import knowing_other_names
+from ..options.aliases import knowing_other_names
 from .draining import drain_at_signal
 from .service import Part, Service
 

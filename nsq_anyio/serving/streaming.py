@@ -10,7 +10,7 @@ from typing import TypeAlias
 import anyio
 import anyio.lowlevel
 
-from ..unwrapping import ungrouped
+from ..exceptions import ungrouped
 from .asgi import Receive, Send
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]

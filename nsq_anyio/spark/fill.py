@@ -7,8 +7,8 @@ import anyio.to_thread
 import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream
 
+from ..exceptions import first_error
 from ..storage.place import storage_of
-from ..unwrapping import first_error
 from .bounded_reader import BoundedReader, bounded_reader
 from .chunks import Partition, Stored
 from .options import ReadOptions

@@ -11,9 +11,9 @@ import pyarrow as pa
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ..events import Connected, ConnectFailed, Event
+from ..exceptions import first_error
 from ..producer import Producer, produce
 from ..producer.in_parts import InParts, MpubLimit
-from ..unwrapping import first_error
 from .options import WriteOptions
 from .outgoing import AtOnce, Outgoing, Rows, outgoing
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..durable import link_exclusively, sync_directory, sync_file
+from ..files import link_exclusively, sync_directory, sync_file
 from .interface import DELETED, Entry, Status, Storage
 
 

@@ -8,15 +8,15 @@ from threading import Thread
 
 import anyio
 
+from ..child_process import end_child
 from ..consumer import Message as AsyncMessage
 from ..consumer import consume as consume_async
 from ..consumer.message import ConsumerMiddleware
 from ..errors import InvalidOption
 from ..events import EventHook
-from ..forked import end_child
 from ..options import ConnectionOptions, ConsumerOptions
+from ..options.aliases import knowing_other_names
 from ..options.declaration import options_or_default
-from ..other_names import knowing_other_names
 from .consumer import Consumer
 from .exchange import Exchange
 from .message import Message

@@ -16,11 +16,11 @@ from threading import Thread
 from typing import Any
 
 from ..checks import other_parameters
+from ..child_process import end_child
 from ..consumer.handler import name_of
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import HandlerFailed, HandlerReturnedFalse, ThreadAbandoned
-from ..forked import end_child
-from ..unwrapping import only_error
+from ..exceptions import only_error
 from .exchange import Exchange
 from .handover import Over, Stop
 from .message import Message

@@ -29,7 +29,7 @@ from anyio import run as run_event_loop
 from anyio.abc import TaskGroup
 
 from ..errors import Closed
-from ..unwrapping import only_error
+from ..exceptions import only_error
 from .after_fork import check_process
 from .calls import Calls
 from .outcome import Outcome

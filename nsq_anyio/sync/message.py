@@ -13,7 +13,7 @@ from typing import Any, Self
 from ..consumer import Message as AsyncMessage
 from ..consumer.message import About, about
 from ..errors import AlreadyResponded, Closed, Discard, Requeue
-from ..unwrapping import only_error
+from ..exceptions import only_error
 from .around import ThreadAround
 from .exchange import Exchange
 from .handover import Over

@@ -9,8 +9,8 @@ from typing import Any
 from ..errors import Closed
 from ..events import EventHook
 from ..options import ConnectionOptions, ProducerOptions
+from ..options.aliases import knowing_other_names
 from ..options.declaration import options_or_default
-from ..other_names import knowing_other_names
 from ..producer import Body, ProducerMiddleware, ProducerStatistics
 from ..producer import Producer as AsyncProducer
 from ..producer import produce as produce_async

@@ -15,7 +15,7 @@ The fixtures of the pytest plugin are servers for whole programs::
 
 from __future__ import annotations
 
-from ..lazy import importer
+from ..lazy_imports import importer
 
 TYPE_CHECKING: bool = False  # as in `typing`: pytest imports this package at its start
 

@@ -9,8 +9,8 @@ from anyio.abc import ByteStream, SocketStream
 
 from ..address import NsqdAddress, UnixAddress
 from ..errors import DialFailed
+from ..exceptions import first_error
 from ..options import Dialer
-from ..unwrapping import first_error
 from .connect_tcp import connect_tcp
 from .event_loop import waits_for_sockets
 from .layer import TimedSends

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from nsq_anyio.cli.backend import BACKENDS, default_backend
+from nsq_anyio.cli.event_loop import run_to_end
 from nsq_anyio.cli.main import cli
-from nsq_anyio.cli.run import run_to_end
 
 LOOPS = {
     "asyncio": "asyncio.unix_events",
@@ -21,7 +21,7 @@ LOOPS = {
 PROGRAM = """
 import sys, sniffio
 from asyncio import get_running_loop
-from nsq_anyio.cli.run import run_to_end
+from nsq_anyio.cli.event_loop import run_to_end
 
 async def main():
     library = sniffio.current_async_library()

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from nsq_anyio.cli.command import UtilityCommand
+from nsq_anyio.cli.event_loop import run_to_end
 from nsq_anyio.cli.main import cli
-from nsq_anyio.cli.run import run_to_end
 from nsq_anyio.errors import PermanentRefusal, TLSFailed
 
 TAIL = "tail --topic clicks --nsqd 127.0.0.1:4150"

@@ -20,7 +20,7 @@ PROGRAM = """
 import sys, anyio, click, nsq_anyio as nsq
 from nsq_anyio.cli.ending import exit_after
 from nsq_anyio.cli.output import Output
-from nsq_anyio.cli.run import run_draining, run_servers, run_to_end
+from nsq_anyio.cli.event_loop import run_draining, run_servers, run_to_end
 
 def command():
 {body}

@@ -17,7 +17,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.events import HandlerFailed, MessageDiscarded, MessageTouched
-from nsq_anyio.unwrapping import only_error
+from nsq_anyio.exceptions import only_error
 
 from ..fake_nsqd import LIMIT, Events, FakeConnection, consuming, until
 

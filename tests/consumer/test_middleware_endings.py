@@ -10,7 +10,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.events import HandlerFailed, MessageTimedOut
-from nsq_anyio.unwrapping import leaves
+from nsq_anyio.exceptions import leaves
 
 from .. import virtual_time
 from ..fake_nsqd import LIMIT, Events, FakeConnection, consuming, until

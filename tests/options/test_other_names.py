@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import nsq_anyio as nsq
+from nsq_anyio.options.aliases import OTHER_NAMES
 from nsq_anyio.options.declaration import declared
-from nsq_anyio.other_names import OTHER_NAMES
 
 CLASSES = (nsq.ConsumerOptions, nsq.ProducerOptions, nsq.ConnectionOptions, nsq.TLSOptions)
 

@@ -48,7 +48,7 @@ def test_a_project_that_does_not_use_it_pays_nothing(project: pytest.Pytester) -
         def test_modules():
             names = {name for name in sys.modules if name.partition(".")[0] in {"nsq_anyio", "httpx", "h11"}}
             assert names == {
-                "nsq_anyio", "nsq_anyio.lazy", "nsq_anyio.testing", "nsq_anyio.testing.pytest_plugin",
+                "nsq_anyio", "nsq_anyio.lazy_imports", "nsq_anyio.testing", "nsq_anyio.testing.pytest_plugin",
                 "nsq_anyio.version",
             }
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ...envelope import decode
 from ...errors import InvalidEnvelope
-from ...visible import one_line, visible
+from ...terminal_text import one_line, visible
 from .json_tree import Node, json_tree
 
 _MAX_JSON = 64 * 1024

@@ -19,10 +19,10 @@ from ...dead_letters.look import Look
 from ...dead_letters.walk import Bounds, Walk
 from ...dead_letters.work import Work
 from ...errors import ConnectionLost, HTTPError, NSQError
+from ...exceptions import ungrouped
 from ...monitoring import Watch
 from ...names import is_ephemeral
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
-from ...unwrapping import ungrouped
 from ..upstream import Upstream
 from .places import Places
 from .rows import LetterRow

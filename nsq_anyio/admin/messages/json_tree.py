@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard
 
-from ...visible import one_line
+from ...terminal_text import one_line
 
 _MAX_DEPTH = 40
 _MAX_NODES = 400

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...consumer.dead_letter import DeadLetterHeaders
 from ...dead_letters.letters import Letter
-from ...visible import one_line, visible
+from ...terminal_text import one_line, visible
 from .content import Bounds, Content
 from .copies import Copy
 

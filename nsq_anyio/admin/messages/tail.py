@@ -12,9 +12,9 @@ import anyio
 import anyio.to_thread
 
 from ...errors import InvalidOption, NSQError, PermanentRefusal, TLSFailed
+from ...exceptions import ungrouped
 from ...monitoring import Watch
 from ...options import ConnectionOptions
-from ...unwrapping import ungrouped
 from ..upstream import Upstream
 from .copies import Copies, Copy, NothingLasts
 from .places import Place, Places

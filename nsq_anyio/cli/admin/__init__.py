@@ -1,8 +1,7 @@
-"""``nsq-anyio topic``, ``channel`` and ``node``: nsqadmin's actions on the command line.
+"""``nsq-anyio admin``: the dashboard, and nsqadmin's HTTP API.
 
 ::
 
-    command   the three groups, and their flags
-    actions   the actions, and what each would affect
-    perform   ask the cluster, perform an action, and report its outcome
+    command   the flags
+    run       serve the application
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...visible import visible
+from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..ending import PARTIAL
 from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
@@ -80,7 +80,7 @@ def list_letters(
     With --json, print a line of JSON for each letter.
     """
     from ...dead_letters.look import Look
-    from ..run import run_draining
+    from ..event_loop import run_draining
     from .run import reaching
     from .show import blocks, json_line, table
 
@@ -125,7 +125,7 @@ def show(
     """
     from ...dead_letters.letters import Filter
     from ...dead_letters.look import Look
-    from ..run import run_draining
+    from ..event_loop import run_draining
     from .run import reaching
     from .show import json_line, text
 
@@ -263,7 +263,7 @@ def _work(
 
     from ...dead_letters.work import Work
     from ..display import progress_display
-    from ..run import run_draining
+    from ..event_loop import run_draining
 
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
     with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:

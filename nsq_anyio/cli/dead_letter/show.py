@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...consumer.dead_letter import PREFIX, DeadLetterHeaders
 from ...dead_letters.letters import Letter
-from ...visible import one_line, visible
+from ...terminal_text import one_line, visible
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...visible import visible
+from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.addresses import lookupd_http_option, nsqd_tcp_option
 from ..flags.kinds import Integer
@@ -68,7 +68,7 @@ def demo(
         _demo_spark(backend, messages, topic, nsqds, nsqlookupds, as_json)
         return
     from ..display import print_table
-    from ..run import run_to_end
+    from ..event_loop import run_to_end
     from .run import Outcome
 
     outcome = Outcome(messages)
@@ -88,8 +88,8 @@ def _demo_spark(
     as_json: bool,
 ) -> None:
     from ..display import print_table
+    from ..event_loop import run_to_end
     from ..pipeline.run import errors_explained, show_progress
-    from ..run import run_to_end
     from .run import demo_cluster
     from .spark import run_spark_demo
 

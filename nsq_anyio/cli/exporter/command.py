@@ -12,7 +12,7 @@ from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
 from ..flags.kinds import Integer, duration, pattern, positive_duration
 
 if TYPE_CHECKING:
-    from ...pattern import Pattern
+    from ...re2_pattern import Pattern
 
 
 @click.command(
@@ -98,7 +98,7 @@ def exporter(
     answer is a metric, and does not end the command.
     """
     from ...address import ListenAddress
-    from ..run import run_servers
+    from ..event_loop import run_servers
 
     address = ListenAddress.parse(http_address)
     try:

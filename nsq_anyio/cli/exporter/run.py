@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from ...address import Address, ListenAddress
 from ...instrumentation.prometheus import ClusterCollector, ClusterLabels, Exposition
 from ...monitoring import Poller
-from ...pattern import Pattern
+from ...re2_pattern import Pattern
 from ...serving.http_server import serve_http
 from ...serving.listener import local_port, open_listener
 from ...tasks import background_tasks

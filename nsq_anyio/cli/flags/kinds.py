@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 if TYPE_CHECKING:
-    from ...pattern import Pattern
+    from ...re2_pattern import Pattern
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -107,7 +107,7 @@ def pattern(text: str) -> Pattern:
     :raises click.BadParameter: if the text is not one
     """
     from ...errors import InvalidOption
-    from ...pattern import Pattern
+    from ...re2_pattern import Pattern
 
     try:
         return Pattern(text)

@@ -75,7 +75,7 @@ def pub(
     every message. A signal stops the reading: everything read so far is published, and the exit code is 0.
     """
     from ...names import check_topic
-    from ..run import run_draining
+    from ..event_loop import run_draining
     from .run import Pub, shown_progress
 
     check_topic(topic)

@@ -15,9 +15,9 @@ from rich.progress import DownloadColumn, TextColumn, TimeElapsedColumn, Transfe
 
 from ...envelope import encode_headers
 from ...errors import NSQError
+from ...exceptions import first_error
 from ...producer import produce
 from ...producer.in_parts import InParts, MpubLimit, batches
-from ...unwrapping import first_error
 from ..display import progress_bar, progress_display
 from ..ending import PARTIAL
 from ..flags.connection import ProducerFlags

@@ -12,8 +12,8 @@ from ... import embedded
 from ...options.declaration import declared, descriptions
 from ...options.kinds import Integer, Number, Seconds
 from ..command import GoCommand, backend_option
+from ..event_loop import run_servers
 from ..flags.kinds import boolean_option, duration
-from ..run import run_servers
 from .flags import (
     Listen,
     ListenAddress,

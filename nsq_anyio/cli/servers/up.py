@@ -66,7 +66,7 @@ def up(
     The nsqlookupd has the ports 4160 and 4161, the first nsqd 4150 and 4151, the second 4250 and 4251, and so
     on, in steps of 100. Without --data-path, messages are kept in memory, and lost when the command exits.
     """
-    from ..run import run_servers
+    from ..event_loop import run_servers
 
     admin: _ServeAdmin | None = None
     if with_admin or admin_http_address:
@@ -175,7 +175,7 @@ def _admin(host: str, port: int, http_address: str | None) -> _ServeAdmin:
 
     try:
         from ...admin import app
-        from ..nsqadmin.run import start
+        from ..admin.run import start
     except ImportError as error:
         raise click.UsageError(str(error)) from error
     address = ListenAddress.parse(http_address) if http_address else ListenAddress(host, port)

@@ -114,8 +114,8 @@ def put_back(
     a running query has passed to its sink may be published again, and the query fails once it misses its
     rows.
     """
+    from ..event_loop import run_to_end
     from ..pipeline.run import errors_explained
-    from ..run import run_to_end
 
     with errors_explained():
         from ...spark.given_options import write_options

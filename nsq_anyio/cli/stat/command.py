@@ -56,8 +56,8 @@ def stat(
     nsq_stat. A server that does not answer is reported, and the others are shown.
     """
     from ...names import check_channel, check_topic
+    from ..event_loop import run_draining
     from ..output import Output, is_dumb
-    from ..run import run_draining
     from .run import Stat
     from .views import JSONLines, Lines, LiveTable
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from ...visible import visible
+from ...terminal_text import visible
 from ..output import Output
 from .rows import Row
 

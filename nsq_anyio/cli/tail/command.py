@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...visible import visible
+from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..flags.addresses import nsqd_http_option
 from ..flags.connection import ConsumerFlags, connection_flags
@@ -102,8 +102,8 @@ def tail(
     Elsewhere it needs --drain, or --channel with the name of a permanent channel.
     """
     from ...names import check_channel, check_topic, is_ephemeral
+    from ..event_loop import run_draining
     from ..output import Output
-    from ..run import run_draining
     from .run import BODY, Tail, as_json, headers_and_payload
 
     topics = tuple(dict.fromkeys(map(check_topic, topics)))
@@ -126,8 +126,8 @@ def _confirm_drain(
     source: Source, consumer: ConsumerFlags, nsqds: Sequence[str], topics: Sequence[str], backend: str
 ) -> None:
     """Ask before a topic's waiting messages are drained; refuse if there is no terminal to ask on."""
+    from ..event_loop import run_to_end
     from ..reach import check_reachable
-    from ..run import run_to_end
     from .run import DrainCheck
 
     problems: list[str] = []

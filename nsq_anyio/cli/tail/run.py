@@ -17,8 +17,8 @@ from ...consumer import Consumer, Message, consume
 from ...consumer.message import finish_all
 from ...errors import InvalidEnvelope, NSQError
 from ...http import Cluster, Nsqlookupd, TopicStats
+from ...terminal_text import one_line
 from ...transport.tls_context import client_context, tls_options
-from ...visible import one_line
 from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
 from ..http_side import http_side

@@ -16,7 +16,7 @@ from ...consumer import Consumer, Message
 from ...consumer.batches import Batches
 from ...consumer.message import finish_all
 from ...errors import NSQError
-from ...unwrapping import ungrouped
+from ...exceptions import ungrouped
 from .archive import Archive
 from .finished_files import EndedFile, stays
 

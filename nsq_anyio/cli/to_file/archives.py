@@ -24,7 +24,7 @@ from .archive import Archive
 from .archiver import Archiver, Sending, Syncing
 
 if TYPE_CHECKING:
-    from ...pattern import Pattern
+    from ...re2_pattern import Pattern
 
 _log = logging.getLogger("nsq_anyio.to_file")
 

@@ -21,7 +21,7 @@ from ..flags.source import Source, source_flags
 if TYPE_CHECKING:
     import anyio
 
-    from ...pattern import Pattern
+    from ...re2_pattern import Pattern
     from ...storage.place import Place
     from .archive import ArchiveOptions
     from .archives import Topics
@@ -187,8 +187,8 @@ def to_file(
     from ...consumer import consume
     from ...names import check_channel
     from ...transport.tls_context import client_context, tls_options
+    from ..event_loop import run_draining
     from ..reach import check_reachable
-    from ..run import run_draining
     from .archive import Archive, ArchiveOptions, Rotation
     from .archiver import Syncing
     from .archives import Archives, Topics

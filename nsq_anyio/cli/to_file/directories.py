@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...durable import sync_directory
+from ...files import sync_directory
 
 _MODE = 0o770
 """The mode of new directories, as in nsq_to_file."""

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
-from ...directory_lock import locked_file
 from ...errors import NSQError
+from ...files import locked_file
 from ...storage.remote import RemotePlace
 from .encodings import whole_length
 from .finished_files import make_parent, move_exclusively

@@ -141,7 +141,7 @@ def to_http(
     long as it takes; --consumer-opt=max_attempts,5 gives up after 5 attempts.
     """
     from ...names import check_channel, check_topic
-    from ..run import run_draining
+    from ..event_loop import run_draining
     from .run import ToHttp
     from .status_policy import StatusPolicy
 

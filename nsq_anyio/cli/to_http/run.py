@@ -10,10 +10,10 @@ import httpx
 
 from ...consumer import Message, consume
 from ...options import TLSOptions
+from ..event_loop import handle_until
 from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
 from ..reach import check_reachable
-from ..run import handle_until
 from ..timings import Timings
 from .endpoint import Endpoint
 from .forward import handler, is_in_sample

@@ -16,8 +16,8 @@ import anyio.to_thread
 import httpx
 
 from ...options import TLSOptions
+from ...terminal_text import one_line
 from ...transport.tls_context import client_context
-from ...visible import one_line
 from ..timings import Timings
 from .connections import Connections
 from .endpoint import Endpoint

@@ -110,7 +110,7 @@ def to_nsq(
     the JSON conditions exclude is finished. One that is not a JSON object is also logged.
     """
     from ...names import check_channel, check_topic
-    from ..run import run_draining
+    from ..event_loop import run_draining
     from .json_filter import JSONFilter
     from .run import ToNsq
 

@@ -12,10 +12,10 @@ from ...consumer import Message, consume
 from ...errors import Discard, InvalidBody, PublishError, PublishRejected, Requeue
 from ...events import Event, PublishedMessages
 from ...producer import Producer, produce
+from ..event_loop import handle_until
 from ..flags.connection import ConsumerFlags, ProducerFlags
 from ..flags.source import Destination, Source
 from ..reach import check_reachable
-from ..run import handle_until
 from ..timings import Timings
 from .json_filter import JSONFilter, NotJSON
 

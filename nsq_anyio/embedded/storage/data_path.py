@@ -7,8 +7,8 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ...directory_lock import locked_directory
 from ...errors import NSQError
+from ...files import locked_directory
 
 
 class DataPathUnusable(NSQError):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ...durable import sync_file
+from ...files import sync_file
 from .records import Place
 
 BINARY: int = getattr(os, "O_BINARY", 0)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ...durable import sync_directory, sync_file
+from ...files import sync_directory, sync_file
 from .queue_files import BINARY, QueueFiles
 from .records import Place, Storable, encode_record
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import PublishRejected, Requeue
+from ...exceptions import only_error
 from ...tasks import is_stray
-from ...unwrapping import only_error
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,5 +64,5 @@ def test_without_watchfiles_it_names_the_extra(source: list[str], directory: Pat
 
 
 def test_importing_the_commands_needs_no_watchfiles() -> None:
-    code = "import sys; sys.modules['watchfiles'] = None; import nsq_anyio.cli.service.run"
+    code = "import sys; sys.modules['watchfiles'] = None; import nsq_anyio.cli.run.run"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT)

@@ -15,10 +15,10 @@ import anyio
 
 from ...address import ListenAddress
 from ...consumer.blocking import abandoned_threads
+from ...exceptions import ungrouped
 from ...service.metrics import Metrics
 from ...signals import end_now
-from ...unwrapping import ungrouped
-from ..run import run_draining
+from ..event_loop import run_draining
 from ..signals import EndedBySignal
 from .job import Job
 from .link import answer_questions, open_link

@@ -12,10 +12,10 @@ import anyio
 import click
 
 from ...address import ListenAddress
+from ...exceptions import ungrouped
 from ...policy.reconnect import ReconnectDelay
 from ...service.endpoint import MetricsUnavailable, health_endpoint
 from ...signals import SIGNALLED
-from ...unwrapping import ungrouped
 from ..ending import FAILED
 from .link import NoAnswer, Question
 from .merged_metrics import merged

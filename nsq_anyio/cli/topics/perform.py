@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ...visible import visible
+from ...terminal_text import visible
 from ..ending import PARTIAL
 from ..flags.cluster import ClusterFlags
 from .actions import Action, Plan
@@ -27,7 +27,7 @@ def ask(cluster: ClusterFlags, question: Callable[[Cluster], Awaitable[T]], back
     :raises click.UsageError: for a flag out of range
     :raises click.ClickException: if no server answers
     """
-    from ..run import run_to_end
+    from ..event_loop import run_to_end
 
     answers: list[T] = []
 

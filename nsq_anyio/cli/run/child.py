@@ -1,4 +1,4 @@
-"""``python -m nsq_anyio.cli.service.child DESCRIPTOR run ...``: a child process of the supervisor."""
+"""``python -m nsq_anyio.cli.run.child DESCRIPTOR run ...``: a child process of the supervisor."""
 
 from __future__ import annotations
 

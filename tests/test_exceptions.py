@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsq_anyio.unwrapping import first_error, first_text, leaves, only_error, ungrouped
+from nsq_anyio.exceptions import first_error, first_text, leaves, only_error, ungrouped
 
 ONE, TWO = ValueError("one"), KeyError("two")
 NESTED = ExceptionGroup("outer", [ExceptionGroup("inner", [ONE]), TWO])

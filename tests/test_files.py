@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nsq_anyio.durable import link_exclusively
+from nsq_anyio.files import link_exclusively
 
 
 def test_a_link_takes_a_free_name_only(tmp_path: Path) -> None:

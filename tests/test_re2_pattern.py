@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from nsq_anyio.errors import InvalidOption
-from nsq_anyio.pattern import Pattern
+from nsq_anyio.re2_pattern import Pattern
 
 from .patterns import MATCHES, NAMES
 

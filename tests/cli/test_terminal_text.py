@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from nsq_anyio.cli.logs import set_up_logging
-from nsq_anyio.visible import one_line, visible
+from nsq_anyio.terminal_text import one_line, visible
 
 from .processes import run
 

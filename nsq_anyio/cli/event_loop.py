@@ -12,8 +12,8 @@ import anyio
 import click
 
 from ..errors import InvalidOption, NSQError
+from ..exceptions import leaves, only_error
 from ..service.draining import Draining, drain_at_signal, handling_signals
-from ..unwrapping import leaves, only_error
 from .backend import require_backend
 from .flag_names import with_flags
 from .signals import EndedBySignal

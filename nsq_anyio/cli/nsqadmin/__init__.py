@@ -1,7 +1,0 @@
-"""``nsq-anyio admin``: the dashboard, and nsqadmin's HTTP API.
-
-::
-
-    command   the flags
-    run       serve the application
-"""

@@ -1,0 +1,8 @@
+"""``nsq-anyio topic``, ``channel`` and ``node``: nsqadmin's actions on the command line.
+
+::
+
+    command   the three groups, and their flags
+    actions   the actions, and what each would affect
+    perform   ask the cluster, perform an action, and report its outcome
+"""
