@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 from collections.abc import Generator
 from functools import cache
 from importlib.util import find_spec
@@ -30,7 +31,7 @@ SESSIONS = {
     "migrating": ("gnsq", "migrating"),
     "spark": ("pyspark", "spark"),
 }
-NEED_REAL_SERVERS = ("browser", "faststream", "interop", "migrating", "spark")
+NEED_REAL_SERVERS = ("browser", "cli/test_failing_disk.py", "faststream", "interop", "migrating", "spark")
 
 # No deadline for one example: how busy the machine is does not make a property false.
 settings.register_profile("local", deadline=None, max_examples=60)
@@ -69,11 +70,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @cache
 def _missing() -> dict[Path, str]:
-    """Return the directories of the tests that cannot run, and why."""
+    """Return the tests that cannot run, and why."""
     here = Path(__file__).parent
     reasons: dict[Path, str] = {}
     if not real_servers.DIRECTORY.is_dir():
         reasons = {here / name: "`nox -s servers` builds the real servers" for name in NEED_REAL_SERVERS}
+    if shutil.which("cc") is None:
+        reasons[here / "cli/test_failing_disk.py"] = "there is no C compiler"
     for name, (module, session) in SESSIONS.items():
         if find_spec(module) is None:
             reasons[here / name] = f"{module} is not installed; `nox -s {session}` has it"
