@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..address import nsqd_addresses
-from ..checks import check_hook, check_integer
 from ..connection import prepared
 from ..discovery import nsqlookupd_urls
 from ..errors import InvalidOption
@@ -18,6 +17,7 @@ from ..middleware import check_middleware
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
 from ..options.aliases import knowing_other_names
+from ..options.checks import check_hook, check_integer
 from ..options.declaration import options_or_default
 from ..unentered import Block
 from .consumer import Consumer

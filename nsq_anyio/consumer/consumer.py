@@ -10,10 +10,10 @@ from functools import partial
 import anyio
 
 from ..address import NsqdAddress
-from ..checks import check_flag, check_integer, check_seconds
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
+from ..options.checks import check_flag, check_integer, check_seconds
 from ..tasks import Background
 from ..unentered import InBlock
 from .batches import Batches
@@ -66,7 +66,7 @@ class Consumer(InBlock):
         self.meter: ConsumerMeter | None = None  # internal
         discovery = None
         if nsqlookupds:
-            from .discovery import TopicDiscovery  # noqa: PLC0415 - httpx takes long to import
+            from .topic_discovery import TopicDiscovery  # noqa: PLC0415 - httpx takes long to import
 
             secret = connection.auth_secret
             discovery = TopicDiscovery(topic, nsqlookupds, options=options, emit=emit, auth_secret=secret)

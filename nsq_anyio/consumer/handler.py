@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ..checks import check_integer, check_seconds, other_parameters
 from ..errors import InvalidOption
+from ..options.checks import check_integer, check_seconds, other_parameters
 from .batches import Batch
 from .message import Message
 from .rate import RateLimit

@@ -22,7 +22,7 @@ from ..events import (
 )
 from ..options import ConsumerOptions
 from ..policy.backoff import Result
-from ..policy.requeue import requeue_delay
+from ..policy.delays import requeue_delay
 from ..protocol import commands, session
 from .backoff_controller import BackoffController
 from .inbox import Inbox

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import anyio
 
-from ..checks import check_integer, is_number
 from ..errors import InvalidOption
-from ..policy.rate import TokenBucket, waiting_allowed
+from ..options.checks import check_integer, is_number
+from ..policy.token_bucket import TokenBucket, waiting_allowed
 from .distribution import Distribution
 from .inbox import Inbox, Stop
 from .message import Message

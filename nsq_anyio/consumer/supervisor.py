@@ -30,14 +30,14 @@ from ..connection.loop_watch import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Starved, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions
-from ..policy.complaints import Starvation
-from ..policy.reconnect import ReconnectDelay
+from ..policy.delays import ReconnectDelay
+from ..policy.warnings import Starvation
 from .distribution import Distribution
 from .inbox import Inbox
+from .keep_alive import Touching
 from .message import GivesUp, MakeMessage, Message
 from .statistics import Counters
 from .subscription import Subscription
-from .touching import Touching
 
 if TYPE_CHECKING:
     from ..discovery import Discovery

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
         ThreadAbandoned,
     )
     from .emitter import Emitter, EventHook, Source
+    from .event import ConnectionEvent, ConsumerEvent, Event, MessageEvent, PublishEvent
     from .publishing import NsqdLeftOut, PublishedMessages, PublishFailed, PublishResent
-    from .record import ConnectionEvent, ConsumerEvent, Event, MessageEvent, PublishEvent
 
 __all__ = [
     "AbandonedThreadEnded",
@@ -135,7 +135,7 @@ __getattr__: Callable[[str], object] = importer(
             "PublishFailed",
             "PublishResent",
         ),
-        ".record": (
+        ".event": (
             "ConnectionEvent",
             "ConsumerEvent",
             "Event",

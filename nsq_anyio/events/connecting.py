@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .record import ConnectionEvent, ConsumerEvent, Event
+from .event import ConnectionEvent, ConsumerEvent, Event
 
 
 @dataclass(frozen=True, slots=True)

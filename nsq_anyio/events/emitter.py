@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TypedDict
 
-from ..checks import check_hook
-from .record import Event
+from ..options.checks import check_hook
+from .event import Event
 
 EventHook = Callable[[Event], None]
 """A plain function of one event. An `Exception` that it raises is logged and suppressed; `SystemExit` and

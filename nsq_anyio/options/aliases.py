@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_PACKAGE = __name__.partition(".")[0]
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     # pynsq, gnsq, asyncnsq, ansq
@@ -102,7 +103,7 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     """
     code = cast("FunctionType", function).__code__
     accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    is_plain = function.__module__.startswith(f"{__package__}.sync.")
+    is_plain = function.__module__.startswith(f"{_PACKAGE}.sync.")
     names = {**OTHER_NAMES, **_IN_THREADS} if is_plain else OTHER_NAMES
 
     @wraps(function)
@@ -142,7 +143,7 @@ def _names_of(options: str) -> list[str]:
 
 def _public(name: str) -> Any:
     """Return what the package has under a name."""
-    return getattr(sys.modules[__name__.partition(".")[0]], name)
+    return getattr(sys.modules[_PACKAGE], name)
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:

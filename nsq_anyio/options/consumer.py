@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from ..checks import check_integer, check_seconds
+from .checks import check_integer, check_seconds
 from .declaration import check, documented
 from .kinds import SAME, Choice, Flag, Integer, Seconds
 from .lookup import LookupdOptions

@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from ..checks import is_integer, is_number, range_text
 from ..errors import InvalidOption
+from .checks import is_integer, is_number, range_text
 
 SAME = "="
 """Stands for the option's own name, if go-nsq or IDENTIFY uses the same; for Spark, in camelCase."""

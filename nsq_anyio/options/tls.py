@@ -5,8 +5,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from ..checks import is_path_or_none
 from ..errors import InvalidOption
+from .checks import is_path_or_none
 from .declaration import check, documented
 from .kinds import Choice, Flag, Option, Text, Value
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 
-from ..checks import check_flag, check_integer, check_seconds
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import ConsumerStatistics
 from ..errors import Closed
 from ..options import ConsumerOptions
+from ..options.checks import check_flag, check_integer, check_seconds
 from .batches import Batches
 from .exchange import Exchange
 from .handlers import Handler, HandlerThreads

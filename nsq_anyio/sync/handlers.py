@@ -15,12 +15,12 @@ from contextvars import ContextVar, copy_context
 from threading import Thread
 from typing import Any
 
-from ..checks import other_parameters
 from ..child_process import end_child
 from ..consumer.handler import name_of
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import HandlerFailed, HandlerReturnedFalse, ThreadAbandoned
 from ..exceptions import only_error
+from ..options.checks import other_parameters
 from .exchange import Exchange
 from .handover import Over, Stop
 from .message import Message

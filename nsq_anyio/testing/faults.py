@@ -29,7 +29,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 
 from ..address import Address
-from ..checks import check_integer, check_seconds
+from ..options.checks import check_integer, check_seconds
 from ..tasks import background_tasks
 from ..transport.half_close import half_close
 

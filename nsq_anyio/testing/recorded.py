@@ -11,11 +11,11 @@ from typing import Self
 
 import anyio
 
-from ..checks import check_integer, check_seconds
+from ..consumer.keep_alive import Touching
 from ..consumer.message import Delivery, GivesUp, Message
-from ..consumer.touching import Touching
 from ..errors import InvalidBody, InvalidOption
 from ..names import check_channel, check_topic
+from ..options.checks import check_integer, check_seconds
 from ..policy.backoff import Result
 from ..tasks import background_tasks
 from .answers import Answer, Discarded, Finished, Requeued, TimedOut

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
-from .errors import InvalidOption
+from ..errors import InvalidOption
 
 # Annotations may name what only type checkers import.
 _UNRESOLVED: dict[str, Any] = {}
