@@ -70,11 +70,11 @@ class Batch(list[Message]):
         left = list(self._entered)
         try:
             while left:
-                await left[0].end_block(error)
+                await left[0]._end_block(error)
                 left.pop(0)
         except BaseException as cut_short:  # while a dead letter was being published
             for message in left:
-                message.answer_for(cut_short)
+                message._answer_for(cut_short)
             raise
         return isinstance(only_error(error), Requeue | Discard)
 
@@ -113,7 +113,7 @@ class Batches:
         return await self.take()
 
     async def take(self, stop: Stop | None = None) -> Batch:
-        """Wait for the next batch of at least one message; internal.
+        """Wait for the next batch of at least one message.
 
         :param stop: ends this taker, which then hands back what it has collected; None to end with a last
             batch once the inbox stops
@@ -129,7 +129,7 @@ class Batches:
             held = [
                 message
                 for message in batch
-                if message.delivery.deadline > now and message.delivery.delegate.holds(message)
+                if message._arrival.deadline > now and message._arrival.delegate.holds(message)
             ]
             if held:
                 return Batch(held, self._wrapping)

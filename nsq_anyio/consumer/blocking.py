@@ -215,7 +215,7 @@ class _Call:
         self._emit(ThreadAbandoned(name_of(self._function), seconds, timed_out, **self._about()))
 
     def _count_late(self, message: Message) -> None:
-        delegate = message.delivery.delegate
+        delegate = message._arrival.delegate
         if not delegate.holds(message):
             delegate.finish(message)  # which drops and counts it
 
@@ -230,7 +230,9 @@ class _ThreadMessage(Message):
     __slots__ = ("_call", "answered_here", "message")
 
     def __init__(self, call: _Call, message: Message) -> None:
-        super().__init__(message.delivery, message.timestamp, message.attempts, message.wire_id, message.body)
+        super().__init__(
+            message._arrival, message.timestamp, message.attempts, message._wire_id, message.body
+        )
         self.message: Message = message
         self.answered_here: bool = False
         self._call = call
@@ -251,16 +253,16 @@ class _ThreadMessage(Message):
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
         request = Requeue(delay, backoff=backoff)
-        self._answer(partial(self.message.requeue_as, request, sys.exception()))
+        self._answer(partial(self.message._requeue_as, request, sys.exception()))
 
     def touch(self) -> None:
         self._check_unanswered()
         if not self._call.in_event_loop(self.message.touch):
             self._call.count_late(self.message)
 
-    def answer_for(self, error: BaseException | None) -> None:
+    def _answer_for(self, error: BaseException | None) -> None:
         if not self._call.is_forked:
-            self._call.in_event_loop(partial(self.message.answer_for, error))
+            self._call.in_event_loop(partial(self.message._answer_for, error))
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncGenerator[Self]:

@@ -140,12 +140,12 @@ def consume(
         options=options,
         connection=connection,
     )
-    running = consumer.running() if producer is None else _running_within(producer, consumer)
+    running = consumer._running() if producer is None else _running_within(producer, consumer)
     return Block(running, Consumer, "async with nsq.consume(...) as consumer:")
 
 
 @asynccontextmanager
 async def _running_within(producer: Producer, consumer: Consumer) -> AsyncGenerator[Consumer]:
     """Run a consumer, and around it the producer of its dead letters, which it needs until its end."""
-    async with producer.running(), consumer.running():
+    async with producer._running(), consumer._running():
         yield consumer

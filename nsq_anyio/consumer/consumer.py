@@ -61,9 +61,9 @@ class Consumer(InBlock):
         self._wrapping = Wrapping(middleware, options.cancelled_drain_timeout) if middleware else None
         dead_letters = DeadLetters(topic, channel, dead_letter, emit) if dead_letter else None
         giving_up = GivingUp(options.max_attempts, on_give_up, emit, self._wrapping, dead_letters)
-        self._inbox = Inbox(options.most_deliveries, giving_up.give_up)
+        self._inbox = Inbox(options._most_deliveries, giving_up.give_up)
         self._closed = False
-        self.meter: ConsumerMeter | None = None  # internal
+        self._meter: ConsumerMeter | None = None  # internal
         discovery = None
         if nsqlookupds:
             from .topic_discovery import TopicDiscovery  # noqa: PLC0415 - httpx takes long to import
@@ -167,7 +167,7 @@ class Consumer(InBlock):
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
             cancel_at_deadline=self._options.cancel_at_deadline,
             wrapping=self._wrapping,
-            meter=self.meter,
+            meter=self._meter,
             keep_alive=keep_alive,
         )
         self._distribution.offer(wanted)
@@ -195,22 +195,22 @@ class Consumer(InBlock):
         max_attempts = self._options.max_attempts
         return Batches(self._inbox, max_size, max_wait, max_attempts, lambda: self.is_starved, self._wrapping)
 
-    def take_ahead(self) -> None:
-        """See `Supervisor.take_ahead`; internal."""
+    def _take_ahead(self) -> None:
+        """See `Supervisor.take_ahead`."""
         self._supervisor.take_ahead()
 
-    def feed(self) -> Feed:
-        """Return the source of messages for a facade that hands them to other threads; internal."""
+    def _feed(self) -> Feed:
+        """Return the source of messages for a facade that hands them to other threads."""
         return Feed(self._inbox, self._distribution.offer, self._emit, self._wrapping)
 
-    def measure(self, meter: ConsumerMeter) -> ConsumerReadings:
-        """Report to a collector of metrics, and return what it can read; internal.
+    def _measure(self, meter: ConsumerMeter) -> ConsumerReadings:
+        """Report to a collector of metrics, and return what it can read.
 
         :raises InvalidOption: if the consumer already reports to a collector
         """
-        if self.meter is not None:
+        if self._meter is not None:
             raise InvalidOption(f"{self!r} is already measured: add it to one collector, once")
-        self.meter = meter
+        self._meter = meter
         self._emit.observe(meter.happened)
         return ConsumerReadings(self._supervisor, self.statistics, lambda: self._closed)
 
@@ -311,7 +311,7 @@ class Consumer(InBlock):
     # Lifetime
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[Consumer]:
+    async def _running(self) -> AsyncGenerator[Consumer]:
         """Connect, and stay connected, around the user's block."""
         try:
             async with self._background.around_block():

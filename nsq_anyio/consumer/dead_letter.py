@@ -114,7 +114,7 @@ class DeadLetters:
 
         :param error: None if no handler has had it
         """
-        if not message.delivery.delegate.holds(message):
+        if not message._arrival.delegate.holds(message):
             return False  # nsqd delivers it again, and it would get a second dead letter
         if error is None:
             failure = Failure(text=_DELIVERED_TOO_OFTEN.format(message.attempts))
@@ -135,9 +135,9 @@ class DeadLetters:
                 event = DeadLetterFailed(dead_letter_topic=self._topic, error=failed, **about(message))
                 self._emit(event)
                 if not message.responded:
-                    message.requeue_now()
+                    message._requeue_now()
                 return False
-            message.answer_for(failed)
+            message._answer_for(failed)
             raise
         return True
 
@@ -192,11 +192,11 @@ class GivingUp:
         :param error: the failure of its last attempt, or a `Discard`; None if it was delivered too often
             without one
         """
-        if not message.delivery.delegate.holds(message):
+        if not message._arrival.delegate.holds(message):
             return  # it has timed out meanwhile, and nsqd delivers it again
-        message.reopen()
+        message._reopen()
         if isinstance(error, Discard):
-            await message.settle(error)
+            await message._settle(error)
             return
         self._begun.add(message)
         try:
@@ -210,15 +210,15 @@ class GivingUp:
         except BaseException as error:
             failed = isinstance(error, Exception) or is_stray(error)
             if failed:
-                message.delivery.delegate.failed(message)
+                message._arrival.delegate.failed(message)
                 self._emit(HandlerFailed(error=error, **about(message)))
-            message.answer_for(error)  # requeue the message rather than lose it
+            message._answer_for(error)  # requeue the message rather than lose it
             if not failed:
                 raise
             return
         letters = self._dead_letters
         if letters is None or message.responded or await letters.bury(message, GAVE_UP, failure):
-            message.give_up(failure)
+            message._give_up(failure)
 
     async def _tell(self, message: Message) -> None:
         if self._on_give_up is not None:

@@ -26,7 +26,7 @@ from ..policy.rdy import ConnectionRdy, RdyPolicy, plan
 from ..protocol import commands
 from .backoff_controller import BackoffController
 from .in_flight import InFlight
-from .message import Delivery, Message
+from .message import Arrival, Message
 
 _OPENING_TIMEOUT = 1.0
 """Seconds for which a share of the budget is reserved for a connection that is being opened."""
@@ -318,7 +318,7 @@ class ReadyCount:
 
     # The connection
 
-    def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
+    def attach(self, connection: Connection[Arrival, Message], now: float) -> None:
         """Take the connection, before SUB."""
         self._put = connection.outbox.put
         self.msg_timeout = connection.identity.msg_timeout

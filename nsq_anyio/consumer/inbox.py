@@ -109,7 +109,7 @@ class Inbox:
     def put_back(self, messages: Sequence[Message]) -> None:
         """Return messages that were taken but not started to the front of the inbox."""
         # Meanwhile they may have timed out, or their connection may have ended.
-        held = [message for message in messages if message.delivery.delegate.holds(message)]
+        held = [message for message in messages if message._arrival.delegate.holds(message)]
         if self._stop.reached:
             for message in held:
                 message.requeue(0, backoff=False)
@@ -185,7 +185,7 @@ class Inbox:
                 continue
             message = self._messages.popleft()
             self._since_checkpoint += 1
-            if message.delivery.deadline <= self._now:
+            if message._arrival.deadline <= self._now:
                 continue  # nsqd has requeued it; `InFlight.expire` counts it
             if message.attempts > self._max_deliveries:
                 await self._give_up(message, None)
@@ -216,7 +216,7 @@ class Inbox:
                 taken = taken[:place]
                 break
         self._since_checkpoint += len(taken)
-        return [message for message in taken if message.delivery.deadline > now]
+        return [message for message in taken if message._arrival.deadline > now]
 
     def _note_checkpoint(self) -> None:
         self._since_checkpoint = 0
@@ -254,7 +254,7 @@ class Inbox:
 
 
 class Feed:
-    """Takes messages many at a time. Made by `Consumer.feed`.
+    """Takes messages many at a time. Made by `Consumer._feed`.
 
     :param offer: raises ``max_in_flight`` to what the takers can use, unless the user has set it
     :ivar emit: reports what happens to a message

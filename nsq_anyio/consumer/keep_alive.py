@@ -51,7 +51,7 @@ class Touching:
     def _touch_due(self, now: float) -> None:
         for message in [message for message, at in self._touch_at.items() if at <= now]:
             before = message.deadline
-            if not message.responded and message.delivery.delegate.holds(message):
+            if not message.responded and message._arrival.delegate.holds(message):
                 message.touch()
             if message.deadline > before:
                 self._touch_at[message] = (now + message.deadline) / 2

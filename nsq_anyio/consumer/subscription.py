@@ -20,7 +20,7 @@ from .backoff_controller import BackoffController
 from .distribution import ReadyCount
 from .in_flight import InFlight
 from .inbox import Inbox
-from .message import Delivery, GivesUp, MakeMessage, Message, Touches
+from .message import Arrival, GivesUp, MakeMessage, Message, Touches
 from .statistics import ConnectionStatistics, Counters
 
 
@@ -68,13 +68,13 @@ class Subscription:
             touching=touching,
         )
         self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, emit)
-        self.arrival: Callable[[float, int], Delivery] = self.in_flight.arrival
+        self.arrival: Callable[[float, int], Arrival] = self.in_flight.arrival
         self.make_message: MakeMessage = make_message
         self._inbox = inbox
         self._emit = emit
         self._redistribute = redistribute
         self._lend_after = options.lend_after
-        self._connection: Connection[Delivery, Message] | None = None
+        self._connection: Connection[Arrival, Message] | None = None
         self._close_wait: Request | None = None
         self._stopping = False
         self._draining = False
@@ -108,7 +108,7 @@ class Subscription:
 
     # The connection
 
-    def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
+    def attach(self, connection: Connection[Arrival, Message], now: float) -> None:
         """Take the connection, before SUB."""
         self._connection = connection
         self.in_flight.attach(connection, self.ready.awaits_flush, now)
@@ -176,7 +176,7 @@ class Subscription:
             self._emit(ConnectionClosed(self.nsqd, confirmed, **self._emit.source))
             self._released.set()
 
-    async def _stop_and_close(self, connection: Connection[Delivery, Message]) -> None:
+    async def _stop_and_close(self, connection: Connection[Arrival, Message]) -> None:
         self.stop()
         # Handed back before the wait, in case nsqd never answers CLS.
         _hand_back(self.in_flight.unanswered())
@@ -220,4 +220,4 @@ class Subscription:
 def _hand_back(messages: Iterable[Message]) -> None:
     """Send REQ with delay 0 for messages that will not be processed here."""
     for message in messages:
-        message.requeue_now(0, backoff=False)
+        message._requeue_now(0, backoff=False)

@@ -149,8 +149,8 @@ class Workers:
             except StopAsyncIteration:
                 return
             worker.message = message
-            if message.delivery.deadline < deadlines.next_check:
-                deadlines.check_earlier(message.delivery.deadline)
+            if message._arrival.deadline < deadlines.next_check:
+                deadlines.check_earlier(message._arrival.deadline)
             try:
                 if meter is None:
                     returned = self._call(message)
@@ -168,11 +168,11 @@ class Workers:
                 await self._failed(message, error, returned)
             except BaseException as error:
                 if not is_stray(error):
-                    message.answer_for(only_error(error))
+                    message._answer_for(only_error(error))
                     raise
                 await self._failed(message, error, returned)
             else:
-                message.answer_for(None)
+                message._answer_for(None)
                 if result is False:
                     self._warn_of_false(message)
             finally:
@@ -198,9 +198,9 @@ class Workers:
             return
         signal = only_error(error)
         if not isinstance(signal, Requeue | Discard):
-            message.delivery.delegate.failed(message)
+            message._arrival.delegate.failed(message)
             self._emit(HandlerFailed(error=error, **about(message)))
-        await message.settle(signal)
+        await message._settle(signal)
 
     def _has_refused(
         self, messages: Sequence[Message], error: BaseException, returned: object = _NOTHING_YET
@@ -260,7 +260,7 @@ class BatchWorkers(Workers):
         except StopAsyncIteration:
             return
         worker.batch = batch
-        earliest = min(message.delivery.deadline for message in batch)
+        earliest = min(message._arrival.deadline for message in batch)
         if earliest < self._deadlines.next_check:
             self._deadlines.check_earlier(earliest)
         try:
@@ -341,13 +341,13 @@ class DeadlineWatch:
         for worker in self._workers:
             # An answered message does not time out, even if its handler is still running.
             for message in worker.unanswered():
-                deadline = message.delivery.deadline  # TOUCH may have moved it
+                deadline = message._arrival.deadline  # TOUCH may have moved it
                 if deadline > now:
                     earliest = min(earliest, deadline)
                 elif self._report is not None:
-                    message.delivery.delegate.expire(now)
+                    message._arrival.delegate.expire(now)
                     self._report(message)
                 elif not worker.scope.cancel_called:
-                    message.delivery.delegate.expire(now)
+                    message._arrival.delegate.expire(now)
                     worker.scope.cancel()
         return earliest

@@ -196,8 +196,8 @@ class Producer(InBlock):
         checked = check_bodies(bodies, self._options)
         await self._publish(Command.MPUB, topic, commands.mpub(topic, checked), len(checked))
 
-    async def publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
-        """As `publish_many`, for bodies that the caller has checked; internal, and without middleware."""
+    async def _publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
+        """As `publish_many`, for bodies that the caller has checked, and without middleware."""
         await self._publish(Command.MPUB, topic, commands.mpub(topic, bodies), bodies.messages)
 
     async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> Publication:
@@ -237,8 +237,8 @@ class Producer(InBlock):
             self._topics.clear()
         self._topics.add(topic)
 
-    def measure(self, meter: ProducerMeter) -> ProducerReadings:
-        """Report to a collector of metrics, and return what it can read; internal.
+    def _measure(self, meter: ProducerMeter) -> ProducerReadings:
+        """Report to a collector of metrics, and return what it can read.
 
         :raises InvalidOption: if the producer already reports to a collector
         """
@@ -248,7 +248,7 @@ class Producer(InBlock):
         return ProducerReadings(self._pool, self.statistics, lambda: self._ended)
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[Producer]:
+    async def _running(self) -> AsyncGenerator[Producer]:
         """Stay connected for the length of the user's block."""
         self._dispatcher.begin()
         try:
@@ -312,7 +312,7 @@ class Publishing:
     def __repr__(self) -> str:
         return f"<Publishing {self.messages} messages to {self.topic}, {self.outcome or 'running'}>"
 
-    def ended(self, error: BaseException | None) -> None:
+    def _ended(self, error: BaseException | None) -> None:
         """Note how the publish, and the middleware inside the one that exits next, have ended."""
         self.error = error
         if self.outcome is None:

@@ -239,8 +239,8 @@ class Consumer(Lifetime[AsyncConsumer]):
         found = self._read(AsyncConsumer.statistics)
         return dataclasses.replace(found, waiting=found.waiting + len(self._exchange.handover))
 
-    def measure(self, add: Callable[[AsyncConsumer], object]) -> None:
-        """Call ``add`` with the async consumer, in its event loop; internal."""
+    def _measure(self, add: Callable[[AsyncConsumer], object]) -> None:
+        """Call ``add`` with the async consumer, in its event loop."""
         self._read(add)
 
     # Its life
