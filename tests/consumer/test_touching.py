@@ -28,7 +28,7 @@ class FakeMessage:
     responded: bool = False
 
     @property
-    def delivery(self) -> FakeMessage:
+    def _arrival(self) -> FakeMessage:
         return self
 
     @property
