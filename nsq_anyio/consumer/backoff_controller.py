@@ -29,7 +29,7 @@ class BackoffController:
         *,
         lower: Callable[[], None],
         redistribute: Callable[[], None],
-        fail: Callable[[Exception], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._backoff = Backoff(_strategy(options, rng), options.max_backoff_duration)
         self._emit = emit

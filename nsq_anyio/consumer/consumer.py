@@ -10,6 +10,7 @@ from functools import partial
 import anyio
 
 from ..address import NsqdAddress
+from ..connection.loop_watch import LoopWatch
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
@@ -18,11 +19,14 @@ from ..tasks import Background
 from ..unentered import InBlock
 from .batches import Batches
 from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
+from .distribution import Distribution
 from .handler import BatchHandler, Handler, check_handler
 from .inbox import Feed, Inbox
+from .keep_alive import Touching
 from .message import ConsumerMiddleware, Message
 from .meter import ConsumerMeter, ConsumerReadings
 from .rate import Pace, RateLimit, as_rate_limit
+from .setup import Setup
 from .statistics import ConsumerStatistics, Counters
 from .supervisor import BeforeSubscribing, Supervisor
 from .workers import BatchWorkers, Workers
@@ -70,29 +74,30 @@ class Consumer(InBlock):
 
             secret = connection.auth_secret
             discovery = TopicDiscovery(topic, nsqlookupds, options=options, emit=emit, auth_secret=secret)
-        self._supervisor = Supervisor(
+        self._distribution = distribution = Distribution(max_in_flight, limiter, options, emit, self._fail)
+        self._setup = setup = Setup(
             topic,
             channel,
-            nsqds=nsqds,
-            discovery=discovery,
-            inbox=self._inbox,
-            max_in_flight=max_in_flight,
-            limiter=limiter,
             options=options,
-            connection_options=connection,
-            before_subscribing=before_subscribing,
-            emit=self._emit,
+            connection=connection,
+            emit=emit,
             fail=self._fail,
+            inbox=self._inbox,
+            backoff=distribution.backoff,
+            redistribute=distribution.redistribute,
             make_message=self._wrapping.make_message if self._wrapping else Message,
             giving_up=giving_up,
+            touching=Touching(),
+            loop_watch=LoopWatch(),
         )
-        self._distribution = self._supervisor.distribution
+        self._supervisor = Supervisor(
+            setup, distribution, nsqds=nsqds, discovery=discovery, before_subscribing=before_subscribing
+        )
         self._background = Background(self._supervisor.run, self._shut_down)
 
     def __repr__(self) -> str:
-        supervisor = self._supervisor
-        state = "closed" if self._closed else f"{len(supervisor.subscriptions)} connections"
-        name = f"{supervisor.topic}/{supervisor.channel}"
+        state = "closed" if self._closed else f"{len(self._supervisor.subscriptions)} connections"
+        name = f"{self.topic}/{self.channel}"
         return f"<Consumer {name} {state}, {self.in_flight} of {self.max_in_flight} in flight>"
 
     # Taking messages
@@ -251,12 +256,12 @@ class Consumer(InBlock):
     @property
     def topic(self) -> str:
         """The topic that is consumed."""
-        return self._supervisor.topic
+        return self._setup.topic
 
     @property
     def channel(self) -> str:
         """The channel that is consumed."""
-        return self._supervisor.channel
+        return self._setup.channel
 
     @property
     def max_in_flight(self) -> int:

@@ -53,7 +53,7 @@ class Distribution:
         limiter: anyio.CapacityLimiter | None,
         options: ConsumerOptions,
         emit: Emitter,
-        fail: Callable[[Exception], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._budget = Budget(max_in_flight, limiter, options.rdy_redistribute_interval, self.redistribute)
         self._rng = random.Random()

@@ -8,10 +8,8 @@ import anyio
 
 from ..connection import Connection
 from ..connection.in_flight_limit import InFlightLimit
-from ..connection.loop_watch import LoopWatch
 from ..errors import ProtocolError
 from ..events import (
-    Emitter,
     GaveUp,
     MessageDiscarded,
     MessageFinished,
@@ -20,13 +18,11 @@ from ..events import (
     MessageTouched,
     ResponseFailed,
 )
-from ..options import ConsumerOptions
 from ..policy.backoff import Result
 from ..policy.delays import requeue_delay
 from ..protocol import commands, session
-from .backoff_controller import BackoffController
-from .inbox import Inbox
 from .message import Arrival, GivesUp, Message, Touches, about
+from .setup import Setup
 from .statistics import Counters
 
 _MOST_STALE = 8
@@ -41,43 +37,27 @@ class InFlight:
 
     :param nsqd: the address, as ``host:port`` or a path
     :param expired: called when messages have timed out
-    :param giving_up: asked before a failed message is answered
-    :param touching: touches messages that are kept alive
     :ivar counters: counts the outcomes of the messages
     :ivar last_arrival: when any bytes last arrived on the connection
     :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
     """
 
-    def __init__(
-        self,
-        nsqd: str,
-        topic: str,
-        channel: str,
-        *,
-        inbox: Inbox,
-        backoff: BackoffController,
-        options: ConsumerOptions,
-        emit: Emitter,
-        loop_watch: LoopWatch,
-        expired: Callable[[], None],
-        giving_up: GivesUp[Message],
-        touching: Touches[Message],
-    ) -> None:
+    def __init__(self, nsqd: str, setup: Setup, expired: Callable[[], None]) -> None:
         self.nsqd: str = nsqd
-        self.topic: str = topic
-        self.channel: str = channel
-        self.giving_up: GivesUp[Message] | None = giving_up
-        self.touching: Touches[Message] = touching
+        self.topic: str = setup.topic
+        self.channel: str = setup.channel
+        self.giving_up: GivesUp[Message] | None = setup.giving_up
+        self.touching: Touches[Message] = setup.touching
         self.counters: Counters = Counters()
         self.last_arrival: float = 0.0
         self.last_message_at: float = 0.0
         self._messages: dict[bytes, Message] = {}
-        self._inbox = inbox
-        self._backoff = backoff
-        self._options = options
-        self._emit = emit
-        self._has_hook = emit.has_hook
-        self._limit = InFlightLimit(loop_watch)
+        self._inbox = setup.inbox
+        self._backoff = setup.backoff
+        self._options = setup.options
+        self._emit = setup.emit
+        self._has_hook = setup.emit.has_hook
+        self._limit = InFlightLimit(setup.loop_watch)
         self._awaits_flush: Callable[[], bool] = lambda: False
         self._expired = expired
         self._stale = 0
