@@ -22,7 +22,8 @@ class Batch(list[Message]):
 
     At its end, an ``async with batch:`` block answers the messages that are still unanswered: FIN when the
     block ends normally, REQ when it raises. `Requeue` and `Discard` apply to each of them, and do not leave
-    the block; any other exception does.
+    the block; any other exception does. If the block is cancelled, the messages are requeued without a delay,
+    and backoff does not count that as a failure.
     """
 
     __slots__ = ("_around", "_entered", "_wrapping")

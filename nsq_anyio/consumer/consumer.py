@@ -41,6 +41,9 @@ class Consumer(InBlock):
     """Receives the messages of one channel. Made by `consume`.
 
     Iterate over it, or call `run` with a handler. Several tasks may do so at once; they share the messages.
+
+    Waiting for a message can be cancelled at any time, for example by `anyio.move_on_after`. No message is
+    lost: the next task that waits gets it.
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class Consumer(InBlock):
         return self
 
     def __anext__(self) -> Awaitable[Message]:
-        """Wait for the next message. `stop` ends the iteration.
+        """Wait for the next message. `stop` ends the iteration; a cancelled wait takes no message.
 
         :raises Closed: outside the block
         :raises RuntimeError: in another event loop than the block's
@@ -187,6 +190,9 @@ class Consumer(InBlock):
         would give up (``max_attempts``) comes alone: a batch fails as a whole, and one bad message must not
         have the others given up.
 
+        If the wait for a batch is cancelled, the messages that it has collected stay in the consumer, and the
+        next task that waits gets them.
+
         :param max_size: the most messages in a batch, 1 or more
         :param max_wait: seconds to wait for more messages, 0 or more; default 1
         :raises InvalidOption: if either is out of range
@@ -230,8 +236,8 @@ class Consumer(InBlock):
     def stop(self) -> None:
         """Take no more messages. Iterations end, and `run` returns once its handlers have ended.
 
-        Messages that nobody has taken are handed back at once. Those that were taken can be answered until
-        the block ends.
+        This waits for nothing, so that no cancellation can interrupt it. Messages that nobody has taken are
+        handed back at once. Those that were taken can be answered until the block ends.
 
         :raises RuntimeError: in another event loop than the block's, or in another thread
         """
@@ -241,6 +247,8 @@ class Consumer(InBlock):
 
     async def ready(self) -> None:
         """Wait until nsqd has accepted a subscription, the first of this consumer.
+
+        Cancelling the wait changes nothing.
 
         :raises Closed: outside the block, or if it ends first; or if `stop` is called first
         :raises RuntimeError: in another event loop than the block's

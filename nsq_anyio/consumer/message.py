@@ -51,11 +51,13 @@ class Arrival:
 class Message:
     """A message, which must be answered with `finish` or `requeue` before its `deadline`.
 
-    `finish`, `requeue` and `touch` queue a whole command and return at once. An answer that comes after the
-    deadline, or after the end of the connection, is dropped and counted: nsqd has requeued the message.
+    `finish`, `requeue` and `touch` queue a whole command and return at once, so that no cancellation can
+    interrupt them. An answer that comes after the deadline, or after the end of the connection, is dropped
+    and counted: nsqd has requeued the message.
 
     An ``async with message:`` block answers it: FIN when the block ends, REQ when it raises. `Requeue` and
-    `Discard` do not leave the block; any other exception does.
+    `Discard` do not leave the block; any other exception does. If the block is cancelled, the message is
+    requeued without a delay, and backoff does not count that as a failure.
 
     :ivar body: the body as it was published; with headers, the whole envelope
     :ivar attempts: how many times nsqd has delivered it, including this time; 1 to 65535
@@ -223,7 +225,8 @@ class Message:
             async with message.keep_alive():
                 await something_long()
 
-        The message still times out after nsqd's ``max_msg_timeout``.
+        The message still times out after nsqd's ``max_msg_timeout``. A block that is cancelled ends at once,
+        and touches the message no more.
         """
         touching = self._arrival.delegate.touching
         touching.begin(self)

@@ -42,7 +42,7 @@ _Outcome = Literal["stored", "rejected", "not_sent", "unknown", "cancelled"]
 class Producer(InBlock):
     """Publishes to one or several nsqds. Made by `produce`; any number of tasks may share it.
 
-    A publish that is cancelled may still be executed; other publishes still get their own answers.
+    A publish that is cancelled affects no other publish; `publish` says what happens to its message.
     """
 
     def __init__(
@@ -114,6 +114,8 @@ class Producer(InBlock):
     async def ready(self) -> None:
         """Wait until an nsqd is connected. This is not needed before a publish, which waits by itself.
 
+        Cancelling the wait changes nothing.
+
         :raises Closed: outside the block, or if it ends first
         :raises PermanentRefusal: if an nsqd refuses the connection options; the block ends then
         :raises RuntimeError: in another event loop than the block's
@@ -139,6 +141,9 @@ class Producer(InBlock):
 
         This waits for a connection, and for room when too much is outstanding. A message that was certainly
         not stored is sent again until ``publish_timeout``.
+
+        If this is cancelled, the message is not sent any more. If it was sent before, nsqd may have stored
+        it, or may still do so.
 
         :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
         :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
@@ -184,6 +189,8 @@ class Producer(InBlock):
         self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
     ) -> None:
         """Publish several messages, all or none (MPUB), and return once nsqd has stored them.
+
+        If this is cancelled, the same holds for all messages together as for the message of `publish`.
 
         :param bodies: 1 or more, each of 1 to ``max_msg_size`` bytes. Their sizes, plus 4 bytes for each and
             4 for their number, add up to at most ``max_body_size``
