@@ -1,8 +1,12 @@
-"""Plain functions as handlers: each call in a worker thread, in which the message can be answered.
+"""Plain functions as handlers: each is called in a worker thread, which can answer the message.
 
 A thread cannot be cancelled. A thread that goes on past the deadline of its message still occupies its
 worker, or such threads would pile up without bound. When `run` has to end, the thread is abandoned: its later
 answers are dropped, and never reach a closed connection or an event loop that has ended.
+
+A handler in a thread gets a message of its own, whose methods ask a task of `run` to act on the real one. The
+thread waits for that task, and never for the event loop itself. When `run` abandons the thread, it performs
+all requests that are pending.
 """
 
 from __future__ import annotations
@@ -104,7 +108,7 @@ class _Call:
         self._started_at: float | None = None
         self._seconds: float | None = None
         self._abandoned = False
-        self._expired = False  # before the thread had started
+        self._expired = False  # timed out before the thread had started
         self._timed_out = False
 
     # In the thread
@@ -182,7 +186,7 @@ class _Call:
         return about(self.messages[0], time.monotonic() + self.clock_offset)
 
     def _soon(self, action: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the event loop has ended, so nobody is left to tell
+        with suppress(RuntimeError):  # the event loop has ended
             self._requests.call_soon(action)
 
     # In the event loop
@@ -305,7 +309,7 @@ class Requests:
         return get_ident() == self._thread
 
     def put(self, action: Callable[[], None]) -> Future[None]:
-        """Request an action, from any thread; the future gets its outcome.
+        """Request an action, from any thread; the future gets its result.
 
         :raises RuntimeError: if the event loop has ended
         """

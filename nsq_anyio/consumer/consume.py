@@ -1,4 +1,4 @@
-"""Define `consume`, which opens a consumer."""
+"""The `consume` function, which opens a consumer."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def consume(
     producer = None
     if isinstance(dead_letter, str):
         from ..options import ProducerOptions  # noqa: PLC0415 - few consumers need it
-        from ..producer import Producer  # noqa: PLC0415 - likewise
+        from ..producer import Producer  # noqa: PLC0415 - few consumers need it
 
         producer = Producer(
             nsqds,
@@ -114,7 +114,7 @@ def consume(
                 lookupd_poll_timeout=options.lookupd_poll_timeout,
                 lookupd_tls=options.lookupd_tls,
                 lookupd_authorization=options.lookupd_authorization,
-                # Only letters for which the consumer has ceased to wait are unanswered then.
+                # By then, only dead letters that the consumer no longer waits for are unanswered.
                 drain_timeout=options.cancelled_drain_timeout,
                 cancelled_drain_timeout=options.cancelled_drain_timeout,
             ),
@@ -146,6 +146,6 @@ def consume(
 
 @asynccontextmanager
 async def _running_within(producer: Producer, consumer: Consumer) -> AsyncGenerator[Consumer]:
-    """Run a consumer, and around it the producer of its dead letters, which it needs until its end."""
+    """Run a consumer within the producer of its dead letters, which it needs until its end."""
     async with producer._running(), consumer._running():
         yield consumer

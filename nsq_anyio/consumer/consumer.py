@@ -33,7 +33,7 @@ from .workers import BatchWorkers, Workers
 from .wrapping import Wrapping
 
 _STARVED_PART = 0.85
-"""The share of RDY in flight from which on no more messages are expected soon (building client libraries,
+"""The part of a RDY count which, once in flight, makes further messages unlikely (building client libraries,
 "Message Flow Starvation")."""
 
 
@@ -70,7 +70,7 @@ class Consumer(InBlock):
         giving_up = GivingUp(options.max_attempts, on_give_up, emit, self._wrapping, dead_letters)
         self._inbox = Inbox(options._most_deliveries, giving_up.give_up)
         self._closed = False
-        self._meter: ConsumerMeter | None = None  # internal
+        self._meter: ConsumerMeter | None = None
         discovery = None
         if nsqlookupds:
             from .topic_discovery import TopicDiscovery  # noqa: PLC0415 - httpx takes long to import
@@ -207,7 +207,7 @@ class Consumer(InBlock):
         return Batches(self._inbox, max_size, max_wait, max_attempts, lambda: self.is_starved, self._wrapping)
 
     def _take_ahead(self) -> None:
-        """See `Supervisor.take_ahead`."""
+        """Report no `Starved`, as `Supervisor.take_ahead` explains."""
         self._supervisor.take_ahead()
 
     def _feed(self) -> Feed:
@@ -331,10 +331,10 @@ class Consumer(InBlock):
                 yield self
         finally:
             self._closed = True
-            self._supervisor.decided.set()  # wakes the tasks that wait in `ready`
+            self._supervisor.decided.set()  # wakes the tasks in `ready`
 
     async def _shut_down(self, cancelled: bool) -> None:
-        del cancelled  # it is bounded in either case, and handlers have ended with `run`
+        del cancelled  # the shutdown is bounded in either case, and handlers have ended with `run`
         self.stop()
         with anyio.move_on_after(self._options.cancelled_drain_timeout):
             await self._inbox.give_up_failed()

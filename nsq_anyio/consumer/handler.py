@@ -114,7 +114,7 @@ def returned_awaitable(handler: object, returned: object) -> InvalidOption:
 
 
 def name_of(handler: object) -> str:
-    """Return the name of a handler, for people."""
+    """Return the name of a handler, for events and errors."""
     name: object = getattr(_function_of(handler), "__qualname__", None)
     return name if isinstance(name, str) else repr(handler)
 
@@ -131,7 +131,7 @@ def _function_of(handler: object) -> object:
         elif inspect.isfunction(handler):
             handler = getattr(handler, "__wrapped__", handler)
         elif not (inspect.isroutine(handler) or inspect.isclass(handler)) and inspect.isfunction(
-            call := getattr(type(handler), "__call__", None)  # noqa: B004 - not whether, but which
+            call := getattr(type(handler), "__call__", None)  # noqa: B004 - the function is wanted
         ):
             handler = call
     return handler

@@ -1,4 +1,9 @@
-"""The messages in flight on one connection, and the answers to them."""
+"""The messages in flight on one connection, and their answers.
+
+When nsqd delivers a message again, the new object replaces the old one with that id. Two things bound what an
+nsqd may have in flight: the RDY counts that it was sent, and, while it times messages out, how long the event
+loop was blocked (`InFlightLimit`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ from .setup import Setup
 from .statistics import Counters
 
 _MOST_STALE = 8
-"""Expired messages that may stay in the inbox; more, if more are in flight."""
+"""How many expired messages may stay in the inbox while fewer are in flight."""
 
 
 class InFlight:
@@ -91,7 +96,7 @@ class InFlight:
     def attach(
         self, connection: Connection[Arrival, Message], awaits_flush: Callable[[], bool], now: float
     ) -> None:
-        """Take the connection, before SUB.
+        """Use a connection, before SUB.
 
         :param awaits_flush: returns whether the writer must report that the next answer was sent
         """
@@ -106,7 +111,7 @@ class InFlight:
     def detach(self, counters: Counters) -> None:
         """Forget all messages. nsqd delivers them to other consumers after their timeout.
 
-        :param counters: the counts so far are added to these, which also count later answers
+        :param counters: takes over the counts so far, and counts later answers
         """
         self._put = _nowhere
         self._put_and_send = _nowhere
@@ -147,7 +152,7 @@ class InFlight:
         if len(in_flight) + len(replaced) < expected:
             raise ProtocolError("nsqd pushed a message twice, both times as its first attempt")
         for found in replaced:
-            # nsqd has timed the message out. By our clock it may have time left, but it must not be started.
+            # nsqd has timed it out. By our clock it may have time left, but it must not be started.
             before = found._arrival
             found._arrival = Arrival(self, before.arrived, now, before.hard_deadline)
             self._timed_out(found)
@@ -266,7 +271,7 @@ class InFlight:
         if self._messages or self._awaits_flush():
             self._put(command)
         else:
-            self._put_and_send(command)  # no other answer will follow soon, and nsqd may wait for this one
+            self._put_and_send(command)  # no answer will follow soon, and nsqd may wait for this one
             if self._connection is not None:
                 self._inbox.poll_next(self._connection.busy_poll)
 

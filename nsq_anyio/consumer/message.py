@@ -1,6 +1,6 @@
-"""A message, the ways to answer it, and its handling as middleware sees it.
+"""A message, its answers, and its handling as middleware sees it.
 
-Of the connection that delivered it, a message knows a `MessageDelegate` alone.
+A message knows its connection only as a `MessageDelegate`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
 class Arrival:
-    """The state that all messages of one received chunk share.
+    """The arrival of a chunk, which its messages share.
 
     :ivar delegate: takes the answers
-    :ivar arrived: when they arrived
+    :ivar arrived: when the messages arrived
     :ivar deadline: when nsqd stops waiting for their answers
     :ivar hard_deadline: the latest time to which TOUCH can extend the deadline (nsqd's ``--max-msg-timeout``)
     """
@@ -134,7 +134,7 @@ class Message:
     def _opened(self) -> Envelope:
         try:
             return self._envelope
-        except AttributeError:  # not set in advance, because most messages are never asked for it
+        except AttributeError:  # decoded on demand: most programs read no headers
             self._envelope = decode(self.body)
             return self._envelope
 
@@ -204,7 +204,7 @@ class Message:
         self._arrival.delegate.requeue(self, delay, backoff=backoff, reason=reason)
 
     def _reopen(self) -> None:
-        """Take back the response of a message that has waited to be given up."""
+        """Undo the answer of a message that has waited to be given up."""
         self._response = None
 
     def touch(self) -> None:
@@ -266,7 +266,7 @@ class Message:
                 # CLS, the message would be pushed to this connection again.
                 pass
             case _:
-                # The handler was cancelled, which is not the message's fault: requeue it without a delay.
+                # A cancelled handler is not the message's fault: requeue it without a delay.
                 if self._arrival.delegate.holds(self):
                     self._response = "cancelled"
                     self._arrival.delegate.requeue(self, 0, backoff=False)
@@ -284,13 +284,13 @@ class Message:
         return is_signal
 
     async def _settle(self, error: BaseException) -> None:
-        """Answer as `answer_for` does. If the message is given up or gets a dead letter, wait for that."""
+        """Answer as `_answer_for` does. If the message is given up or gets a dead letter, wait for that."""
         giving_up = self._arrival.delegate.giving_up
         if giving_up is None or self.responded or await giving_up.may_answer(self, error):
             self._answer_for(error)
 
     def _settle_soon(self, error: BaseException) -> None:
-        """Answer as `settle` does, but let the next task that takes messages wait."""
+        """Answer as `_settle` does, but leave the wait to the next task that takes messages."""
         delegate = self._arrival.delegate
         if delegate.giving_up is not None and delegate.giving_up.buries(error) and not self.responded:
             self._response = "discarded"
@@ -491,7 +491,7 @@ class MessageDelegate(Protocol[MessageT]):
         ...
 
     def touch(self, message: MessageT) -> None:
-        """TOUCH."""
+        """Send TOUCH."""
         ...
 
     def discarded(self, message: MessageT, reason: str) -> None:

@@ -1,7 +1,9 @@
-"""Limit how many handlers `run` starts per second, in one consumer or several.
+"""Rate limits: how many handlers `run` starts per second, in one consumer or several.
 
-Each `run` has a `Pace` between the inbox and the workers. The RDY counts follow it, so that messages wait at
-nsqd rather than here, where they would time out.
+Each `run` has a `Pace` between the inbox and the workers; a `run` without a limit has none. The RDY counts
+follow it, so that messages wait at nsqd rather than here, where they would time out. At most one message of
+each `run` waits for its start outside the inbox; `stop` finds the others there. One worker of each `run` that
+shares a `RateLimit` queues for its lock, so the runs take turns.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .message import Message
 
 _BURST_SECONDS = 0.1
 _IDLE_TURN = 1.0
-"""Seconds for which a `run` that gets no messages may stay first, when not every `run` can have a message."""
+"""Seconds for which a `run` without messages may keep its turn, when not every `run` can have a message."""
 
 
 class RateLimit:
@@ -66,7 +68,7 @@ class RateLimit:
         self._follow()
 
     def _leave(self, pace: Pace) -> None:
-        """Share the limit with one `run` less."""
+        """Share the limit with one `run` fewer."""
         self._paces.remove(pace)
         self._follow()
 

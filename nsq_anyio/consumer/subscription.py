@@ -78,15 +78,15 @@ class Subscription:
     # The connection
 
     def attach(self, connection: Connection[Arrival, Message], now: float) -> None:
-        """Take the connection, before SUB."""
+        """Use a connection, before SUB."""
         self._connection = connection
         self.in_flight.attach(connection, self.ready.awaits_flush, now)
         self.ready.attach(connection, now)
 
     def detach(self, counters: Counters) -> None:
-        """Let go of the connection, which has ended.
+        """Forget the connection, which has ended.
 
-        :param counters: see `InFlight.detach`
+        :param counters: takes over the counts, as in `InFlight.detach`
         """
         self._connection = None
         self.ready.detach()
@@ -120,7 +120,7 @@ class Subscription:
     # The end
 
     def stop(self) -> None:
-        """Send CLS. Messages in flight can still be answered; any that arrive from now on are handed back."""
+        """Send CLS. Messages in flight can still be answered; messages that arrive later are handed back."""
         if self._stopping:
             return
         self._stopping = True
@@ -180,8 +180,9 @@ class Subscription:
         if not self._stopping:
             self._stopping = True
             self.ready.stop(anyio.current_time())
-            # First, or nsqd would push the requeued messages to this connection again. Not CLS: nsqd answers
-            # it, and executes nothing more if this process is gone by then. With deflate that happens.
+            # RDY 0 goes first, or nsqd would push the requeued messages to this connection again. CLS would
+            # be answered, and if this process is gone by then, nsqd executes nothing more: with deflate,
+            # that happens.
             connection.outbox.put_first(commands.rdy(0))
         _hand_back(self.in_flight.unanswered())
         connection.end_now()

@@ -1,4 +1,4 @@
-"""Open and close the connections of a consumer, and give each its part of the budget.
+"""The supervisor of a consumer: the tasks that open its connections and give each its part of the budget.
 
 ::
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
 
 BeforeSubscribing = Callable[[str], Awaitable[None]]
-"""Awaited with the address of an nsqd right before SUB, which creates what is not there. If it raises
-`ConnectionFailed`, there is no SUB."""
+"""Awaited with the address of an nsqd right before SUB, which would create a missing topic or channel. If it
+raises `ConnectionFailed`, there is no SUB."""
 
 
 class Supervisor:
@@ -48,7 +48,7 @@ class Supervisor:
 
     :param nsqds: static addresses; empty with ``discovery``
     :param discovery: finds the nsqds; None with static addresses
-    :param before_subscribing: awaited right before SUB; None if there is nothing to ask
+    :param before_subscribing: awaited right before SUB; None for nothing
     :ivar closed_counters: the counters of connections that have ended, by the address of the nsqd
     :ivar has_subscribed: whether an nsqd has accepted a subscription
     :ivar decided: set once `has_subscribed` is true, or `stop` was called
@@ -78,7 +78,7 @@ class Supervisor:
         self._rng = random.Random()
         self._starvation = Starvation()
         self._takes_ahead = False
-        self._msg_timeout = math.inf  # the shortest of any nsqd
+        self._msg_timeout = math.inf  # the shortest of all nsqds
         self._left: dict[Address, float] = {}  # when each discovered nsqd was left; infinity until then
         self._reconnects: dict[NsqdAddress, ReconnectDelay] = defaultdict(
             lambda: ReconnectDelay(options.reconnect_delay, options.max_reconnect_delay)
@@ -144,7 +144,7 @@ class Supervisor:
         discovery.poll_soon()
 
     async def _keep_connected(self, address: NsqdAddress) -> None:
-        """Serve a static nsqd, and reconnect whenever it is lost, with growing delays while it fails."""
+        """Serve a static nsqd, and reconnect whenever its connection is lost, after delays that grow."""
         while not (self._stopping or self._refused):
             delay = await self._serve(address)
             await anyio.sleep(delay)
@@ -225,7 +225,7 @@ class Supervisor:
             self.distribution.redistribute()
 
     def take_ahead(self) -> None:
-        """Report no `Starved`: whoever waits for messages leaves those before unanswered on purpose."""
+        """Report no `Starved`: the taker leaves earlier messages unanswered on purpose."""
         self._takes_ahead = True
 
     def _report_starvation(self, now: float) -> None:
@@ -242,7 +242,7 @@ class Supervisor:
             self._emit(Starved(unanswered, now - arrived, **self._emit.source))
 
     def stop(self) -> None:
-        """Receive no more messages, and hand back those that nobody has taken."""
+        """Receive no more messages, and hand back the messages that no task has taken."""
         self._stopping = True
         self.decided.set()
         self.distribution.stop()

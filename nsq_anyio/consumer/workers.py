@@ -1,5 +1,7 @@
 """The workers of `Consumer.run`: tasks that handle messages or batches until they are stopped.
 
+They have a shielded scope of their own, so that a cancelled `run` can give running handlers a moment.
+
 They cancel a handler whose message has timed out, because nsqd then gives the message to another consumer. A
 thread cannot be cancelled; a handler that runs in one is reported instead. One task watches all workers of a
 `run`; there is no timer per message. It sleeps until the earliest deadline that it knows of. A worker that
@@ -131,7 +133,7 @@ class Workers:
         while not self._stop.reached:
             # A scope per message would cost as much as all the rest of handling it. This one is replaced only
             # when a deadline has cancelled it.
-            # Likewise for its context, which is replaced only when a handler has changed it.
+            # Likewise, its context is replaced only when a handler has changed it.
             context = copy_context()
             with anyio.CancelScope() as worker.scope:
                 await in_own_context(self._take_and_handle(worker, context), context)
@@ -180,7 +182,7 @@ class Workers:
             try:
                 if context != unchanged:  # which compares single variables only if one was set
                     return
-            except Exception:  # noqa: BLE001 - of the `__eq__` of a value, which is another one then
+            except Exception:  # noqa: BLE001 - from the `__eq__` of a value, which has changed then
                 return
 
     async def _call_checked(self, subject: Message | Batch) -> object:
@@ -209,7 +211,7 @@ class Workers:
         self._invalid = self._invalid or self._invalid_handler(error, returned)
         if self._invalid is None:
             return False
-        # All messages would fail like these. Leave them for a program with a valid handler.
+        # All messages would fail like these. They are left for a program with a valid handler.
         for message in messages:
             if not message.responded:
                 message.requeue(0, backoff=False)
@@ -249,7 +251,7 @@ class BatchWorkers(Workers):
         super().__init__(*arguments, **options)
         self._batches = batches
         self._keep_alive = keep_alive
-        # One task collects at a time, or they would share the messages that come, in batches not full.
+        # One task collects at a time. Several would share the messages that come, and fill no batch.
         self._taking = anyio.Lock()
 
     async def _take_and_handle(self, worker: Worker, context: Context) -> None:
@@ -297,7 +299,7 @@ class Worker:
         self.scope: anyio.CancelScope = anyio.CancelScope()
 
     def unanswered(self) -> list[Message]:
-        """Return what it handles and has not answered."""
+        """Return the messages that it handles and has not answered."""
         held = self.batch if self.message is None else (self.message,)
         return [message for message in held if not message.responded]
 
@@ -328,8 +330,8 @@ class DeadlineWatch:
         """Watch, until cancelled."""
         while True:
             self._earlier = anyio.Event()
-            # By then that message is mostly answered: one check for each ``msg_timeout`` finds nothing to do,
-            # where checks for each message would cost a quarter of its handling.
+            # By then that message is mostly answered. One check for each ``msg_timeout`` finds nothing to do;
+            # a check for each message would cost a quarter of its handling.
             if (now := anyio.current_time()) >= self.next_check:
                 self.next_check = self._check(now)
             with anyio.move_on_after(self.next_check - now):

@@ -1,4 +1,4 @@
-"""Middleware around handlers, and around the blocks of single messages."""
+"""The middleware around handlers, and around the blocks of single messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of a consumer."""
+"""The events of a consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of a producer."""
+"""The events of a producer."""
 
 from __future__ import annotations
 

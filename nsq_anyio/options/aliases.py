@@ -1,4 +1,4 @@
-"""The names that other clients have for options: a keyword that is one of them fails with the name here."""
+"""Other clients' names for options: a keyword that is one of them fails with the name here."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "authSecret": "auth_secret",
     "tlsVerification": "verify",
 }
-"""For each of their names the parameter or option here, or in words what to write instead."""
+"""By other clients' names, the parameter or option here, or the code to write instead."""
 
 _IN_THREADS: Final[Mapping[str, str]] = {
     "message_handler": "`consumer.run(handler)` in the block",
@@ -89,7 +89,7 @@ _IN_THREADS: Final[Mapping[str, str]] = {
     "message_queue": "`for message in consumer`",
     "concurrency": "`consumer.run(handler, threads=...)` in the block",
 }
-"""What plain functions write instead, where it is something else."""
+"""The same for plain functions, where the code differs."""
 
 _CLASSES: Final = ("ConsumerOptions", "ProducerOptions", "ConnectionOptions", "TLSOptions")
 _FUNCTIONS: Final = ("consume", "produce")
@@ -121,7 +121,7 @@ def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> s
     """Return what to do about a keyword; None for one that resembles nothing."""
     if instead := _instead(given, names, accepted):
         return f"use {instead}"
-    from difflib import get_close_matches  # noqa: PLC0415 - for this alone
+    from difflib import get_close_matches  # noqa: PLC0415 - only a misspelt option needs it
 
     known = {*accepted - {"self"}, *names, *chain.from_iterable(map(_names_of, _CLASSES))}
     found = get_close_matches(given, known, n=1, cutoff=0.75)
@@ -129,7 +129,7 @@ def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> s
 
 
 def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return how to write a keyword; None for one that nobody knows."""
+    """Return how to write a keyword; None for an unknown one."""
     ours = given if given in accepted else names.get(given, given)
     if ours in accepted:
         return f"{ours}=..."
@@ -137,18 +137,18 @@ def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> 
 
 
 def _names_of(options: str) -> list[str]:
-    """Return the options of a class. The package imports the class now, if no one has asked for it yet."""
+    """Return the options of a class, which is imported at its first use."""
     return [each.name for each in fields(_public(options))]
 
 
 def _public(name: str) -> Any:
-    """Return what the package has under a name."""
+    """Return a public name of the package."""
     return getattr(sys.modules[_PACKAGE], name)
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
     """Return how an option is given; None if it is none."""
-    # Those of consumers and producers have some names in common.
+    # Consumers and producers have some options in common.
     for options in _CLASSES if "topic" in accepted else ("ProducerOptions", *_CLASSES):
         if ours in _names_of(options):
             place = f"nsq.{options}({ours}=...)"

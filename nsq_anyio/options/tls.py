@@ -102,9 +102,7 @@ class TLS(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return "True, False, TLSOptions(...) or an ssl.SSLContext"
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return isinstance(value, bool | ssl.SSLContext | TLSOptions)

@@ -1,7 +1,9 @@
-"""Bound the messages that nsqd may have unanswered on a connection whose RDY count was lowered.
+"""A bound on the messages that nsqd may have unanswered on a connection whose RDY count was lowered.
 
 nsqd does not say when it has handled a RDY. Until it has, it goes by the old count, and messages that it
-pushes meanwhile arrive even later. Two things bound their number:
+pushes meanwhile arrive even later. No other command tells: another goroutine sends heartbeats, a FIN has no
+answer, and a TOUCH that fails on purpose would be an error in nsqd's log each time. Two things bound the
+number of these messages:
 
 - nsqd executes commands in order. Until it handles the RDY, it has seen only the answers that were sent
   before it. So in all it has pushed at most as many messages as those answers and the old count together.

@@ -1,4 +1,4 @@
-"""Spread the max_in_flight budget over connections as RDY counts.
+"""The RDY distribution: how the max_in_flight budget is spread over connections.
 
 A budget of at least one for each connection is spread evenly, and the remainder is handed out one by one.
 With ``lend_after``, idle connections lend their share to busy ones, and each keeps a probing RDY of 1.

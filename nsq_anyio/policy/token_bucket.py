@@ -1,8 +1,8 @@
-"""How many messages may start, and how many may wait for their start, under a rate limit.
+"""The token bucket of a rate limit, and how many messages may wait for a token.
 
 A message that waits here for its start must not reach its deadline. So no more messages are received than can
-start within half of nsqd's message timeout. If the rate is so low that not even one can, none is received
-until the next start is near.
+start within half of nsqd's message timeout. If the rate is so low that not even one can, no message is
+received until the next start is near.
 """
 
 from __future__ import annotations
