@@ -171,18 +171,12 @@ class GivingUp:
         self._wrapped = None if wrapping is None else wrapping.handler(self._call_user, gives_up=True)
 
     def is_last(self, message: Message) -> bool:
-        """Return whether ``message`` is given up if its handling fails now."""
         return message.attempts >= self._max_attempts and message not in self._begun
 
     def buries(self, error: BaseException) -> bool:
-        """Return whether a message whose handler raised ``error`` gets a dead letter, at any attempt."""
         return self._dead_letters is not None and isinstance(error, Discard)
 
     async def may_answer(self, message: Message, error: BaseException) -> bool:
-        """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
-
-        :returns: whether it is still to be answered for the error
-        """
         if isinstance(error, Discard):
             return self._dead_letters is None or await self._dead_letters.bury(message, DISCARDED, error)
         if not self.is_last(message) or not (isinstance(error, Exception) or is_stray(error)):

@@ -84,7 +84,6 @@ class InFlight:
         return self.counters.finished + self.counters.requeued
 
     def holds(self, message: Message) -> bool:
-        """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
         return self._messages.get(message._wire_id) is message
 
     def unanswered(self) -> list[Message]:
@@ -174,7 +173,6 @@ class InFlight:
     # Answers
 
     def finish(self, message: Message, *, result: Result = Result.SUCCESS) -> None:
-        """Send FIN; count the result in backoff unless it is neutral."""
         found = self._messages.pop(message._wire_id, None)
         if found is not message:
             self._late(message, found)
@@ -240,25 +238,20 @@ class InFlight:
             self.counters.late += 1
 
     def discarded(self, message: Message, reason: str) -> None:
-        """Report that the handler discards ``message``."""
         self.counters.discarded += 1
         self._emit.seldom(MessageDiscarded(reason=reason, **about(message)))
 
     def failed(self, message: Message) -> None:  # noqa: ARG002
-        """Count that the handler of ``message`` has failed."""
         self.counters.failed += 1
 
     def give_up_soon(self, message: Message, error: BaseException) -> None:
-        """Have the next task that takes messages give up ``message``, or publish its dead letter."""
         self._inbox.put_failed(message, error)
 
     def gave_up(self, message: Message, error: BaseException | None) -> None:
-        """Report that ``message`` is given up, because of ``error`` or because it was delivered too often."""
         self.counters.gave_up += 1
         self._emit(GaveUp(error=error, **about(message)))
 
     def expire(self, now: float) -> None:
-        """Forget the messages past their deadline: nsqd has requeued them."""
         overdue = [message for message in self._messages.values() if message._arrival.deadline <= now]
         for message in overdue:
             if self.holds(message):  # an event hook may have stopped the consumer during this loop

@@ -25,14 +25,12 @@ class Touching:
         self._earlier = anyio.Event()
 
     def begin(self, message: Message) -> None:
-        """Touch this message, until `end` is called as often as `begin`."""
         self._begun[message] += 1
         at = self._touch_at[message] = (anyio.current_time() + message.deadline) / 2
         if at < self._next_check:
             self._earlier.set()
 
     def end(self, message: Message) -> None:
-        """Stop touching this message, unless another `begin` has no `end` yet."""
         self._begun[message] -= 1
         if not self._begun[message]:
             del self._begun[message]

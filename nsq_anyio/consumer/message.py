@@ -474,10 +474,6 @@ class MessageDelegate(Protocol[MessageT]):
         """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
         ...
 
-    def unanswered(self) -> list[MessageT]:
-        """Return all messages for whose answers nsqd still waits."""
-        ...
-
     def finish(self, message: MessageT, *, result: Result = Result.SUCCESS) -> None:
         """Send FIN; count the result in backoff unless it is neutral."""
         ...

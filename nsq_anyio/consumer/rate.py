@@ -155,11 +155,9 @@ class Pace:
 
     @property
     def stopped(self) -> bool:
-        """Whether the inbox has stopped."""
         return self._inbox.stopped
 
     async def wait_stopped(self) -> None:
-        """Wait until the inbox stops."""
         await self._inbox.wait_stopped()
 
     def end(self, stop: Stop) -> None:

@@ -105,9 +105,6 @@ class _Recorder:
     def holds(self, message: Message) -> bool:
         return self.answer is None
 
-    def unanswered(self) -> list[Message]:
-        return []  # only a connection asks, and this message has none
-
     def finish(self, message: Message, *, result: Result = Result.SUCCESS) -> None:
         self._note(Finished() if self._reason is None else Discarded(self._reason))
 
