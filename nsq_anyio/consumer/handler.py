@@ -33,8 +33,8 @@ class BatchHandler:
         await nsq.serve(nsq.BatchHandler(save, max_size=500), "clicks", "archive", nsqd="127.0.0.1:4150")
 
     The unanswered messages of the batch are finished when the function returns, and requeued when it raises,
-    as those of a single message. The function may answer messages of the batch itself. Batches end as those
-    of `Consumer.batches`: a message that another failure would give up comes alone. An async function is
+    like a single message. The function may answer messages of the batch itself. Batches end as in
+    `Consumer.batches`: a message that another failure would give up comes alone. An async function is
     cancelled when the first unanswered message of its batch times out.
 
     :param function: an async or plain function of one `Batch`; a plain one is called in a thread

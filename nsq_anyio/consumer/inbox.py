@@ -4,7 +4,7 @@ The inbox is a deque whose length RDY bounds. It uses no lock, event or task per
 messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds.
 
 Of the takers that find none, one is woken per received chunk. It wakes the next one if more is left than it
-takes. So handlers that never wait are all called by the same task, and those that do overlap at once.
+takes. So handlers that never wait are all called by the same task, and handlers that wait overlap at once.
 """
 
 from __future__ import annotations

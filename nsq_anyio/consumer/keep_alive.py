@@ -1,4 +1,4 @@
-"""The touching of messages that are kept alive: nsqd requeues a message that takes longer than its timeout.
+"""Keep-alive: messages are touched half-way to each deadline, or nsqd would requeue them.
 
 One task of the consumer does it for all messages. A task group for each would cost more than handling a
 message. It would also be open in the user's task, where only that task could close it: an async generator

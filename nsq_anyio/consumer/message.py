@@ -67,7 +67,7 @@ class Message:
     __slots__ = ("_arrival", "_envelope", "_response", "_wire_id", "attempts", "body", "timestamp")
 
     # The compiled codec does not call `__init__`, but fills these slots with its arguments, and the last with
-    # None. A class has to name them itself: one that inherits them is called.
+    # None. A class that only inherits this attribute is called instead.
     _codec_slots: ClassVar[tuple[str, ...]] = (
         "_arrival",
         "timestamp",
@@ -395,7 +395,7 @@ class Handling:
         return f"<Handling {subject} of {self.topic}/{self.channel}, {self.outcome or 'running'}>"
 
     def _ended(self, error: BaseException | None) -> None:
-        """Note how the handler, and the middleware inside the one that exits next, have ended."""
+        """Note how everything inside the next middleware to exit has ended."""
         self.error = error
         message = next((each for each in self.messages if not each.responded), self.messages[0])
         self.outcome = self._outcome(message, error)
@@ -445,11 +445,11 @@ class Touches(Protocol[MessageT_contra]):
     """Touches messages: a `Touching`."""
 
     def begin(self, message: MessageT_contra) -> None:
-        """Touch ``message`` half-way to each deadline, until an `end` for each `begin`."""
+        """Touch ``message`` half-way to each deadline, until `end` is called as often as `begin`."""
         ...
 
     def end(self, message: MessageT_contra) -> None:
-        """Touch ``message`` no more."""
+        """End what one `begin` has begun."""
         ...
 
 

@@ -48,7 +48,7 @@ class Supervisor:
 
     :param nsqds: static addresses; empty with ``discovery``
     :param discovery: finds the nsqds; None with static addresses
-    :param before_subscribing: awaited right before SUB; None for nothing
+    :param before_subscribing: awaited right before SUB; None if there is nothing to await
     :ivar closed_counters: the counters of connections that have ended, by the address of the nsqd
     :ivar has_subscribed: whether an nsqd has accepted a subscription
     :ivar decided: set once `has_subscribed` is true, or `stop` was called

@@ -118,7 +118,7 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return what to do about a keyword; None for one that resembles nothing."""
+    """Return what to do about a keyword; None if it resembles no option."""
     if instead := _instead(given, names, accepted):
         return f"use {instead}"
     from difflib import get_close_matches  # noqa: PLC0415 - only a misspelt option needs it

@@ -36,7 +36,7 @@ class Host(Protocol):
 
     @property
     def outstanding_bytes(self) -> int:
-        """The bytes of those messages."""
+        """The size of these messages in bytes."""
         ...
 
     def has_room(self, count: int, size: int) -> bool:

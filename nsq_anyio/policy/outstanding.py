@@ -43,7 +43,7 @@ class Outstanding:
         self._lowered_at = now
 
     def needed_slots(self, answered: int) -> int:
-        """Return the slots that former RDY counts still need, whatever the count is now; 0 or less: none."""
+        """Return the slots that former RDY counts still need; 0 or less for none."""
         return self._most - answered if self._most else 0
 
     def settles_at(self, answered: int, last_arrival: float) -> float | None:

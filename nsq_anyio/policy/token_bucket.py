@@ -44,10 +44,10 @@ class TokenBucket:
 
 
 def waiting_allowed(bucket: TokenBucket, place: int, sharers: int, msg_timeout: float, now: float) -> int:
-    """Return how many messages one of those who share a bucket may have in flight.
+    """Return how many messages one `run` may have in flight, where several share a bucket.
 
     :param place: its place in the order of turns; 0 for the next one
-    :param sharers: how many share the bucket
+    :param sharers: how many of them share the bucket
     """
     horizon = msg_timeout * _WAITING_PART
     in_all = int(bucket.per_second * horizon)

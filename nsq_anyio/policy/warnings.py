@@ -1,4 +1,4 @@
-"""The warnings about problems that last: when they are due."""
+"""Warnings about lasting problems, and when they are due."""
 
 from __future__ import annotations
 
