@@ -5,7 +5,7 @@ A page says in a comment what stands there:
     <!-- options: nsq_anyio.ConsumerOptions -->
     <!-- reference
     nsq_anyio.consume
-    nsq_anyio.Consumer: members except feed, measure
+    nsq_anyio.Consumer: members
     -->
 
 What follows, up to ``<!-- end -->``, is replaced. The tests fail when it is stale.

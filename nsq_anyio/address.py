@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .checks import each_of
 from .errors import InvalidAddress
+from .options.checks import each_of
 
 __all__ = [
     "Address",

@@ -125,6 +125,7 @@ class ConnectionFailed(NSQError):
     """There is no usable connection to ``nsqd``.
 
     :ivar nsqd: the address, as ``host:port``
+    :ivar reason: why, without the address
     """
 
     def __init__(self, nsqd: str, reason: str) -> None:
@@ -209,6 +210,7 @@ class PublishRejected(PublishError):
     """nsqd refused the message; it was not stored.
 
     :ivar code: nsqd's error code, such as ``E_BAD_MESSAGE``
+    :ivar detail: the text after the code, possibly empty
     """
 
     def __init__(self, code: str, detail: str = "") -> None:
@@ -229,6 +231,7 @@ class HTTPError(NSQError):
     """A request to the HTTP API of nsqd or nsqlookupd failed.
 
     :ivar url: the URL of the request
+    :ivar reason: why, without the URL
     """
 
     def __init__(self, url: str, reason: str) -> None:

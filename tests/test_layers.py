@@ -12,7 +12,6 @@ LAYERS = (
         "errors",
         "names",
         "address",
-        "checks",
         "child_process",
         "events",
         "exceptions",

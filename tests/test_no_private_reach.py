@@ -1,16 +1,26 @@
-"""Tests know the package by its public names, so that what is private can change without them."""
+"""Tests, examples and the code in docs/ know the package by its public names.
+
+What is private can change without them. Tests in the folder of a package may use what is private in it, as
+its modules do: a class that several modules share shows users nothing of that.
+"""
 
 import ast
 import re
 import textwrap
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from .package_source import MODULES, PACKAGE
 
-TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+HERE = Path(__file__).parent
+FILES = sorted(
+    [*HERE.rglob("*.py"), *(HERE.parent / "examples").rglob("*.py"), *(HERE.parent / "docs").rglob("*.md")]
+)
+
+_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # Calls that take the name of an attribute as a text.
 _BY_TEXT = {
@@ -27,7 +37,12 @@ _BY_TEXT = {
 _PRIVATE = re.compile(r"\b_(?!_)\w+")
 _LAST_OF_TEXT = re.compile(r"(?:^|\.)(_(?!_)\w+)$")
 
-ALLOWED: set[tuple[str, str]] = set()
+ALLOWED: set[tuple[str, str]] = {
+    *(("test_codec.py", name) for name in ("_arrival", "_codec_slots", "_is_wrapped", "_wire_id")),
+    ("test_answers.py", "_response"),
+    ("test_give_up.py", "_most_deliveries"),
+    ("test_shown_names.py", "_fields"),  # of a named tuple
+}
 """The names that a test may use all the same, each with its file."""
 
 
@@ -48,8 +63,23 @@ def defined(tree: ast.AST) -> Iterator[str]:
                 pass
 
 
-PRIVATE = {name for module in MODULES for name in defined(module.tree) if _PRIVATE.fullmatch(name)}
-"""The private names of the package."""
+OWNERS = {
+    unit: {name for module in modules for name in defined(module.tree) if _PRIVATE.fullmatch(name)}
+    for unit, modules in groupby(sorted(MODULES, key=lambda module: module.unit), lambda module: module.unit)
+}
+"""The private names of each part of the package."""
+PRIVATE = set().union(*OWNERS.values())
+
+
+def private_for(path: Path) -> set[str]:
+    """The private names that a file must not use."""
+    part = path.relative_to(HERE.parent).parts[1].removesuffix(".py").removeprefix("test_")
+    return PRIVATE - OWNERS.get(part, set()) if path.is_relative_to(HERE) else PRIVATE
+
+
+def sources(path: Path) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8")
+    yield from _CODE.findall(text) if path.suffix == ".md" else [text]
 
 
 def reaches(source: str, private: set[str]) -> list[str]:
@@ -123,11 +153,12 @@ def _is_program(text: str) -> bool:
     return bool(_imported(tree))
 
 
-def test_tests_know_public_names_alone() -> None:
+def test_public_names_are_enough() -> None:
     found = {
         (path.name, name.partition(": ")[2]): name
-        for path in TESTS
-        for name in reaches(path.read_text(encoding="utf-8"), PRIVATE)
+        for path in FILES
+        for source in sources(path)
+        for name in reaches(source, private_for(path))
     }
     unknown = [f"{path}:{found[path, name]}" for path, name in found if (path, name) not in ALLOWED]
     assert unknown == [], "use what is public, or make it part of what its module offers: without underscore"

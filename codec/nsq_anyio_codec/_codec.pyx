@@ -46,7 +46,7 @@ cdef enum:
 cdef class FrameDecoder:
     """Turns received bytes into messages and other frames, as `nsq_anyio.protocol.frames.FrameDecoder` does.
 
-    A class whose own ``codec_slots`` names six slots is not called: the messages are made without ``__init__``.
+    A class whose own ``_codec_slots`` names six slots is not called: the messages are made without ``__init__``.
     The source, timestamp, attempts, id and body go into the first five, None into the last.
     """
 
@@ -134,7 +134,7 @@ cdef class FrameDecoder:
         return message
 
     cdef bint find_slots(self, cls) except -1:
-        names = vars(cls).get("codec_slots", ())
+        names = vars(cls).get("_codec_slots", ())
         if len(names) != FIELDS or (<PyTypeObject*>cls).tp_new != PyBaseObject_Type.tp_new:
             return False
         for i, name in enumerate(names):

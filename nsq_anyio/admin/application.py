@@ -9,9 +9,9 @@ from typing import Self
 
 import anyio
 
-from ..checks import each_of
 from ..http.reply import printable
 from ..monitoring import Watch, history_kept
+from ..options.checks import each_of
 from ..serving.asgi import Receive, Scope, Send, request_of, send_response
 from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response

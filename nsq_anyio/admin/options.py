@@ -10,10 +10,10 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..checks import check_integer, check_seconds
 from ..errors import InvalidOption
 from ..http.url import ServerURL
 from ..options import ConnectionOptions
+from ..options.checks import check_integer, check_seconds
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PATH = re.compile(r"[-./0-9A-Za-z_~]*")

@@ -1,4 +1,4 @@
-"""Slow a consumer down while its handlers fail: drive the backoff state machine with a clock and events."""
+"""The backoff controller of a consumer: gives the state machine of backoff a clock and events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BackoffController:
         *,
         lower: Callable[[], None],
         redistribute: Callable[[], None],
-        fail: Callable[[Exception], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._backoff = Backoff(_strategy(options, rng), options.max_backoff_duration)
         self._emit = emit
@@ -61,7 +61,7 @@ class BackoffController:
         try:
             changed = self._backoff.result(result, now)
         except InvalidOption as error:
-            # If raised here, the error would reach the reporter of the result: a handler, or the reader.
+            # Raised here, the error would reach whoever reported the result: a handler, or the reader.
             self._stopped = True
             self._fail(error)
             return

@@ -22,7 +22,8 @@ class Batch(list[Message]):
 
     At its end, an ``async with batch:`` block answers the messages that are still unanswered: FIN when the
     block ends normally, REQ when it raises. `Requeue` and `Discard` apply to each of them, and do not leave
-    the block; any other exception does.
+    the block; any other exception does. If the block is cancelled, the messages are requeued without a delay,
+    and backoff does not count that as a failure.
     """
 
     __slots__ = ("_around", "_entered", "_wrapping")
@@ -70,11 +71,11 @@ class Batch(list[Message]):
         left = list(self._entered)
         try:
             while left:
-                await left[0].end_block(error)
+                await left[0]._end_block(error)
                 left.pop(0)
         except BaseException as cut_short:  # while a dead letter was being published
             for message in left:
-                message.answer_for(cut_short)
+                message._answer_for(cut_short)
             raise
         return isinstance(only_error(error), Requeue | Discard)
 
@@ -113,7 +114,7 @@ class Batches:
         return await self.take()
 
     async def take(self, stop: Stop | None = None) -> Batch:
-        """Wait for the next batch of at least one message; internal.
+        """Wait for the next batch of at least one message.
 
         :param stop: ends this taker, which then hands back what it has collected; None to end with a last
             batch once the inbox stops
@@ -129,7 +130,7 @@ class Batches:
             held = [
                 message
                 for message in batch
-                if message.delivery.deadline > now and message.delivery.delegate.holds(message)
+                if message._arrival.deadline > now and message._arrival.delegate.holds(message)
             ]
             if held:
                 return Batch(held, self._wrapping)

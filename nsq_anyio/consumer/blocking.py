@@ -1,8 +1,12 @@
-"""Plain functions as handlers: each call in a worker thread, in which the message can be answered.
+"""Plain functions as handlers: each is called in a worker thread, which can answer the message.
 
 A thread cannot be cancelled. A thread that goes on past the deadline of its message still occupies its
 worker, or such threads would pile up without bound. When `run` has to end, the thread is abandoned: its later
 answers are dropped, and never reach a closed connection or an event loop that has ended.
+
+A handler in a thread gets a message of its own, whose methods ask a task of `run` to act on the real one. The
+thread waits for that task, and never for the event loop itself. When `run` abandons the thread, it performs
+all requests that are pending.
 """
 
 from __future__ import annotations
@@ -104,7 +108,7 @@ class _Call:
         self._started_at: float | None = None
         self._seconds: float | None = None
         self._abandoned = False
-        self._expired = False  # before the thread had started
+        self._expired = False  # timed out before the thread had started
         self._timed_out = False
 
     # In the thread
@@ -182,7 +186,7 @@ class _Call:
         return about(self.messages[0], time.monotonic() + self.clock_offset)
 
     def _soon(self, action: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the event loop has ended, so nobody is left to tell
+        with suppress(RuntimeError):  # the event loop has ended
             self._requests.call_soon(action)
 
     # In the event loop
@@ -215,7 +219,7 @@ class _Call:
         self._emit(ThreadAbandoned(name_of(self._function), seconds, timed_out, **self._about()))
 
     def _count_late(self, message: Message) -> None:
-        delegate = message.delivery.delegate
+        delegate = message._arrival.delegate
         if not delegate.holds(message):
             delegate.finish(message)  # which drops and counts it
 
@@ -230,7 +234,9 @@ class _ThreadMessage(Message):
     __slots__ = ("_call", "answered_here", "message")
 
     def __init__(self, call: _Call, message: Message) -> None:
-        super().__init__(message.delivery, message.timestamp, message.attempts, message.wire_id, message.body)
+        super().__init__(
+            message._arrival, message.timestamp, message.attempts, message._wire_id, message.body
+        )
         self.message: Message = message
         self.answered_here: bool = False
         self._call = call
@@ -251,16 +257,16 @@ class _ThreadMessage(Message):
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
         request = Requeue(delay, backoff=backoff)
-        self._answer(partial(self.message.requeue_as, request, sys.exception()))
+        self._answer(partial(self.message._requeue_as, request, sys.exception()))
 
     def touch(self) -> None:
         self._check_unanswered()
         if not self._call.in_event_loop(self.message.touch):
             self._call.count_late(self.message)
 
-    def answer_for(self, error: BaseException | None) -> None:
+    def _answer_for(self, error: BaseException | None) -> None:
         if not self._call.is_forked:
-            self._call.in_event_loop(partial(self.message.answer_for, error))
+            self._call.in_event_loop(partial(self.message._answer_for, error))
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncGenerator[Self]:
@@ -303,7 +309,7 @@ class Requests:
         return get_ident() == self._thread
 
     def put(self, action: Callable[[], None]) -> Future[None]:
-        """Request an action, from any thread; the future gets its outcome.
+        """Request an action, from any thread; the future gets its result.
 
         :raises RuntimeError: if the event loop has ended
         """

@@ -1,4 +1,4 @@
-"""Define `consume`, which opens a consumer."""
+"""The `consume` function, which opens a consumer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..address import nsqd_addresses
-from ..checks import check_hook, check_integer
 from ..connection import prepared
 from ..discovery import nsqlookupd_urls
 from ..errors import InvalidOption
@@ -18,6 +17,7 @@ from ..middleware import check_middleware
 from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions
 from ..options.aliases import knowing_other_names
+from ..options.checks import check_hook, check_integer
 from ..options.declaration import options_or_default
 from ..unentered import Block
 from .consumer import Consumer
@@ -104,7 +104,7 @@ def consume(
     producer = None
     if isinstance(dead_letter, str):
         from ..options import ProducerOptions  # noqa: PLC0415 - few consumers need it
-        from ..producer import Producer  # noqa: PLC0415 - likewise
+        from ..producer import Producer  # noqa: PLC0415 - few consumers need it
 
         producer = Producer(
             nsqds,
@@ -114,7 +114,7 @@ def consume(
                 lookupd_poll_timeout=options.lookupd_poll_timeout,
                 lookupd_tls=options.lookupd_tls,
                 lookupd_authorization=options.lookupd_authorization,
-                # Only letters for which the consumer has ceased to wait are unanswered then.
+                # By then, only dead letters that the consumer no longer waits for are unanswered.
                 drain_timeout=options.cancelled_drain_timeout,
                 cancelled_drain_timeout=options.cancelled_drain_timeout,
             ),
@@ -140,12 +140,12 @@ def consume(
         options=options,
         connection=connection,
     )
-    running = consumer.running() if producer is None else _running_within(producer, consumer)
+    running = consumer._running() if producer is None else _running_within(producer, consumer)
     return Block(running, Consumer, "async with nsq.consume(...) as consumer:")
 
 
 @asynccontextmanager
 async def _running_within(producer: Producer, consumer: Consumer) -> AsyncGenerator[Consumer]:
-    """Run a consumer, and around it the producer of its dead letters, which it needs until its end."""
-    async with producer.running(), consumer.running():
+    """Run a consumer within the producer of its dead letters, which it needs until its end."""
+    async with producer._running(), consumer._running():
         yield consumer

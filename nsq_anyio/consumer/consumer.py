@@ -10,26 +10,30 @@ from functools import partial
 import anyio
 
 from ..address import NsqdAddress
-from ..checks import check_flag, check_integer, check_seconds
+from ..connection.loop_watch import LoopWatch
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions
+from ..options.checks import check_flag, check_integer, check_seconds
 from ..tasks import Background
 from ..unentered import InBlock
 from .batches import Batches
 from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
+from .distribution import Distribution
 from .handler import BatchHandler, Handler, check_handler
 from .inbox import Feed, Inbox
+from .keep_alive import Touching
 from .message import ConsumerMiddleware, Message
 from .meter import ConsumerMeter, ConsumerReadings
 from .rate import Pace, RateLimit, as_rate_limit
+from .setup import Setup
 from .statistics import ConsumerStatistics, Counters
 from .supervisor import BeforeSubscribing, Supervisor
 from .workers import BatchWorkers, Workers
 from .wrapping import Wrapping
 
 _STARVED_PART = 0.85
-"""The share of RDY in flight from which on no more messages are expected soon (building client libraries,
+"""The part of a RDY count which, once in flight, makes further messages unlikely (building client libraries,
 "Message Flow Starvation")."""
 
 
@@ -37,6 +41,9 @@ class Consumer(InBlock):
     """Receives the messages of one channel. Made by `consume`.
 
     Iterate over it, or call `run` with a handler. Several tasks may do so at once; they share the messages.
+
+    Waiting for a message can be cancelled at any time, for example by `anyio.move_on_after`. No message is
+    lost: the next task that waits gets it.
     """
 
     def __init__(
@@ -61,38 +68,39 @@ class Consumer(InBlock):
         self._wrapping = Wrapping(middleware, options.cancelled_drain_timeout) if middleware else None
         dead_letters = DeadLetters(topic, channel, dead_letter, emit) if dead_letter else None
         giving_up = GivingUp(options.max_attempts, on_give_up, emit, self._wrapping, dead_letters)
-        self._inbox = Inbox(options.most_deliveries, giving_up.give_up)
+        self._inbox = Inbox(options._most_deliveries, giving_up.give_up)
         self._closed = False
-        self.meter: ConsumerMeter | None = None  # internal
+        self._meter: ConsumerMeter | None = None
         discovery = None
         if nsqlookupds:
-            from .discovery import TopicDiscovery  # noqa: PLC0415 - httpx takes long to import
+            from .topic_discovery import TopicDiscovery  # noqa: PLC0415 - httpx takes long to import
 
             secret = connection.auth_secret
             discovery = TopicDiscovery(topic, nsqlookupds, options=options, emit=emit, auth_secret=secret)
-        self._supervisor = Supervisor(
+        self._distribution = distribution = Distribution(max_in_flight, limiter, options, emit, self._fail)
+        self._setup = setup = Setup(
             topic,
             channel,
-            nsqds=nsqds,
-            discovery=discovery,
-            inbox=self._inbox,
-            max_in_flight=max_in_flight,
-            limiter=limiter,
             options=options,
-            connection_options=connection,
-            before_subscribing=before_subscribing,
-            emit=self._emit,
+            connection=connection,
+            emit=emit,
             fail=self._fail,
+            inbox=self._inbox,
+            backoff=distribution.backoff,
+            redistribute=distribution.redistribute,
             make_message=self._wrapping.make_message if self._wrapping else Message,
             giving_up=giving_up,
+            touching=Touching(),
+            loop_watch=LoopWatch(),
         )
-        self._distribution = self._supervisor.distribution
+        self._supervisor = Supervisor(
+            setup, distribution, nsqds=nsqds, discovery=discovery, before_subscribing=before_subscribing
+        )
         self._background = Background(self._supervisor.run, self._shut_down)
 
     def __repr__(self) -> str:
-        supervisor = self._supervisor
-        state = "closed" if self._closed else f"{len(supervisor.subscriptions)} connections"
-        name = f"{supervisor.topic}/{supervisor.channel}"
+        state = "closed" if self._closed else f"{len(self._supervisor.subscriptions)} connections"
+        name = f"{self.topic}/{self.channel}"
         return f"<Consumer {name} {state}, {self.in_flight} of {self.max_in_flight} in flight>"
 
     # Taking messages
@@ -102,7 +110,7 @@ class Consumer(InBlock):
         return self
 
     def __anext__(self) -> Awaitable[Message]:
-        """Wait for the next message. `stop` ends the iteration.
+        """Wait for the next message. `stop` ends the iteration; a cancelled wait takes no message.
 
         :raises Closed: outside the block
         :raises RuntimeError: in another event loop than the block's
@@ -167,7 +175,7 @@ class Consumer(InBlock):
             cancelled_drain_timeout=self._options.cancelled_drain_timeout,
             cancel_at_deadline=self._options.cancel_at_deadline,
             wrapping=self._wrapping,
-            meter=self.meter,
+            meter=self._meter,
             keep_alive=keep_alive,
         )
         self._distribution.offer(wanted)
@@ -182,6 +190,9 @@ class Consumer(InBlock):
         would give up (``max_attempts``) comes alone: a batch fails as a whole, and one bad message must not
         have the others given up.
 
+        If the wait for a batch is cancelled, the messages that it has collected stay in the consumer, and the
+        next task that waits gets them.
+
         :param max_size: the most messages in a batch, 1 or more
         :param max_wait: seconds to wait for more messages, 0 or more; default 1
         :raises InvalidOption: if either is out of range
@@ -195,22 +206,22 @@ class Consumer(InBlock):
         max_attempts = self._options.max_attempts
         return Batches(self._inbox, max_size, max_wait, max_attempts, lambda: self.is_starved, self._wrapping)
 
-    def take_ahead(self) -> None:
-        """See `Supervisor.take_ahead`; internal."""
+    def _take_ahead(self) -> None:
+        """Report no `Starved`, as `Supervisor.take_ahead` explains."""
         self._supervisor.take_ahead()
 
-    def feed(self) -> Feed:
-        """Return the source of messages for a facade that hands them to other threads; internal."""
+    def _feed(self) -> Feed:
+        """Return the source of messages for a facade that hands them to other threads."""
         return Feed(self._inbox, self._distribution.offer, self._emit, self._wrapping)
 
-    def measure(self, meter: ConsumerMeter) -> ConsumerReadings:
-        """Report to a collector of metrics, and return what it can read; internal.
+    def _measure(self, meter: ConsumerMeter) -> ConsumerReadings:
+        """Report to a collector of metrics, and return what it can read.
 
         :raises InvalidOption: if the consumer already reports to a collector
         """
-        if self.meter is not None:
+        if self._meter is not None:
             raise InvalidOption(f"{self!r} is already measured: add it to one collector, once")
-        self.meter = meter
+        self._meter = meter
         self._emit.observe(meter.happened)
         return ConsumerReadings(self._supervisor, self.statistics, lambda: self._closed)
 
@@ -225,8 +236,8 @@ class Consumer(InBlock):
     def stop(self) -> None:
         """Take no more messages. Iterations end, and `run` returns once its handlers have ended.
 
-        Messages that nobody has taken are handed back at once. Those that were taken can be answered until
-        the block ends.
+        This waits for nothing, so that no cancellation can interrupt it. Messages that nobody has taken are
+        handed back at once. Those that were taken can be answered until the block ends.
 
         :raises RuntimeError: in another event loop than the block's, or in another thread
         """
@@ -236,6 +247,8 @@ class Consumer(InBlock):
 
     async def ready(self) -> None:
         """Wait until nsqd has accepted a subscription, the first of this consumer.
+
+        Cancelling the wait changes nothing.
 
         :raises Closed: outside the block, or if it ends first; or if `stop` is called first
         :raises RuntimeError: in another event loop than the block's
@@ -251,12 +264,12 @@ class Consumer(InBlock):
     @property
     def topic(self) -> str:
         """The topic that is consumed."""
-        return self._supervisor.topic
+        return self._setup.topic
 
     @property
     def channel(self) -> str:
         """The channel that is consumed."""
-        return self._supervisor.channel
+        return self._setup.channel
 
     @property
     def max_in_flight(self) -> int:
@@ -311,17 +324,17 @@ class Consumer(InBlock):
     # Lifetime
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[Consumer]:
+    async def _running(self) -> AsyncGenerator[Consumer]:
         """Connect, and stay connected, around the user's block."""
         try:
             async with self._background.around_block():
                 yield self
         finally:
             self._closed = True
-            self._supervisor.decided.set()  # wakes the tasks that wait in `ready`
+            self._supervisor.decided.set()  # wakes the tasks in `ready`
 
     async def _shut_down(self, cancelled: bool) -> None:
-        del cancelled  # it is bounded in either case, and handlers have ended with `run`
+        del cancelled  # the shutdown is bounded in either case, and handlers have ended with `run`
         self.stop()
         with anyio.move_on_after(self._options.cancelled_drain_timeout):
             await self._inbox.give_up_failed()

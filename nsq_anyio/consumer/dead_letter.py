@@ -1,8 +1,12 @@
-"""Messages that are given up or discarded, and their dead letters in another topic, before they are finished.
+"""Dead letters: messages that are given up or discarded are published to another topic, then finished.
 
-A dead letter that is too large for nsqd goes without a part of the error's description. nsqd names its
+A dead letter that is too large for nsqd loses a part of the error's description. nsqd names its
 --max-msg-size only when it refuses a larger message, and then closes the connection. So the limit is learned
 from the first refusal, and observed from then on.
+
+`GivingUp` decides whether a failure is a message's last. Where a failure can be awaited, at the end of a
+handler or an ``async with`` block, the message is given up there. `Message.requeue` cannot wait: it leaves
+the message to the inbox, and the next task that takes messages gives it up, or the end of the consumer.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ _REFUSAL = re.compile(r"message too big \d+ > (\d{1,19})", re.ASCII)
 
 
 class Publisher(Protocol):
-    """What dead letters are published with: a `Producer`."""
+    """Publishes dead letters: a `Producer`."""
 
     async def publish(self, topic: str, body: bytes, /, *, headers: Mapping[str, str]) -> Any:
         """Publish one message, and return once it is stored."""
@@ -105,22 +109,22 @@ class DeadLetters:
         self._topic = dead_letter.topic_for(topic, channel)
         self._producer = dead_letter.producer
         self._emit = emit
-        self._size = LetterSize()
+        self._size = DeadLetterSize()
 
     async def bury(self, message: Message, reason: str, error: BaseException | None) -> bool:
         """Publish the dead letter of a message; return whether to finish the message now.
 
         If not, the message was requeued here, or nsqd has requeued it.
 
-        :param error: None if no handler has had it
+        :param error: the failure; None if no handler was called
         """
-        if not message.delivery.delegate.holds(message):
+        if not message._arrival.delegate.holds(message):
             return False  # nsqd delivers it again, and it would get a second dead letter
         if error is None:
             failure = Failure(text=_DELIVERED_TOO_OFTEN.format(message.attempts))
         else:
-            says_nothing = isinstance(error, Requeue) and not error.reason
-            cause = error.__cause__ or error.__context__ if says_nothing else None
+            has_no_reason = isinstance(error, Requeue) and not error.reason
+            cause = error.__cause__ or error.__context__ if has_no_reason else None
             failure = Failure.of(cause or error)
         payload, headers = sealed_parts(message, reason, failure, time.time_ns())
         try:
@@ -135,9 +139,9 @@ class DeadLetters:
                 event = DeadLetterFailed(dead_letter_topic=self._topic, error=failed, **about(message))
                 self._emit(event)
                 if not message.responded:
-                    message.requeue_now()
+                    message._requeue_now()
                 return False
-            message.answer_for(failed)
+            message._answer_for(failed)
             raise
         return True
 
@@ -164,21 +168,15 @@ class GivingUp:
         self._emit = emit
         self._dead_letters = dead_letters
         self._begun: set[Message] = set()
-        self._wrapped = None if wrapping is None else wrapping.handler(self._tell, gives_up=True)
+        self._wrapped = None if wrapping is None else wrapping.handler(self._call_user, gives_up=True)
 
     def is_last(self, message: Message) -> bool:
-        """Return whether ``message`` is given up if its handling fails now."""
         return message.attempts >= self._max_attempts and message not in self._begun
 
     def buries(self, error: BaseException) -> bool:
-        """Return whether a message whose handler raised ``error`` gets a dead letter, at any attempt."""
         return self._dead_letters is not None and isinstance(error, Discard)
 
     async def may_answer(self, message: Message, error: BaseException) -> bool:
-        """Give up ``message`` or publish its dead letter, if ``error`` asks for that.
-
-        :returns: whether it is still to be answered for the error
-        """
         if isinstance(error, Discard):
             return self._dead_letters is None or await self._dead_letters.bury(message, DISCARDED, error)
         if not self.is_last(message) or not (isinstance(error, Exception) or is_stray(error)):
@@ -192,11 +190,11 @@ class GivingUp:
         :param error: the failure of its last attempt, or a `Discard`; None if it was delivered too often
             without one
         """
-        if not message.delivery.delegate.holds(message):
+        if not message._arrival.delegate.holds(message):
             return  # it has timed out meanwhile, and nsqd delivers it again
-        message.reopen()
+        message._reopen()
         if isinstance(error, Discard):
-            await message.settle(error)
+            await message._settle(error)
             return
         self._begun.add(message)
         try:
@@ -206,21 +204,21 @@ class GivingUp:
 
     async def _give_up(self, message: Message, failure: BaseException | None) -> None:
         try:
-            await (self._wrapped(message) if self._wrapped else in_own_context(self._tell(message)))
+            await (self._wrapped(message) if self._wrapped else in_own_context(self._call_user(message)))
         except BaseException as error:
             failed = isinstance(error, Exception) or is_stray(error)
             if failed:
-                message.delivery.delegate.failed(message)
+                message._arrival.delegate.failed(message)
                 self._emit(HandlerFailed(error=error, **about(message)))
-            message.answer_for(error)  # requeue the message rather than lose it
+            message._answer_for(error)  # requeue the message rather than lose it
             if not failed:
                 raise
             return
         letters = self._dead_letters
         if letters is None or message.responded or await letters.bury(message, GAVE_UP, failure):
-            message.give_up(failure)
+            message._give_up(failure)
 
-    async def _tell(self, message: Message) -> None:
+    async def _call_user(self, message: Message) -> None:
         if self._on_give_up is not None:
             result = self._on_give_up(message)
             if inspect.isawaitable(result):
@@ -366,7 +364,7 @@ def original_body(payload: bytes, headers: Mapping[str, str]) -> bytes:
             )
 
 
-class LetterSize:
+class DeadLetterSize:
     """The size of the largest message that nsqd accepts, if known; with several nsqds, the smallest."""
 
     def __init__(self) -> None:

@@ -1,12 +1,15 @@
-"""The max_in_flight budget of a consumer, spread over its connections as RDY counts.
+"""The distribution of a consumer's max_in_flight over its connections, as RDY counts.
 
 RDY counts are lowered before others are raised. A change marks the distribution as outdated, and a task of
 the supervisor updates it. But if less may be received than before, RDY counts are lowered at once: RDY must
 be queued before the next answer, which would let nsqd push another message.
 
-The budget is an `anyio.CapacityLimiter` from which every connection borrows its slots. Consumers that are
-given the same limiter share one budget. They need no other meeting point: the limiter's borrowers show which
-consumers hold slots, and its queue shows which wait for a first one. Each consumer keeps to an even share.
+The budget is an `anyio.CapacityLimiter` from which every connection borrows a slot for each message that its
+nsqd may have in flight. Consumers that are
+given the same limiter share one budget, and meet nowhere else: the limiter's borrowers show which consumers
+hold slots, and its queue shows which wait for a first one. Each consumer keeps to an even share. A consumer
+without any slot comes before those that only want more. When there are fewer tokens than consumers, a
+consumer passes its last slot on after ``rdy_redistribute_interval``.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ from ..policy.rdy import ConnectionRdy, RdyPolicy, plan
 from ..protocol import commands
 from .backoff_controller import BackoffController
 from .in_flight import InFlight
-from .message import Delivery, Message
+from .message import Arrival, Message
 
 _OPENING_TIMEOUT = 1.0
 """Seconds for which a share of the budget is reserved for a connection that is being opened."""
 
 _READERS_TURN = 0.001
-"""Seconds for the readers to catch up after the event loop was blocked: unread bytes are not silence."""
+"""Seconds for the readers to catch up after the event loop was blocked: unread bytes are no silence."""
 
 Bound = Callable[[float, float], int]
 """Takes the time and nsqd's message timeout, and returns the most messages that may be in flight."""
@@ -53,7 +56,7 @@ class Distribution:
         limiter: anyio.CapacityLimiter | None,
         options: ConsumerOptions,
         emit: Emitter,
-        fail: Callable[[Exception], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._budget = Budget(max_in_flight, limiter, options.rdy_redistribute_interval, self.redistribute)
         self._rng = random.Random()
@@ -305,7 +308,7 @@ class ReadyCount:
         return self._put is None or len(self._slots) > self.rdy
 
     def state(self) -> ConnectionRdy[ReadyCount]:
-        """This connection, as `plan` sees it."""
+        """The state of this connection that `plan` depends on."""
         return ConnectionRdy(
             self,
             self.rdy,
@@ -318,15 +321,15 @@ class ReadyCount:
 
     # The connection
 
-    def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
-        """Take the connection, before SUB."""
+    def attach(self, connection: Connection[Arrival, Message], now: float) -> None:
+        """Use a connection, before SUB."""
         self._put = connection.outbox.put
         self.msg_timeout = connection.identity.msg_timeout
         self._max_rdy_count = connection.identity.max_rdy_count
         self._turn_changed_at = now
 
     def detach(self) -> None:
-        """Let go of the connection, which has ended."""
+        """Forget the connection, which has ended."""
         self._put = None
         self._max_rdy_count = 0
         self.rdy = 0

@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ..checks import check_integer, check_seconds, other_parameters
 from ..errors import InvalidOption
+from ..options.checks import check_integer, check_seconds, other_parameters
 from .batches import Batch
 from .message import Message
 from .rate import RateLimit
@@ -33,8 +33,8 @@ class BatchHandler:
         await nsq.serve(nsq.BatchHandler(save, max_size=500), "clicks", "archive", nsqd="127.0.0.1:4150")
 
     The unanswered messages of the batch are finished when the function returns, and requeued when it raises,
-    as those of a single message. The function may answer messages of the batch itself. Batches end as those
-    of `Consumer.batches`: a message that another failure would give up comes alone. An async function is
+    like a single message. The function may answer messages of the batch itself. Batches end as in
+    `Consumer.batches`: a message that another failure would give up comes alone. An async function is
     cancelled when the first unanswered message of its batch times out.
 
     :param function: an async or plain function of one `Batch`; a plain one is called in a thread
@@ -114,7 +114,7 @@ def returned_awaitable(handler: object, returned: object) -> InvalidOption:
 
 
 def name_of(handler: object) -> str:
-    """Return the name of a handler, for people."""
+    """Return the name of a handler, for events and errors."""
     name: object = getattr(_function_of(handler), "__qualname__", None)
     return name if isinstance(name, str) else repr(handler)
 
@@ -131,7 +131,7 @@ def _function_of(handler: object) -> object:
         elif inspect.isfunction(handler):
             handler = getattr(handler, "__wrapped__", handler)
         elif not (inspect.isroutine(handler) or inspect.isclass(handler)) and inspect.isfunction(
-            call := getattr(type(handler), "__call__", None)  # noqa: B004 - not whether, but which
+            call := getattr(type(handler), "__call__", None)  # noqa: B004 - the function is wanted
         ):
             handler = call
     return handler

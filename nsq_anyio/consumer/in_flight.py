@@ -1,4 +1,9 @@
-"""The messages in flight on one connection, and the answers to them."""
+"""The messages in flight on one connection, and their answers.
+
+When nsqd delivers a message again, the new object replaces the old one with that id. Two things bound what an
+nsqd may have in flight: the RDY counts that it was sent, and, while it times messages out, how long the event
+loop was blocked (`InFlightLimit`).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,8 @@ import anyio
 
 from ..connection import Connection
 from ..connection.in_flight_limit import InFlightLimit
-from ..connection.loop_watch import LoopWatch
 from ..errors import ProtocolError
 from ..events import (
-    Emitter,
     GaveUp,
     MessageDiscarded,
     MessageFinished,
@@ -20,17 +23,15 @@ from ..events import (
     MessageTouched,
     ResponseFailed,
 )
-from ..options import ConsumerOptions
 from ..policy.backoff import Result
-from ..policy.requeue import requeue_delay
+from ..policy.delays import requeue_delay
 from ..protocol import commands, session
-from .backoff_controller import BackoffController
-from .inbox import Inbox
-from .message import Delivery, GivesUp, Message, Touches, about
+from .message import Arrival, GivesUp, Message, Touches, about
+from .setup import Setup
 from .statistics import Counters
 
 _MOST_STALE = 8
-"""Expired messages that may stay in the inbox; more, if more are in flight."""
+"""How many expired messages may stay in the inbox while fewer are in flight."""
 
 
 class InFlight:
@@ -41,49 +42,33 @@ class InFlight:
 
     :param nsqd: the address, as ``host:port`` or a path
     :param expired: called when messages have timed out
-    :param giving_up: asked before a failed message is answered
-    :param touching: touches messages that are kept alive
     :ivar counters: counts the outcomes of the messages
     :ivar last_arrival: when any bytes last arrived on the connection
     :ivar last_message_at: when messages last arrived on it; before the first one, when it was attached
     """
 
-    def __init__(
-        self,
-        nsqd: str,
-        topic: str,
-        channel: str,
-        *,
-        inbox: Inbox,
-        backoff: BackoffController,
-        options: ConsumerOptions,
-        emit: Emitter,
-        loop_watch: LoopWatch,
-        expired: Callable[[], None],
-        giving_up: GivesUp[Message],
-        touching: Touches[Message],
-    ) -> None:
+    def __init__(self, nsqd: str, setup: Setup, expired: Callable[[], None]) -> None:
         self.nsqd: str = nsqd
-        self.topic: str = topic
-        self.channel: str = channel
-        self.giving_up: GivesUp[Message] | None = giving_up
-        self.touching: Touches[Message] = touching
+        self.topic: str = setup.topic
+        self.channel: str = setup.channel
+        self.giving_up: GivesUp[Message] | None = setup.giving_up
+        self.touching: Touches[Message] = setup.touching
         self.counters: Counters = Counters()
         self.last_arrival: float = 0.0
         self.last_message_at: float = 0.0
         self._messages: dict[bytes, Message] = {}
-        self._inbox = inbox
-        self._backoff = backoff
-        self._options = options
-        self._emit = emit
-        self._has_hook = emit.has_hook
-        self._limit = InFlightLimit(loop_watch)
+        self._inbox = setup.inbox
+        self._backoff = setup.backoff
+        self._options = setup.options
+        self._emit = setup.emit
+        self._has_hook = setup.emit.has_hook
+        self._limit = InFlightLimit(setup.loop_watch)
         self._awaits_flush: Callable[[], bool] = lambda: False
         self._expired = expired
         self._stale = 0
         self._put: Callable[[bytes], None] = _nowhere
         self._put_and_send: Callable[[bytes], None] = _nowhere
-        self._connection: Connection[Delivery, Message] | None = None
+        self._connection: Connection[Arrival, Message] | None = None
         self._msg_timeout = 0.0
         self._max_msg_timeout = 0.0
 
@@ -99,8 +84,7 @@ class InFlight:
         return self.counters.finished + self.counters.requeued
 
     def holds(self, message: Message) -> bool:
-        """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
-        return self._messages.get(message.wire_id) is message
+        return self._messages.get(message._wire_id) is message
 
     def unanswered(self) -> list[Message]:
         """Return all messages for whose answers nsqd still waits."""
@@ -109,9 +93,9 @@ class InFlight:
     # The connection
 
     def attach(
-        self, connection: Connection[Delivery, Message], awaits_flush: Callable[[], bool], now: float
+        self, connection: Connection[Arrival, Message], awaits_flush: Callable[[], bool], now: float
     ) -> None:
-        """Take the connection, before SUB.
+        """Use a connection, before SUB.
 
         :param awaits_flush: returns whether the writer must report that the next answer was sent
         """
@@ -126,13 +110,13 @@ class InFlight:
     def detach(self, counters: Counters) -> None:
         """Forget all messages. nsqd delivers them to other consumers after their timeout.
 
-        :param counters: the counts so far are added to these, which also count later answers
+        :param counters: takes over the counts so far, and counts later answers
         """
         self._put = _nowhere
         self._put_and_send = _nowhere
         self._connection = None
         self._messages.clear()
-        self._inbox.discard(lambda message: message.delivery.delegate is self)
+        self._inbox.discard(lambda message: message._arrival.delegate is self)
         counters.add(self.counters)
         self.counters = counters
 
@@ -142,11 +126,11 @@ class InFlight:
 
     # Called by the reader
 
-    def arrival(self, now: float, size: int) -> Delivery:
-        """Record the arrival of a chunk of ``size`` bytes, and return the `Delivery` of its messages."""
+    def arrival(self, now: float, size: int) -> Arrival:
+        """Record the arrival of a chunk of ``size`` bytes, and return the `Arrival` of its messages."""
         self.counters.received_bytes += size
         self.last_arrival = now
-        return Delivery(self, now, now + self._msg_timeout, now + self._max_msg_timeout)
+        return Arrival(self, now, now + self._msg_timeout, now + self._max_msg_timeout)
 
     def add(self, messages: Sequence[Message], now: float) -> None:
         """Register the messages of one chunk.
@@ -161,15 +145,15 @@ class InFlight:
         for message in messages:
             if message.attempts > 1:
                 self.counters.count_redelivery(message.attempts)
-                if (found := in_flight.pop(message.wire_id, None)) is not None:
+                if (found := in_flight.pop(message._wire_id, None)) is not None:
                     replaced.append(found)
-            in_flight[message.wire_id] = message
+            in_flight[message._wire_id] = message
         if len(in_flight) + len(replaced) < expected:
             raise ProtocolError("nsqd pushed a message twice, both times as its first attempt")
         for found in replaced:
-            # nsqd has timed the message out. By our clock it may have time left, but it must not be started.
-            before = found.delivery
-            found.delivery = Delivery(self, before.arrived, now, before.hard_deadline)
+            # nsqd has timed it out. By our clock it may have time left, but it must not be started.
+            before = found._arrival
+            found._arrival = Arrival(self, before.arrived, now, before.hard_deadline)
             self._timed_out(found)
         if len(in_flight) > self._limit.count:
             self._limit.check(len(in_flight), self._msg_timeout, now)
@@ -189,14 +173,13 @@ class InFlight:
     # Answers
 
     def finish(self, message: Message, *, result: Result = Result.SUCCESS) -> None:
-        """Send FIN; count the result in backoff unless it is neutral."""
-        found = self._messages.pop(message.wire_id, None)
+        found = self._messages.pop(message._wire_id, None)
         if found is not message:
             self._late(message, found)
             return
         self.counters.finished += 1
         send = self._put if self._messages else self._answer
-        send(commands.fin(message.wire_id))
+        send(commands.fin(message._wire_id))
         if self._has_hook:
             self._emit.to_hook(MessageFinished(**about(message)))
         if result is not Result.NEUTRAL and (self._backoff.engaged or result is Result.FAILURE):
@@ -210,8 +193,8 @@ class InFlight:
             return
         finished: list[bytes] = []
         for message in messages:
-            if (found := self._messages.pop(message.wire_id, None)) is message:
-                finished.append(message.wire_id)
+            if (found := self._messages.pop(message._wire_id, None)) is message:
+                finished.append(message._wire_id)
             else:
                 self._late(message, found)
         if finished:
@@ -220,7 +203,7 @@ class InFlight:
 
     def requeue(self, message: Message, delay: float | None, *, backoff: bool, reason: str = "") -> None:
         """Send REQ; count a failure in backoff if ``backoff`` is True."""
-        found = self._messages.pop(message.wire_id, None)
+        found = self._messages.pop(message._wire_id, None)
         if found is not message:
             self._late(message, found)
             return
@@ -233,7 +216,7 @@ class InFlight:
                 strategy=options.requeue_strategy,
             )
         self.counters.requeued += 1
-        command = commands.req(message.wire_id, round(delay * 1000))
+        command = commands.req(message._wire_id, round(delay * 1000))
         # `_put` leaves time to put CLS in front, see `Subscription.hand_back_at_once`.
         (self._answer if backoff else self._put)(command)
         if reason:
@@ -245,39 +228,34 @@ class InFlight:
     def touch(self, message: Message) -> None:
         """Send TOUCH, and extend the deadline as nsqd does: from now on, up to the hard deadline."""
         if self.holds(message):
-            self._put(commands.touch(message.wire_id))
-            before = message.delivery
+            self._put(commands.touch(message._wire_id))
+            before = message._arrival
             deadline = min(anyio.current_time() + self._msg_timeout, before.hard_deadline)
-            message.delivery = Delivery(self, before.arrived, deadline, before.hard_deadline)
+            message._arrival = Arrival(self, before.arrived, deadline, before.hard_deadline)
             if self._has_hook:
                 self._emit.to_hook(MessageTouched(deadline=deadline, **about(message)))
         else:
             self.counters.late += 1
 
     def discarded(self, message: Message, reason: str) -> None:
-        """Report that the handler discards ``message``."""
         self.counters.discarded += 1
         self._emit.seldom(MessageDiscarded(reason=reason, **about(message)))
 
     def failed(self, message: Message) -> None:  # noqa: ARG002
-        """Count that the handler of ``message`` has failed."""
         self.counters.failed += 1
 
     def give_up_soon(self, message: Message, error: BaseException) -> None:
-        """Have the next task that takes messages give up ``message``, or publish its dead letter."""
         self._inbox.put_failed(message, error)
 
     def gave_up(self, message: Message, error: BaseException | None) -> None:
-        """Report that ``message`` is given up, because of ``error`` or because it was delivered too often."""
         self.counters.gave_up += 1
         self._emit(GaveUp(error=error, **about(message)))
 
     def expire(self, now: float) -> None:
-        """Forget the messages past their deadline: nsqd has requeued them."""
-        overdue = [message for message in self._messages.values() if message.delivery.deadline <= now]
+        overdue = [message for message in self._messages.values() if message._arrival.deadline <= now]
         for message in overdue:
             if self.holds(message):  # an event hook may have stopped the consumer during this loop
-                del self._messages[message.wire_id]
+                del self._messages[message._wire_id]
                 self._timed_out(message)
         if overdue:
             self._expired()
@@ -286,7 +264,7 @@ class InFlight:
         if self._messages or self._awaits_flush():
             self._put(command)
         else:
-            self._put_and_send(command)  # no other answer will follow soon, and nsqd may wait for this one
+            self._put_and_send(command)  # no answer will follow soon, and nsqd may wait for this one
             if self._connection is not None:
                 self._inbox.poll_next(self._connection.busy_poll)
 
@@ -296,15 +274,15 @@ class InFlight:
         if self._stale > max(len(self._messages), _MOST_STALE):
             # nsqd delivers messages that nobody takes again and again; they must not pile up.
             self._stale = 0
-            self._inbox.discard(lambda other: other.delivery.delegate is self and not self.holds(other))
+            self._inbox.discard(lambda other: other._arrival.delegate is self and not self.holds(other))
         self._emit(MessageTimedOut(**about(message)))
         if self._options.backoff_on_timeout:
             self._backoff.result(Result.FAILURE)
 
     def _late(self, message: Message, found: Message | None) -> None:
-        message.response = "timed_out"
+        message._response = "timed_out"
         if found is not None:  # nsqd has delivered it again, and waits for the answer to that delivery
-            self._messages[found.wire_id] = found
+            self._messages[found._wire_id] = found
         self.counters.late += 1
 
 

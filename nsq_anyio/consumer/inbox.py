@@ -1,10 +1,10 @@
-"""The inbox: messages on their way from the readers to the tasks that take them.
+"""The inbox: messages between the readers and the tasks that take them.
 
 The inbox is a deque whose length RDY bounds. It uses no lock, event or task per message. A taker that finds
 messages goes on without yielding, except for a checkpoint every few dozen messages or few milliseconds.
 
 Of the takers that find none, one is woken per received chunk. It wakes the next one if more is left than it
-takes. So handlers that never wait are all called by the same task, and those that do overlap at once.
+takes. So handlers that never wait are all called by the same task, and handlers that wait overlap at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stop:
 
 
 class MessageSource(Protocol):
-    """Where the workers of `run` take their messages from: the inbox, or a stage in front of it."""
+    """A source of messages for the workers of `run`: the inbox, or a stage in front of it."""
 
     @property
     def stopped(self) -> bool:
@@ -49,11 +49,11 @@ class MessageSource(Protocol):
         ...
 
     async def take(self, stop: Stop | None = None) -> Message:
-        """Take a message; see `Inbox.take`."""
+        """Take a message, as `Inbox.take` does."""
         ...
 
     def end(self, stop: Stop) -> None:
-        """End the takers that look at ``stop``."""
+        """End the takers that check ``stop``."""
         ...
 
 
@@ -71,7 +71,7 @@ class Inbox:
         self._failed: deque[tuple[Message, BaseException]] = deque()
         self._takers: deque[LoopEvent] = deque()
         self._woken = 0  # takers that have not run since they were woken
-        self._new_event: Callable[[], LoopEvent] | None = None  # these two are found in the event loop
+        self._new_event: Callable[[], LoopEvent] | None = None  # found in the event loop, like the clock
         self._clock: Callable[[], float] = anyio.current_time
         self._max_deliveries = max_deliveries
         self._give_up = give_up
@@ -96,7 +96,7 @@ class Inbox:
         return bool(self._takers)
 
     def put(self, messages: Sequence[Message], now: float) -> None:
-        """Add the messages of one chunk, and see to it that a taker takes them."""
+        """Add the messages of one chunk, and wake a taker."""
         self._now = now
         self._messages.extend(messages)
         if self._takers:
@@ -109,7 +109,7 @@ class Inbox:
     def put_back(self, messages: Sequence[Message]) -> None:
         """Return messages that were taken but not started to the front of the inbox."""
         # Meanwhile they may have timed out, or their connection may have ended.
-        held = [message for message in messages if message.delivery.delegate.holds(message)]
+        held = [message for message in messages if message._arrival.delegate.holds(message)]
         if self._stop.reached:
             for message in held:
                 message.requeue(0, backoff=False)
@@ -163,7 +163,7 @@ class Inbox:
         stop = stop or self._stop
         while True:
             if stop.reached:
-                self._wake_next()  # this taker may have been woken for what others have to take
+                self._wake_next()  # this taker may have been woken for a message that others have to take
                 raise StopAsyncIteration
             # While messages are plentiful, only a checkpoint lets other tasks run, such as the writer.
             if (
@@ -185,7 +185,7 @@ class Inbox:
                 continue
             message = self._messages.popleft()
             self._since_checkpoint += 1
-            if message.delivery.deadline <= self._now:
+            if message._arrival.deadline <= self._now:
                 continue  # nsqd has requeued it; `InFlight.expire` counts it
             if message.attempts > self._max_deliveries:
                 await self._give_up(message, None)
@@ -216,7 +216,7 @@ class Inbox:
                 taken = taken[:place]
                 break
         self._since_checkpoint += len(taken)
-        return [message for message in taken if message.delivery.deadline > now]
+        return [message for message in taken if message._arrival.deadline > now]
 
     def _note_checkpoint(self) -> None:
         self._since_checkpoint = 0
@@ -254,7 +254,7 @@ class Inbox:
 
 
 class Feed:
-    """Takes messages many at a time. Made by `Consumer.feed`.
+    """Takes messages many at a time. Made by `Consumer._feed`.
 
     :param offer: raises ``max_in_flight`` to what the takers can use, unless the user has set it
     :ivar emit: reports what happens to a message

@@ -1,6 +1,6 @@
-"""A message, the ways to answer it, and its handling as middleware sees it.
+"""A message, its answers, and its handling as middleware sees it.
 
-Of the connection that delivered it, a message knows a `MessageDelegate` alone.
+A message knows its connection only as a `MessageDelegate`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MessageT = TypeVar("MessageT")
 MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
-class Delivery:
-    """The state that all messages of one received chunk share.
+class Arrival:
+    """The arrival of a chunk, which its messages share.
 
     :ivar delegate: takes the answers
-    :ivar arrived: when they arrived
+    :ivar arrived: when the messages arrived
     :ivar deadline: when nsqd stops waiting for their answers
     :ivar hard_deadline: the latest time to which TOUCH can extend the deadline (nsqd's ``--max-msg-timeout``)
     """
@@ -51,44 +51,43 @@ class Delivery:
 class Message:
     """A message, which must be answered with `finish` or `requeue` before its `deadline`.
 
-    `finish`, `requeue` and `touch` queue a whole command and return at once. An answer that comes after the
-    deadline, or after the end of the connection, is dropped and counted: nsqd has requeued the message.
+    `finish`, `requeue` and `touch` queue a whole command and return at once, so that no cancellation can
+    interrupt them. An answer that comes after the deadline, or after the end of the connection, is dropped
+    and counted: nsqd has requeued the message.
 
     An ``async with message:`` block answers it: FIN when the block ends, REQ when it raises. `Requeue` and
-    `Discard` do not leave the block; any other exception does.
+    `Discard` do not leave the block; any other exception does. If the block is cancelled, the message is
+    requeued without a delay, and backoff does not count that as a failure.
 
     :ivar body: the body as it was published; with headers, the whole envelope
     :ivar attempts: how many times nsqd has delivered it, including this time; 1 to 65535
     :ivar timestamp: when it was published, in nanoseconds since the epoch
-    :ivar response: how it was answered, None if it was not; internal
-    :ivar delivery: shared by the messages that arrived together; internal
-    :ivar wire_id: `id` as it is sent in commands; internal
     """
 
-    __slots__ = ("_envelope", "attempts", "body", "delivery", "response", "timestamp", "wire_id")
+    __slots__ = ("_arrival", "_envelope", "_response", "_wire_id", "attempts", "body", "timestamp")
 
     # The compiled codec does not call `__init__`, but fills these slots with its arguments, and the last with
-    # None. A class has to name them itself: one that inherits them is called.
-    codec_slots: ClassVar[tuple[str, ...]] = (
-        "delivery",
+    # None. A class that only inherits this attribute is called instead.
+    _codec_slots: ClassVar[tuple[str, ...]] = (
+        "_arrival",
         "timestamp",
         "attempts",
-        "wire_id",
+        "_wire_id",
         "body",
-        "response",
+        "_response",
     )
 
     _envelope: Envelope
 
     def __init__(
-        self, delivery: Delivery, timestamp: int, attempts: int, message_id: bytes, body: bytes
+        self, arrival: Arrival, timestamp: int, attempts: int, message_id: bytes, body: bytes
     ) -> None:
-        self.delivery: Delivery = delivery
+        self._arrival: Arrival = arrival
         self.timestamp: int = timestamp
         self.attempts: int = attempts
-        self.wire_id: bytes = message_id
+        self._wire_id: bytes = message_id
         self.body: bytes = body
-        self.response: Answer | None = None
+        self._response: Answer | None = None
 
     def __repr__(self) -> str:
         state = "answered" if self.responded else "unanswered"
@@ -97,22 +96,22 @@ class Message:
     @property
     def id(self) -> str:
         """The message's id, 16 hexadecimal digits, unique within its nsqd."""
-        return self.wire_id.decode("ascii", "backslashreplace")
+        return self._wire_id.decode("ascii", "backslashreplace")
 
     @property
     def topic(self) -> str:
         """The topic that the message was published to."""
-        return self.delivery.delegate.topic
+        return self._arrival.delegate.topic
 
     @property
     def channel(self) -> str:
         """The channel that the message was consumed from."""
-        return self.delivery.delegate.channel
+        return self._arrival.delegate.channel
 
     @property
     def nsqd(self) -> str:
         """The address of the nsqd that delivered the message, as ``host:port`` or a path."""
-        return self.delivery.delegate.nsqd
+        return self._arrival.delegate.nsqd
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -135,14 +134,14 @@ class Message:
     def _opened(self) -> Envelope:
         try:
             return self._envelope
-        except AttributeError:  # not set in advance, because most messages are never asked for it
+        except AttributeError:  # decoded on demand: most programs read no headers
             self._envelope = decode(self.body)
             return self._envelope
 
     @property
     def deadline(self) -> float:
         """When nsqd stops waiting for the answer, on AnyIO's clock (`anyio.current_time`)."""
-        return self.delivery.deadline
+        return self._arrival.deadline
 
     def time_left(self) -> float:
         """Return the seconds until the deadline, 0 if it has passed. A plain handler may call it too."""
@@ -151,17 +150,17 @@ class Message:
     @property
     def responded(self) -> bool:
         """Whether the message was finished or requeued."""
-        return self.response is not None
+        return self._response is not None
 
     def finish(self) -> None:
         """Tell nsqd that the message is processed (FIN).
 
         :raises AlreadyResponded: if it was finished or requeued before
         """
-        if self.response is not None:
+        if self._response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
-        self.response = "finished"
-        self.delivery.delegate.finish(self)
+        self._response = "finished"
+        self._arrival.delegate.finish(self)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> None:
         """Tell nsqd to deliver the message again (REQ).
@@ -173,49 +172,49 @@ class Message:
         :raises AlreadyResponded: if it was finished or requeued before
         :raises InvalidOption: if the delay is negative or not finite
         """
-        self.requeue_as(Requeue(delay, backoff=backoff), sys.exception())
+        self._requeue_as(Requeue(delay, backoff=backoff), sys.exception())
 
-    def requeue_as(self, request: Requeue, error: BaseException | None) -> None:
-        """Requeue the message, as `requeue` does; internal.
+    def _requeue_as(self, request: Requeue, error: BaseException | None) -> None:
+        """Requeue the message, as `requeue` does.
 
         :param error: the exception that the caller handles, for the dead letter; None if there is none
         """
-        if self.response is not None:
+        if self._response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
         if request.backoff:
             self._requeue_failed(error or request, request.delay)
         else:
-            self.requeue_now(request.delay, backoff=False)
+            self._requeue_now(request.delay, backoff=False)
 
     def _requeue_failed(
         self, error: BaseException, delay: float | None = None, *, backoff: bool = True
     ) -> None:
         """Requeue the message, or have it given up if this was its last attempt."""
-        delegate = self.delivery.delegate
+        delegate = self._arrival.delegate
         if delegate.giving_up is not None and delegate.giving_up.is_last(self):
-            self.response = "requeued"
+            self._response = "requeued"
             delegate.give_up_soon(self, error)
         else:
             reason = error.reason if isinstance(error, Requeue) else ""
-            self.requeue_now(delay, backoff=backoff, reason=reason)
+            self._requeue_now(delay, backoff=backoff, reason=reason)
 
-    def requeue_now(self, delay: float | None = None, *, backoff: bool = True, reason: str = "") -> None:
-        """Requeue the message, even at its last attempt or while it waits to be given up; internal."""
-        self.response = "requeued"
-        self.delivery.delegate.requeue(self, delay, backoff=backoff, reason=reason)
+    def _requeue_now(self, delay: float | None = None, *, backoff: bool = True, reason: str = "") -> None:
+        """Requeue the message, even at its last attempt or while it waits to be given up."""
+        self._response = "requeued"
+        self._arrival.delegate.requeue(self, delay, backoff=backoff, reason=reason)
 
-    def reopen(self) -> None:
-        """Take back the response of a message that has waited to be given up; internal."""
-        self.response = None
+    def _reopen(self) -> None:
+        """Undo the answer of a message that has waited to be given up."""
+        self._response = None
 
     def touch(self) -> None:
         """Ask nsqd for another ``msg_timeout`` (TOUCH). nsqd allows at most ``max_msg_timeout`` in all.
 
         :raises AlreadyResponded: if it was finished or requeued before
         """
-        if self.response is not None:
+        if self._response is not None:
             raise AlreadyResponded(f"message {self.id} is already answered")
-        self.delivery.delegate.touch(self)
+        self._arrival.delegate.touch(self)
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncGenerator[Self]:
@@ -226,29 +225,30 @@ class Message:
             async with message.keep_alive():
                 await something_long()
 
-        The message still times out after nsqd's ``max_msg_timeout``.
+        The message still times out after nsqd's ``max_msg_timeout``. A block that is cancelled ends at once,
+        and touches the message no more.
         """
-        touching = self.delivery.delegate.touching
+        touching = self._arrival.delegate.touching
         touching.begin(self)
         try:
             yield self
         finally:
             touching.end(self)
 
-    def give_up(self, error: BaseException | None) -> None:
+    def _give_up(self, error: BaseException | None) -> None:
         """Report a message that is given up, and finish it.
 
         :param error: the failure of its last attempt, which counts in backoff; None if there was no attempt
         """
-        self.delivery.delegate.gave_up(self, error)
-        if self.response is None:
-            self.response = "gave_up"
+        self._arrival.delegate.gave_up(self, error)
+        if self._response is None:
+            self._response = "gave_up"
             is_neutral = error is None or (isinstance(error, Requeue) and not error.backoff)
-            self.delivery.delegate.finish(self, result=Result.NEUTRAL if is_neutral else Result.FAILURE)
+            self._arrival.delegate.finish(self, result=Result.NEUTRAL if is_neutral else Result.FAILURE)
 
-    def answer_for(self, error: BaseException | None) -> None:
+    def _answer_for(self, error: BaseException | None) -> None:
         """Answer according to how processing ended, unless it is answered: FIN for None, otherwise REQ."""
-        if self.response is not None:
+        if self._response is not None:
             return
         match error:
             case None:
@@ -256,9 +256,9 @@ class Message:
             case Requeue(delay=delay, backoff=backoff):
                 self._requeue_failed(error, delay, backoff=backoff)
             case Discard(reason=reason):
-                self.response = "discarded"
-                self.delivery.delegate.discarded(self, reason)
-                self.delivery.delegate.finish(self)
+                self._response = "discarded"
+                self._arrival.delegate.discarded(self, reason)
+                self._arrival.delegate.finish(self)
             case _ if isinstance(error, Exception) or is_stray(error):
                 self._requeue_failed(error)
             case SystemExit() | KeyboardInterrupt():
@@ -266,37 +266,37 @@ class Message:
                 # CLS, the message would be pushed to this connection again.
                 pass
             case _:
-                # The handler was cancelled, which is not the message's fault: requeue it without a delay.
-                if self.delivery.delegate.holds(self):
-                    self.response = "cancelled"
-                    self.delivery.delegate.requeue(self, 0, backoff=False)
+                # A cancelled handler is not the message's fault: requeue it without a delay.
+                if self._arrival.delegate.holds(self):
+                    self._response = "cancelled"
+                    self._arrival.delegate.requeue(self, 0, backoff=False)
 
-    async def end_block(self, error: BaseException | None) -> bool:
+    async def _end_block(self, error: BaseException | None) -> bool:
         """Answer at the end of an ``async with message:`` block; return whether to suppress ``error``."""
         if error is None:
-            self.answer_for(None)
+            self._answer_for(None)
             return False
         signal = only_error(error)
         is_signal = isinstance(signal, Requeue | Discard)
         if not is_signal and (isinstance(signal, Exception) or is_stray(signal)):
-            self.delivery.delegate.failed(self)
-        await self.settle(signal)
+            self._arrival.delegate.failed(self)
+        await self._settle(signal)
         return is_signal
 
-    async def settle(self, error: BaseException) -> None:
-        """Answer as `answer_for` does. If the message is given up or gets a dead letter, wait for that."""
-        giving_up = self.delivery.delegate.giving_up
+    async def _settle(self, error: BaseException) -> None:
+        """Answer as `_answer_for` does. If the message is given up or gets a dead letter, wait for that."""
+        giving_up = self._arrival.delegate.giving_up
         if giving_up is None or self.responded or await giving_up.may_answer(self, error):
-            self.answer_for(error)
+            self._answer_for(error)
 
-    def settle_soon(self, error: BaseException) -> None:
-        """Answer as `settle` does, but let the next task that takes messages wait; internal."""
-        delegate = self.delivery.delegate
+    def _settle_soon(self, error: BaseException) -> None:
+        """Answer as `_settle` does, but leave the wait to the next task that takes messages."""
+        delegate = self._arrival.delegate
         if delegate.giving_up is not None and delegate.giving_up.buries(error) and not self.responded:
-            self.response = "discarded"
+            self._response = "discarded"
             delegate.give_up_soon(self, error)
         else:
-            self.answer_for(error)
+            self._answer_for(error)
 
     async def __aenter__(self) -> Self:
         return self
@@ -308,12 +308,12 @@ class Message:
         traceback: TracebackType | None,
     ) -> bool:
         if exc is not None:
-            return await self.end_block(exc)
-        self.answer_for(None)
+            return await self._end_block(exc)
+        self._answer_for(None)
         return False
 
 
-MakeMessage = Callable[[Delivery, int, int, bytes, bytes], Message]
+MakeMessage = Callable[[Arrival, int, int, bytes, bytes], Message]
 """Makes a message: the class, or a function with its parameters."""
 
 
@@ -326,8 +326,8 @@ def finish_all(messages: Sequence[Message]) -> None:
         if message.responded:
             raise AlreadyResponded(f"message {message.id} is already answered")
     for message in messages:
-        message.response = "finished"
-    for delegate, some in itertools.groupby(messages, lambda message: message.delivery.delegate):
+        message._response = "finished"
+    for delegate, some in itertools.groupby(messages, lambda message: message._arrival.delegate):
         delegate.finish_all(list(some))
 
 
@@ -347,15 +347,15 @@ def about(message: Message, now: float | None = None) -> About:
 
     :param now: the time on AnyIO's clock, which can be read only in the event loop; None to read it
     """
-    delivery = message.delivery
-    delegate = delivery.delegate
+    arrival = message._arrival
+    delegate = arrival.delegate
     return {
         "nsqd": delegate.nsqd,
         "topic": delegate.topic,
         "channel": delegate.channel,
         "message_id": message.id,
         "attempts": message.attempts,
-        "seconds": (anyio.current_time() if now is None else now) - delivery.arrived,
+        "seconds": (anyio.current_time() if now is None else now) - arrival.arrived,
     }
 
 
@@ -379,7 +379,7 @@ class Handling:
 
     def __init__(self, messages: tuple[Message, ...], *, gives_up: bool = False) -> None:
         first = messages[0]
-        delegate = first.delivery.delegate
+        delegate = first._arrival.delegate
         self.messages: tuple[Message, ...] = messages
         self.topic: str = delegate.topic
         self.channel: str = delegate.channel
@@ -394,16 +394,16 @@ class Handling:
         subject = f"{len(self.messages)} messages" if others else first.id
         return f"<Handling {subject} of {self.topic}/{self.channel}, {self.outcome or 'running'}>"
 
-    def ended(self, error: BaseException | None) -> None:
-        """Note how the handler, and the middleware inside the one that exits next, have ended."""
+    def _ended(self, error: BaseException | None) -> None:
+        """Note how everything inside the next middleware to exit has ended."""
         self.error = error
         message = next((each for each in self.messages if not each.responded), self.messages[0])
         self.outcome = self._outcome(message, error)
 
     def _outcome(self, message: Message, error: BaseException | None) -> Answer:
-        if message.response is not None:
-            return "gave_up" if self._gives_up and message.response == "finished" else message.response
-        if not message.delivery.delegate.holds(message):
+        if message._response is not None:
+            return "gave_up" if self._gives_up and message._response == "finished" else message._response
+        if not message._arrival.delegate.holds(message):
             return "timed_out"
         match None if error is None else only_error(error):
             case None:
@@ -445,11 +445,11 @@ class Touches(Protocol[MessageT_contra]):
     """Touches messages: a `Touching`."""
 
     def begin(self, message: MessageT_contra) -> None:
-        """Touch ``message`` half-way to each deadline, until an `end` for each `begin`."""
+        """Touch ``message`` half-way to each deadline, until `end` is called as often as `begin`."""
         ...
 
     def end(self, message: MessageT_contra) -> None:
-        """Touch ``message`` no more."""
+        """End what one `begin` has begun."""
         ...
 
 
@@ -474,10 +474,6 @@ class MessageDelegate(Protocol[MessageT]):
         """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
         ...
 
-    def unanswered(self) -> list[MessageT]:
-        """Return all messages for whose answers nsqd still waits."""
-        ...
-
     def finish(self, message: MessageT, *, result: Result = Result.SUCCESS) -> None:
         """Send FIN; count the result in backoff unless it is neutral."""
         ...
@@ -491,7 +487,7 @@ class MessageDelegate(Protocol[MessageT]):
         ...
 
     def touch(self, message: MessageT) -> None:
-        """TOUCH."""
+        """Send TOUCH."""
         ...
 
     def discarded(self, message: MessageT, reason: str) -> None:

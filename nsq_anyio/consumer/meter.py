@@ -38,7 +38,7 @@ class ConsumerMeter(Protocol):
 
 
 class ConsumerReadings:
-    """What a collector can read of a consumer. Made by `Consumer.measure`.
+    """The numbers of a consumer, for a collector. Made by `Consumer._measure`.
 
     :ivar topic: its topic
     :ivar channel: its channel
@@ -51,8 +51,8 @@ class ConsumerReadings:
         statistics: Callable[[], ConsumerStatistics],
         has_ended: Callable[[], bool],
     ) -> None:
-        self.topic: str = supervisor.topic
-        self.channel: str = supervisor.channel
+        self.topic: str = supervisor.setup.topic
+        self.channel: str = supervisor.setup.channel
         self.statistics: Callable[[], ConsumerStatistics] = statistics
         self._supervisor = supervisor
         self._has_ended = has_ended

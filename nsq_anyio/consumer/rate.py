@@ -1,7 +1,9 @@
-"""Limit how many handlers `run` starts per second, in one consumer or several.
+"""Rate limits: how many handlers `run` starts per second, in one consumer or several.
 
-Each `run` has a `Pace` between the inbox and the workers. The RDY counts follow it, so that messages wait at
-nsqd rather than here, where they would time out.
+Each `run` has a `Pace` between the inbox and the workers; a `run` without a limit has none. The RDY counts
+follow it, so that messages wait at nsqd rather than here, where they would time out. At most one message of
+each `run` waits for its start outside the inbox; `stop` finds the others there. One worker of each `run` that
+shares a `RateLimit` queues for its lock, so the runs take turns.
 """
 
 from __future__ import annotations
@@ -12,16 +14,16 @@ from contextlib import contextmanager
 
 import anyio
 
-from ..checks import check_integer, is_number
 from ..errors import InvalidOption
-from ..policy.rate import TokenBucket, waiting_allowed
+from ..options.checks import check_integer, is_number
+from ..policy.token_bucket import TokenBucket, waiting_allowed
 from .distribution import Distribution
 from .inbox import Inbox, Stop
 from .message import Message
 
 _BURST_SECONDS = 0.1
 _IDLE_TURN = 1.0
-"""Seconds for which a `run` that gets no messages may stay first, when not every `run` can have a message."""
+"""Seconds for which a `run` without messages may keep its turn, when not every `run` can have a message."""
 
 
 class RateLimit:
@@ -56,8 +58,8 @@ class RateLimit:
         """How many handlers may start at once after a pause."""
         return self._bucket.burst
 
-    def join(self, pace: Pace) -> None:
-        """Share the limit with one more `run`; internal."""
+    def _join(self, pace: Pace) -> None:
+        """Share the limit with one more `run`."""
         if not self._paces:
             self._turn = anyio.Lock()  # of this event loop; it serves whoever waits in order
             self._bucket.begin(anyio.current_time())
@@ -65,13 +67,13 @@ class RateLimit:
         self._paces.append(pace)
         self._follow()
 
-    def leave(self, pace: Pace) -> None:
-        """Share the limit with one `run` less; internal."""
+    def _leave(self, pace: Pace) -> None:
+        """Share the limit with one `run` fewer."""
         self._paces.remove(pace)
         self._follow()
 
-    def allowed(self, pace: Pace, now: float, msg_timeout: float) -> int:
-        """Return how many messages a `run` may have in flight; internal."""
+    def _allowed(self, pace: Pace, now: float, msg_timeout: float) -> int:
+        """Return how many messages a `run` may have in flight."""
         count = len(self._paces)
         if not waiting_allowed(self._bucket, 0, count, msg_timeout, now):
             self._first_since = None
@@ -82,15 +84,15 @@ class RateLimit:
             self._end_turn(self._paces[0])
         return waiting_allowed(self._bucket, self._paces.index(pace), count, msg_timeout, now)
 
-    async def start(self, pace: Pace, message: Message) -> bool:
-        """Wait until a message may start; return False if it has timed out by then; internal."""
+    async def _start(self, pace: Pace, message: Message) -> bool:
+        """Wait until a message may start; return False if it has timed out by then."""
         async with self._turn:
             await anyio.sleep(self._bucket.wait(anyio.current_time()))
             now = anyio.current_time()
-            delivery = message.delivery
-            if delivery.deadline <= now:
-                delivery.delegate.expire(now)
-            if not delivery.delegate.holds(message):
+            arrival = message._arrival
+            if arrival.deadline <= now:
+                arrival.delegate.expire(now)
+            if not arrival.delegate.holds(message):
                 return False
             self._bucket.take(now)  # a token is there: only the holder of the lock takes any
         self._end_turn(pace)
@@ -127,13 +129,13 @@ class Pace:
     @contextmanager
     def joined(self) -> Generator[None]:
         """Share the rate limit while the block runs, and let the RDY counts follow it."""
-        self._limit.join(self)
+        self._limit._join(self)
         self._distribution.bound_by(self._bound)
         try:
             yield
         finally:
             self._distribution.unbind(self._bound)
-            self._limit.leave(self)
+            self._limit._leave(self)
 
     @property
     def is_idle(self) -> bool:
@@ -146,18 +148,16 @@ class Pace:
         return self._allowed is None or self._allowed <= 1
 
     def _bound(self, now: float, msg_timeout: float) -> int:
-        self._allowed = self._limit.allowed(self, now, msg_timeout)
+        self._allowed = self._limit._allowed(self, now, msg_timeout)
         return self._allowed
 
     # As a MessageSource
 
     @property
     def stopped(self) -> bool:
-        """Whether the inbox has stopped."""
         return self._inbox.stopped
 
     async def wait_stopped(self) -> None:
-        """Wait until the inbox stops."""
         await self._inbox.wait_stopped()
 
     def end(self, stop: Stop) -> None:
@@ -179,7 +179,7 @@ class Pace:
                 may_start = False
                 try:
                     with anyio.CancelScope() as self._waiting:
-                        may_start = await self._limit.start(self, message)
+                        may_start = await self._limit._start(self, message)
                 finally:
                     self._waiting = None
                     if not may_start:

@@ -15,9 +15,9 @@ class Counters:
     """The counters of one connection.
 
     :ivar received: messages that were received
-    :ivar finished: of them, those that were finished
-    :ivar requeued: of them, those that were requeued
-    :ivar timed_out: of them, those without an answer at their deadline
+    :ivar finished: how many of them were finished
+    :ivar requeued: how many of them were requeued
+    :ivar timed_out: how many of them had no answer at their deadline
     :ivar late: answers dropped, because the message had timed out or its connection had ended
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
     :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
@@ -65,9 +65,9 @@ class ConnectionStatistics:
     :ivar max_rdy_count: the highest RDY count that its nsqd allows
     :ivar in_flight: its unanswered messages
     :ivar received: messages that were received; this and the next ten count since the connection was opened
-    :ivar finished: of them, those that were finished
-    :ivar requeued: of them, those that were requeued
-    :ivar timed_out: of them, those without an answer at their deadline
+    :ivar finished: how many of them were finished
+    :ivar requeued: how many of them were requeued
+    :ivar timed_out: how many of them had no answer at their deadline
     :ivar late: answers dropped, because the message had timed out
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
     :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other
@@ -103,12 +103,12 @@ class ConsumerStatistics:
 
     :ivar connections: the number of connections that are subscribed now
     :ivar in_flight: unanswered messages
-    :ivar waiting: of them, those that nobody has taken yet
+    :ivar waiting: how many of them no task has taken yet
     :ivar backoff_level: the backoff level, 0 while not in backoff
     :ivar received: messages that were received
-    :ivar finished: of them, those that were finished
-    :ivar requeued: of them, those that were requeued
-    :ivar timed_out: of them, those without an answer at their deadline
+    :ivar finished: how many of them were finished
+    :ivar requeued: how many of them were requeued
+    :ivar timed_out: how many of them had no answer at their deadline
     :ivar late: answers dropped, because the message had timed out or its connection had ended
     :ivar refused: answers that nsqd refused, because the message was no longer in flight there
     :ivar failed: messages whose handler, ``async with`` block or ``on_give_up`` raised an exception other

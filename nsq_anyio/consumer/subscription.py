@@ -9,18 +9,15 @@ import anyio
 
 from ..address import NsqdAddress
 from ..connection import Connection, Request
-from ..connection.loop_watch import LoopWatch
 from ..connection.settling import settled
 from ..errors import ConnectionFailed
-from ..events import ConnectionClosed, Disconnected, Emitter
-from ..options import ConsumerOptions
+from ..events import ConnectionClosed, Disconnected
 from ..protocol import commands, session
 from ..protocol.identify import IdentifyReply
-from .backoff_controller import BackoffController
 from .distribution import ReadyCount
 from .in_flight import InFlight
-from .inbox import Inbox
-from .message import Delivery, GivesUp, MakeMessage, Message, Touches
+from .message import Arrival, MakeMessage, Message
+from .setup import Setup
 from .statistics import ConnectionStatistics, Counters
 
 
@@ -30,51 +27,23 @@ class Subscription:
     A subscription ends in one of three ways. `drain` hands back unanswered messages and waits until nsqd has
     confirmed that. `retire` first gives them time to be answered. `hand_back_at_once` waits for nothing.
 
-    :param redistribute: called when RDY counts may have to change: slots came free, or an idle connection
-        brings messages
     :ivar in_flight: its messages
     :ivar ready: its RDY count
     """
 
-    def __init__(
-        self,
-        address: NsqdAddress,
-        topic: str,
-        channel: str,
-        *,
-        inbox: Inbox,
-        backoff: BackoffController,
-        options: ConsumerOptions,
-        emit: Emitter,
-        redistribute: Callable[[], None],
-        loop_watch: LoopWatch,
-        make_message: MakeMessage,
-        giving_up: GivesUp[Message],
-        touching: Touches[Message],
-    ) -> None:
+    def __init__(self, address: NsqdAddress, setup: Setup) -> None:
         self.address: NsqdAddress = address
         self.nsqd: str = str(address)
-        self.in_flight: InFlight = InFlight(
-            self.nsqd,
-            topic,
-            channel,
-            inbox=inbox,
-            backoff=backoff,
-            options=options,
-            emit=emit,
-            loop_watch=loop_watch,
-            expired=self.may_proceed,
-            giving_up=giving_up,
-            touching=touching,
-        )
-        self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, emit)
-        self.arrival: Callable[[float, int], Delivery] = self.in_flight.arrival
-        self.make_message: MakeMessage = make_message
-        self._inbox = inbox
-        self._emit = emit
-        self._redistribute = redistribute
-        self._lend_after = options.lend_after
-        self._connection: Connection[Delivery, Message] | None = None
+        self.in_flight: InFlight = InFlight(self.nsqd, setup, expired=self.may_proceed)
+        self.ready: ReadyCount = ReadyCount(self.nsqd, self.in_flight, setup.emit)
+        self.arrival: Callable[[float, int], Arrival] = self.in_flight.arrival
+        self.make_message: MakeMessage = setup.make_message
+        self._setup = setup
+        self._inbox = setup.inbox
+        self._emit = setup.emit
+        self._redistribute = setup.redistribute
+        self._lend_after = setup.options.lend_after
+        self._connection: Connection[Arrival, Message] | None = None
         self._close_wait: Request | None = None
         self._stopping = False
         self._draining = False
@@ -108,16 +77,16 @@ class Subscription:
 
     # The connection
 
-    def attach(self, connection: Connection[Delivery, Message], now: float) -> None:
-        """Take the connection, before SUB."""
+    def attach(self, connection: Connection[Arrival, Message], now: float) -> None:
+        """Use a connection, before SUB."""
         self._connection = connection
         self.in_flight.attach(connection, self.ready.awaits_flush, now)
         self.ready.attach(connection, now)
 
     def detach(self, counters: Counters) -> None:
-        """Let go of the connection, which has ended.
+        """Forget the connection, which has ended.
 
-        :param counters: see `InFlight.detach`
+        :param counters: takes over the counts, as in `InFlight.detach`
         """
         self._connection = None
         self.ready.detach()
@@ -151,7 +120,7 @@ class Subscription:
     # The end
 
     def stop(self) -> None:
-        """Send CLS. Messages in flight can still be answered; any that arrive from now on are handed back."""
+        """Send CLS. Messages in flight can still be answered; messages that arrive later are handed back."""
         if self._stopping:
             return
         self._stopping = True
@@ -176,7 +145,7 @@ class Subscription:
             self._emit(ConnectionClosed(self.nsqd, confirmed, **self._emit.source))
             self._released.set()
 
-    async def _stop_and_close(self, connection: Connection[Delivery, Message]) -> None:
+    async def _stop_and_close(self, connection: Connection[Arrival, Message]) -> None:
         self.stop()
         # Handed back before the wait, in case nsqd never answers CLS.
         _hand_back(self.in_flight.unanswered())
@@ -185,16 +154,17 @@ class Subscription:
             await settled(lambda: self.in_flight.last_message_at)
         await connection.close()
 
-    async def retire(self, drain_timeout: float, close_timeout: float) -> None:
+    async def retire(self) -> None:
         """Stop, wait for the messages in flight to be answered, and close: this nsqd is no longer listed."""
         if self._stopping:
             return
         self.stop()
-        with anyio.move_on_after(drain_timeout):
+        options = self._setup.options
+        with anyio.move_on_after(options.drain_timeout):
             while self.in_flight:
                 self._all_answered = anyio.Event()
                 await self._all_answered.wait()
-        with anyio.move_on_after(close_timeout):
+        with anyio.move_on_after(options.close_timeout):
             await self.drain()
 
     def hand_back_at_once(self) -> None:
@@ -210,8 +180,9 @@ class Subscription:
         if not self._stopping:
             self._stopping = True
             self.ready.stop(anyio.current_time())
-            # First, or nsqd would push the requeued messages to this connection again. Not CLS: nsqd answers
-            # it, and executes nothing more if this process is gone by then. With deflate that happens.
+            # RDY 0 goes first, or nsqd would push the requeued messages to this connection again. CLS would
+            # be answered, and if this process is gone by then, nsqd executes nothing more: with deflate,
+            # that happens.
             connection.outbox.put_first(commands.rdy(0))
         _hand_back(self.in_flight.unanswered())
         connection.end_now()
@@ -220,4 +191,4 @@ class Subscription:
 def _hand_back(messages: Iterable[Message]) -> None:
     """Send REQ with delay 0 for messages that will not be processed here."""
     for message in messages:
-        message.requeue_now(0, backoff=False)
+        message._requeue_now(0, backoff=False)

@@ -1,4 +1,4 @@
-"""Open and close the connections of a consumer, and give each its part of the budget.
+"""The supervisor of a consumer: the tasks that open its connections and give each its part of the budget.
 
 ::
 
@@ -26,25 +26,21 @@ from anyio.abc import TaskGroup
 
 from ..address import Address, NsqdAddress
 from ..connection import Experience, open_connection
-from ..connection.loop_watch import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
-from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Starved, Subscribed
-from ..options import ConnectionOptions, ConsumerOptions
-from ..policy.complaints import Starvation
-from ..policy.reconnect import ReconnectDelay
+from ..events import Connected, ConnectFailed, Disconnected, LoopBlocked, Starved, Subscribed
+from ..policy.delays import ReconnectDelay
+from ..policy.warnings import Starvation
 from .distribution import Distribution
-from .inbox import Inbox
-from .message import GivesUp, MakeMessage, Message
+from .setup import Setup
 from .statistics import Counters
 from .subscription import Subscription
-from .touching import Touching
 
 if TYPE_CHECKING:
     from ..discovery import Discovery
 
 BeforeSubscribing = Callable[[str], Awaitable[None]]
-"""Awaited with the address of an nsqd right before SUB, which creates what is not there. If it raises
-`ConnectionFailed`, there is no SUB."""
+"""Awaited with the address of an nsqd right before SUB, which would create a missing topic or channel. If it
+raises `ConnectionFailed`, there is no SUB."""
 
 
 class Supervisor:
@@ -52,54 +48,37 @@ class Supervisor:
 
     :param nsqds: static addresses; empty with ``discovery``
     :param discovery: finds the nsqds; None with static addresses
-    :param before_subscribing: awaited right before SUB; None if there is nothing to ask
-    :param fail: called with the error that ends the consumer
+    :param before_subscribing: awaited right before SUB; None if there is nothing to await
     :ivar closed_counters: the counters of connections that have ended, by the address of the nsqd
     :ivar has_subscribed: whether an nsqd has accepted a subscription
-    :ivar decided: set once that is so, or `stop` was called
+    :ivar decided: set once `has_subscribed` is true, or `stop` was called
     """
 
     def __init__(
         self,
-        topic: str,
-        channel: str,
+        setup: Setup,
+        distribution: Distribution,
         *,
         nsqds: Sequence[NsqdAddress],
         discovery: Discovery | None,
-        inbox: Inbox,
-        max_in_flight: int | None,
-        limiter: anyio.CapacityLimiter | None,
-        options: ConsumerOptions,
-        connection_options: ConnectionOptions,
         before_subscribing: BeforeSubscribing | None,
-        emit: Emitter,
-        fail: Callable[[Exception], None],
-        make_message: MakeMessage,
-        giving_up: GivesUp[Message],
     ) -> None:
-        self.topic = topic
-        self.channel = channel
         self.subscriptions: dict[NsqdAddress, Subscription] = {}
         self.closed_counters: dict[str, Counters] = {}
         self.has_subscribed: bool = False
         self.decided: anyio.Event = anyio.Event()
+        self.setup: Setup = setup
+        self.distribution: Distribution = distribution
         self._nsqds = nsqds
         self._discovery = discovery
-        self._inbox = inbox
-        self._options = options
-        self._connection_options = connection_options
         self._before_subscribing = before_subscribing
-        self._emit = emit
-        self._fail = fail
-        self._giving_up = giving_up
-        self._touching = Touching()
-        self._make_message = make_message
+        self._inbox = setup.inbox
+        self._options = options = setup.options
+        self._emit = setup.emit
         self._rng = random.Random()
-        self.distribution: Distribution = Distribution(max_in_flight, limiter, options, emit, fail)
-        self._loop_watch = LoopWatch()
         self._starvation = Starvation()
         self._takes_ahead = False
-        self._msg_timeout = math.inf  # the shortest of any nsqd
+        self._msg_timeout = math.inf  # the shortest of all nsqds
         self._left: dict[Address, float] = {}  # when each discovered nsqd was left; infinity until then
         self._reconnects: dict[NsqdAddress, ReconnectDelay] = defaultdict(
             lambda: ReconnectDelay(options.reconnect_delay, options.max_reconnect_delay)
@@ -137,7 +116,7 @@ class Supervisor:
                     lambda: bool(self.subscriptions),
                 )
             tasks.start_soon(self._tick)
-            tasks.start_soon(self._touching.run)
+            tasks.start_soon(self.setup.touching.run)
             tasks.start_soon(self.distribution.run)
 
     # Connections
@@ -155,9 +134,7 @@ class Supervisor:
             return
         discovered = [address for address in self.subscriptions if isinstance(address, Address)]
         for address in self._discovery.directory.vanished(discovered, polls):
-            options = self._options
-            subscription = self.subscriptions[address]
-            tasks.start_soon(subscription.retire, options.drain_timeout, options.close_timeout)
+            tasks.start_soon(self.subscriptions[address].retire)
 
     async def _serve_discovered(self, address: Address, discovery: Discovery) -> None:
         """Serve a discovered nsqd once. After that, a new answer of an nsqlookupd decides on a reconnect."""
@@ -167,33 +144,21 @@ class Supervisor:
         discovery.poll_soon()
 
     async def _keep_connected(self, address: NsqdAddress) -> None:
-        """Serve a static nsqd, and reconnect whenever it is lost, with growing delays while it fails."""
+        """Serve a static nsqd, and reconnect whenever its connection is lost, after delays that grow."""
         while not (self._stopping or self._refused):
             delay = await self._serve(address)
             await anyio.sleep(delay)
 
     async def _serve(self, address: NsqdAddress) -> float:
         """Open a connection, and keep it until it is released or lost; return the delay before the next."""
-        subscription = Subscription(
-            address,
-            self.topic,
-            self.channel,
-            inbox=self._inbox,
-            backoff=self.distribution.backoff,
-            options=self._options,
-            emit=self._emit,
-            redistribute=self.distribution.redistribute,
-            loop_watch=self._loop_watch,
-            giving_up=self._giving_up,
-            touching=self._touching,
-            make_message=self._make_message,
-        )
+        setup = self.setup
+        subscription = Subscription(address, setup)
         subscribed_at: float | None = None
         self.distribution.opens(address)
         try:
             async with open_connection(
                 address,
-                self._connection_options,
+                setup.connection,
                 subscription,
                 experience=self._experience,
                 is_discovered=self._discovery is not None,
@@ -205,7 +170,7 @@ class Supervisor:
                 self._msg_timeout = min(self._msg_timeout, connection.identity.msg_timeout)
                 if self._before_subscribing is not None:
                     await self._before_subscribing(str(address))
-                await connection.subscribe(self.topic, self.channel)
+                await connection.subscribe(setup.topic, setup.channel)
                 subscribed_at = anyio.current_time()
                 subscription.ready.note_round_trip(subscribed_at - attached_at)
                 self._add(subscription)
@@ -216,7 +181,7 @@ class Supervisor:
         except (InvalidOption, PermanentRefusal, TLSFailed) as error:
             self._refused = True
             self._emit(ConnectFailed(str(address), error, None, **self._emit.source))
-            self._fail(error)
+            setup.fail(error)
         except ConnectionFailed as error:
             if subscription.released:
                 return 0.0  # `drain` has emitted the event
@@ -248,7 +213,7 @@ class Supervisor:
 
     async def _tick(self) -> None:
         while True:
-            blocked = await self._loop_watch.sleep(self._options.rdy_redistribute_interval)
+            blocked = await self.setup.loop_watch.sleep(self._options.rdy_redistribute_interval)
             if blocked > self._msg_timeout / 2:  # `keep_alive` touches a message after that time
                 self._emit(LoopBlocked(blocked, self._msg_timeout, **self._emit.source))
             self._emit.log_the_rest()
@@ -260,7 +225,7 @@ class Supervisor:
             self.distribution.redistribute()
 
     def take_ahead(self) -> None:
-        """Report no `Starved`: whoever waits for messages leaves those before unanswered on purpose."""
+        """Report no `Starved`: the taker leaves earlier messages unanswered on purpose."""
         self._takes_ahead = True
 
     def _report_starvation(self, now: float) -> None:
@@ -277,7 +242,7 @@ class Supervisor:
             self._emit(Starved(unanswered, now - arrived, **self._emit.source))
 
     def stop(self) -> None:
-        """Receive no more messages, and hand back those that nobody has taken."""
+        """Receive no more messages, and hand back the messages that no task has taken."""
         self._stopping = True
         self.decided.set()
         self.distribution.stop()

@@ -1,5 +1,7 @@
 """The workers of `Consumer.run`: tasks that handle messages or batches until they are stopped.
 
+They have a shielded scope of their own, so that a cancelled `run` can give running handlers a moment.
+
 They cancel a handler whose message has timed out, because nsqd then gives the message to another consumer. A
 thread cannot be cancelled; a handler that runs in one is reported instead. One task watches all workers of a
 `run`; there is no timer per message. It sleeps until the earliest deadline that it knows of. A worker that
@@ -131,7 +133,7 @@ class Workers:
         while not self._stop.reached:
             # A scope per message would cost as much as all the rest of handling it. This one is replaced only
             # when a deadline has cancelled it.
-            # Likewise for its context, which is replaced only when a handler has changed it.
+            # Likewise, its context is replaced only when a handler has changed it.
             context = copy_context()
             with anyio.CancelScope() as worker.scope:
                 await in_own_context(self._take_and_handle(worker, context), context)
@@ -149,8 +151,8 @@ class Workers:
             except StopAsyncIteration:
                 return
             worker.message = message
-            if message.delivery.deadline < deadlines.next_check:
-                deadlines.check_earlier(message.delivery.deadline)
+            if message._arrival.deadline < deadlines.next_check:
+                deadlines.check_earlier(message._arrival.deadline)
             try:
                 if meter is None:
                     returned = self._call(message)
@@ -168,11 +170,11 @@ class Workers:
                 await self._failed(message, error, returned)
             except BaseException as error:
                 if not is_stray(error):
-                    message.answer_for(only_error(error))
+                    message._answer_for(only_error(error))
                     raise
                 await self._failed(message, error, returned)
             else:
-                message.answer_for(None)
+                message._answer_for(None)
                 if result is False:
                     self._warn_of_false(message)
             finally:
@@ -180,7 +182,7 @@ class Workers:
             try:
                 if context != unchanged:  # which compares single variables only if one was set
                     return
-            except Exception:  # noqa: BLE001 - of the `__eq__` of a value, which is another one then
+            except Exception:  # noqa: BLE001 - from the `__eq__` of a value, which has changed then
                 return
 
     async def _call_checked(self, subject: Message | Batch) -> object:
@@ -198,9 +200,9 @@ class Workers:
             return
         signal = only_error(error)
         if not isinstance(signal, Requeue | Discard):
-            message.delivery.delegate.failed(message)
+            message._arrival.delegate.failed(message)
             self._emit(HandlerFailed(error=error, **about(message)))
-        await message.settle(signal)
+        await message._settle(signal)
 
     def _has_refused(
         self, messages: Sequence[Message], error: BaseException, returned: object = _NOTHING_YET
@@ -209,7 +211,7 @@ class Workers:
         self._invalid = self._invalid or self._invalid_handler(error, returned)
         if self._invalid is None:
             return False
-        # All messages would fail like these. Leave them for a program with a valid handler.
+        # All messages would fail like these. They are left for a program with a valid handler.
         for message in messages:
             if not message.responded:
                 message.requeue(0, backoff=False)
@@ -249,7 +251,7 @@ class BatchWorkers(Workers):
         super().__init__(*arguments, **options)
         self._batches = batches
         self._keep_alive = keep_alive
-        # One task collects at a time, or they would share the messages that come, in batches not full.
+        # One task collects at a time. Several would share the messages that come, and fill no batch.
         self._taking = anyio.Lock()
 
     async def _take_and_handle(self, worker: Worker, context: Context) -> None:
@@ -260,7 +262,7 @@ class BatchWorkers(Workers):
         except StopAsyncIteration:
             return
         worker.batch = batch
-        earliest = min(message.delivery.deadline for message in batch)
+        earliest = min(message._arrival.deadline for message in batch)
         if earliest < self._deadlines.next_check:
             self._deadlines.check_earlier(earliest)
         try:
@@ -297,7 +299,7 @@ class Worker:
         self.scope: anyio.CancelScope = anyio.CancelScope()
 
     def unanswered(self) -> list[Message]:
-        """Return what it handles and has not answered."""
+        """Return the messages that it handles and has not answered."""
         held = self.batch if self.message is None else (self.message,)
         return [message for message in held if not message.responded]
 
@@ -328,8 +330,8 @@ class DeadlineWatch:
         """Watch, until cancelled."""
         while True:
             self._earlier = anyio.Event()
-            # By then that message is mostly answered: one check for each ``msg_timeout`` finds nothing to do,
-            # where checks for each message would cost a quarter of its handling.
+            # By then that message is mostly answered. One check for each ``msg_timeout`` finds nothing to do;
+            # a check for each message would cost a quarter of its handling.
             if (now := anyio.current_time()) >= self.next_check:
                 self.next_check = self._check(now)
             with anyio.move_on_after(self.next_check - now):
@@ -341,13 +343,13 @@ class DeadlineWatch:
         for worker in self._workers:
             # An answered message does not time out, even if its handler is still running.
             for message in worker.unanswered():
-                deadline = message.delivery.deadline  # TOUCH may have moved it
+                deadline = message._arrival.deadline  # TOUCH may have moved it
                 if deadline > now:
                     earliest = min(earliest, deadline)
                 elif self._report is not None:
-                    message.delivery.delegate.expire(now)
+                    message._arrival.delegate.expire(now)
                     self._report(message)
                 elif not worker.scope.cancel_called:
-                    message.delivery.delegate.expire(now)
+                    message._arrival.delegate.expire(now)
                     worker.scope.cancel()
         return earliest

@@ -1,4 +1,4 @@
-"""Middleware around handlers, and around the blocks of single messages."""
+"""The middleware around handlers, and around the blocks of single messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from ..middleware import Around, in_own_context
-from .message import ConsumerMiddleware, Delivery, Handling, MakeMessage, Message
+from .message import Arrival, ConsumerMiddleware, Handling, MakeMessage, Message
 
 
 class Wrapping:
@@ -34,7 +34,7 @@ class Wrapping:
         """
         for message in messages:
             if isinstance(message, WrappedMessage):
-                message.is_wrapped = True
+                message._is_wrapped = True
         return Around(
             self._middleware, Handling(messages, gives_up=gives_up), None if in_generator else self._grace
         )
@@ -56,29 +56,29 @@ class WrappedMessage(Message):
     """A message of a consumer with middleware, whose ``async with message:`` block enters the middleware.
 
     :ivar is_wrapped: whether the middleware already wraps its handler or batch, so that the block does not
-        enter it again; internal
+        enter it again
     """
 
-    __slots__ = ("_around", "_wrapping", "is_wrapped")
+    __slots__ = ("_around", "_is_wrapped", "_wrapping")
 
     def __init__(
         self,
         wrapping: Wrapping,
-        delivery: Delivery,
+        arrival: Arrival,
         timestamp: int,
         attempts: int,
         message_id: bytes,
         body: bytes,
     ) -> None:
-        super().__init__(delivery, timestamp, attempts, message_id, body)
-        self.is_wrapped: bool = False
+        super().__init__(arrival, timestamp, attempts, message_id, body)
+        self._is_wrapped: bool = False
         self._wrapping = wrapping
         self._around: Around[Handling] | None = None
 
     async def __aenter__(self) -> Self:
-        if not (self.is_wrapped or self.responded):
+        if not (self._is_wrapped or self.responded):
             around = self._wrapping.around((self,), in_generator=is_in_generator())
-            self._around = await entered(around, self.end_block)
+            self._around = await entered(around, self._end_block)
         return self
 
     async def __aexit__(
@@ -88,12 +88,12 @@ class WrappedMessage(Message):
         traceback: TracebackType | None,
     ) -> bool:
         around, self._around = self._around, None
-        return await left(around, exc_type, exc, traceback, self.end_block)
+        return await left(around, exc_type, exc, traceback, self._end_block)
 
 
 def is_in_generator() -> bool:
     """Return whether the caller, an ``__aenter__``, is called by an async generator."""
-    caller = sys._getframe(2)  # noqa: SLF001 - as the `inspect` module does
+    caller = sys._getframe(2)
     return bool(caller.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
 
 

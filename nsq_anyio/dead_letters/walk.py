@@ -169,7 +169,7 @@ class Walk:
                         while not stop.is_set():
                             sent: dict[str, set[str]] = defaultdict(set)
                             consumer = await self.enter(
-                                self._new_consumer(on_event=partial(self._note, sent)).running()
+                                self._new_consumer(on_event=partial(self._note, sent))._running()
                             )
                             consumers.append(consumer)
                             taken = await self._empty(consumer, visit, stop)
@@ -256,7 +256,7 @@ class Walk:
     async def _empty(self, consumer: Consumer, visit: Visit, stop: anyio.Event) -> int:
         """Visit the messages of one consumer; return how many it got."""
         await self._subscribed(consumer)
-        consumer.take_ahead()
+        consumer._take_ahead()
         taken = 0
         batches = consumer.batches(_BATCH, _GATHER)
         subscribed = consumer.statistics().per_connection
@@ -306,9 +306,9 @@ class Walk:
         while True:
             now = anyio.current_time()
             for message, due in list(self._held.items()):
-                if message.responded or not message.delivery.delegate.holds(message):
+                if message.responded or not message._arrival.delegate.holds(message):
                     del self._held[message]
-                elif due <= now < message.delivery.hard_deadline:
+                elif due <= now < message._arrival.hard_deadline:
                     message.touch()
                     self._held[message] = (now + message.deadline) / 2
             await anyio.sleep(min([_MAX_SLEEP, *(max(due - now, 0.05) for due in self._held.values())]))

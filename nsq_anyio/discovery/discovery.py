@@ -15,9 +15,9 @@ from ..events import Emitter, Event, LookupDone, LookupFailed
 from ..http import Nsqlookupd
 from ..http.models import Producer
 from ..options import AuthSecret
-from ..policy.complaints import PATIENCE, Repeats
-from ..policy.poll_schedule import PollSchedule
-from ..policy.reconcile import Directory
+from ..policy.delays import PollSchedule
+from ..policy.lookup_answers import Directory
+from ..policy.warnings import PATIENCE, Repeats
 from .clients import LookupOptions, lookup_clients
 
 _LEAST_INTERVAL = 1.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..checks import each_of
 from ..errors import InvalidOption
+from ..options.checks import each_of
 
 
 def nsqlookupd_urls(value: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from ..checks import check_seconds
 from ..errors import InvalidOption
+from ..options.checks import check_seconds
 from ..re2_pattern import ANYTHING, pattern
 
 Permission = Literal["subscribe", "publish"]

@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ..address import host_port
-from ..checks import check_integer
+from ..options.checks import check_integer
 from ..options.declaration import options_or_default
 from ..serving.http_on_demand import serve_http_on_demand
 from ..serving.listener import MAX_PORT, Endpoint, listen, reachable_host, serve_connections

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
-from ..checks import is_function_or_none, is_path_or_none
 from ..errors import InvalidOption
+from ..options.checks import is_function_or_none, is_path_or_none
 from ..options.declaration import check, documented
 from ..options.kinds import Choice, Flag, Integer, Seconds, Text, Value
 from ..protocol.mpub_bodies import Limits

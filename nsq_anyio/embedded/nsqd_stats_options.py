@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, cast
 
 from ..address import Address
-from ..checks import is_number
+from ..options.checks import is_number
 from ..options.kinds import Flag, Integer, Seconds, Text, Value
 
 _DAY = 86_400.0

@@ -1,8 +1,8 @@
-"""Records of what happens in a consumer or producer, for a hook and for the log.
+"""The events of consumers and producers, for a hook and for the log.
 
-Pass ``on_event=hook`` to `consume` or `produce`. The hook is called in the event loop with each of the
-records below, and must not block. Most records are also logged, under ``nsq_anyio.consumer`` or
-``nsq_anyio.producer``, with ``str(event)`` as the text. Those that occur for every message or publish go to
+Pass ``on_event=hook`` to `consume` or `produce`. The hook is called in the event loop with each of the events
+below, and must not block. Most events are also logged, under ``nsq_anyio.consumer`` or
+``nsq_anyio.producer``, with ``str(event)`` as the text. Events that occur for every message or publish go to
 the hook only. No logging handler is installed.
 """
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
         ThreadAbandoned,
     )
     from .emitter import Emitter, EventHook, Source
+    from .event import ConnectionEvent, ConsumerEvent, Event, MessageEvent, PublishEvent
     from .publishing import NsqdLeftOut, PublishedMessages, PublishFailed, PublishResent
-    from .record import ConnectionEvent, ConsumerEvent, Event, MessageEvent, PublishEvent
 
 __all__ = [
     "AbandonedThreadEnded",
@@ -90,7 +90,7 @@ __all__ = [
     "TopicUnknown",
 ]
 
-# Lazily, because a consumer needs none of a producer's records, and a producer few of a consumer's.
+# Lazily, because a consumer needs none of a producer's events, and a producer few of a consumer's.
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {
@@ -135,7 +135,7 @@ __getattr__: Callable[[str], object] = importer(
             "PublishFailed",
             "PublishResent",
         ),
-        ".record": (
+        ".event": (
             "ConnectionEvent",
             "ConsumerEvent",
             "Event",

@@ -1,4 +1,4 @@
-"""Records of lookups and connections."""
+"""The events of lookups and connections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .record import ConnectionEvent, ConsumerEvent, Event
+from .event import ConnectionEvent, ConsumerEvent, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class ConnectionClosed(ConnectionEvent):
 class LookupDone(ConnectionEvent):
     """An nsqlookupd answered.
 
-    :ivar nsqds: the addresses of the nsqds that it lists, as ``host:port``: for a consumer those that have
-        its topic, for a producer all of them
+    :ivar nsqds: the addresses of the nsqds that it lists, as ``host:port``: for a consumer the nsqds
+        that have its topic, for a producer all nsqds
     """
 
     nsqlookupd: str

@@ -1,4 +1,4 @@
-"""Records of a consumer."""
+"""The events of a consumer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .record import ConsumerEvent, MessageEvent
+from .event import ConsumerEvent, MessageEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Hands records to the log and to the user."""
+"""The emitter of events, to the log and to the user's hook."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TypedDict
 
-from ..checks import check_hook
-from .record import Event
+from ..options.checks import check_hook
+from .event import Event
 
 EventHook = Callable[[Event], None]
 """A plain function of one event. An `Exception` that it raises is logged and suppressed; `SystemExit` and
@@ -17,14 +17,14 @@ EventHook = Callable[[Event], None]
 
 
 class Source(TypedDict):
-    """What each event of a consumer carries."""
+    """The fields of each event of a consumer."""
 
     topic: str
     channel: str
 
 
 class ConnectionSource(TypedDict):
-    """What each event of a connection or lookup carries."""
+    """The fields of each event of a connection or lookup."""
 
     topic: str | None
     channel: str | None
@@ -35,7 +35,7 @@ class _Frequent:
 
     def __init__(self) -> None:
         self.next_line_at = 0.0
-        self.last: Event | None = None  # of those that were not logged yet
+        self.last: Event | None = None  # the last that was not logged yet
         self.unlogged = 0
 
 
@@ -83,9 +83,9 @@ class Emitter:
         self.to_hook(event)
 
     def log_the_rest(self, *, at_once: bool = False) -> None:
-        """Log the last of each class that was not logged yet, and how many others there were, after a second.
+        """Log, a second after the last line, the last unlogged event of each class with the number of others.
 
-        :param at_once: whether to do so in any case
+        :param at_once: whether not to wait for that second
         """
         now = time.monotonic()
         for kind in self._frequent.values():

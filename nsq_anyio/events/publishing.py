@@ -1,4 +1,4 @@
-"""Records of a producer."""
+"""The events of a producer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .record import Event, PublishEvent
+from .event import Event, PublishEvent
 
 
 @dataclass(frozen=True, slots=True)

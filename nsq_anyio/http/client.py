@@ -11,9 +11,9 @@ import anyio
 import anyio.to_thread
 import httpx
 
-from ..checks import check_integer, check_seconds
 from ..errors import Closed, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
 from ..exceptions import first_text, ungrouped
+from ..options.checks import check_integer, check_seconds
 from .body import read_body
 from .headers import Authorization, authorized, checked_headers
 from .reply import Reply, printable

@@ -10,9 +10,9 @@ from typing import Literal, get_args
 import httpx
 
 from ..address import addresses
-from ..checks import check_integer, check_seconds
 from ..errors import HTTPStatusError, InvalidBody, InvalidOption
 from ..names import check_topic
+from ..options.checks import check_integer, check_seconds
 from ..protocol.codec import encode_bodies
 from .client import Client
 from .fields import Fields

@@ -11,8 +11,8 @@ from typing import Self, TypeVar
 import anyio
 import httpx
 
-from ..checks import check_integer, check_seconds, each_of
 from ..errors import Closed, InvalidOption
+from ..options.checks import check_integer, check_seconds, each_of
 from .client import Client
 from .fan_out import Answers, FanOut
 from .headers import Authorization

@@ -17,7 +17,7 @@ from .check import no_context_manager
 class Subject(Protocol):
     """The argument of middleware: it describes the messages or the publish inside."""
 
-    def ended(self, error: BaseException | None) -> None:
+    def _ended(self, error: BaseException | None) -> None:
         """Note how everything inside the next middleware has ended, before that middleware exits."""
         ...
 
@@ -89,7 +89,7 @@ class Around(Generic[SubjectT]):
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self.subject.ended(error)
+        self.subject._ended(error)
         if self._cancellation is None and error is not None and _is_cancellation(error):
             self._cancellation = error
             if self._grace is None:

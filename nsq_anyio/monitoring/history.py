@@ -9,7 +9,7 @@ from itertools import compress
 from threading import Lock
 from typing import TypeAlias
 
-from ..checks import check_seconds
+from ..options.checks import check_seconds
 from .figures import Key, Rates
 from .ring import Ring, RingState
 from .view import View

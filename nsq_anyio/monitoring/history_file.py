@@ -14,8 +14,8 @@ from typing import Self
 import anyio
 import anyio.to_thread
 
-from ..checks import check_seconds
 from ..errors import NSQError
+from ..options.checks import check_seconds
 from ..tasks import user_block_tasks
 from .figures import Key
 from .history import History

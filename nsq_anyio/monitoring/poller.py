@@ -10,9 +10,9 @@ from typing import Protocol, Self
 import anyio
 import anyio.to_thread
 
-from ..checks import check_seconds, is_number, range_text
 from ..errors import InvalidOption
 from ..http import Node, Survey
+from ..options.checks import check_seconds, is_number, range_text
 from ..tasks import user_block_tasks
 from .meter import Meter
 from .pace import Pace

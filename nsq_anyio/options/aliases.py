@@ -1,4 +1,4 @@
-"""The names that other clients have for options: a keyword that is one of them fails with the name here."""
+"""Other clients' names for options: a keyword that is one of them fails with the name here."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_PACKAGE = __name__.partition(".")[0]
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     # pynsq, gnsq, asyncnsq, ansq
@@ -80,7 +81,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "authSecret": "auth_secret",
     "tlsVerification": "verify",
 }
-"""For each of their names the parameter or option here, or in words what to write instead."""
+"""By other clients' names, the parameter or option here, or the code to write instead."""
 
 _IN_THREADS: Final[Mapping[str, str]] = {
     "message_handler": "`consumer.run(handler)` in the block",
@@ -88,7 +89,7 @@ _IN_THREADS: Final[Mapping[str, str]] = {
     "message_queue": "`for message in consumer`",
     "concurrency": "`consumer.run(handler, threads=...)` in the block",
 }
-"""What plain functions write instead, where it is something else."""
+"""The same for plain functions, where the code differs."""
 
 _CLASSES: Final = ("ConsumerOptions", "ProducerOptions", "ConnectionOptions", "TLSOptions")
 _FUNCTIONS: Final = ("consume", "produce")
@@ -102,7 +103,7 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     """
     code = cast("FunctionType", function).__code__
     accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    is_plain = function.__module__.startswith(f"{__package__}.sync.")
+    is_plain = function.__module__.startswith(f"{_PACKAGE}.sync.")
     names = {**OTHER_NAMES, **_IN_THREADS} if is_plain else OTHER_NAMES
 
     @wraps(function)
@@ -117,10 +118,10 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return what to do about a keyword; None for one that resembles nothing."""
+    """Return what to do about a keyword; None if it resembles no option."""
     if instead := _instead(given, names, accepted):
         return f"use {instead}"
-    from difflib import get_close_matches  # noqa: PLC0415 - for this alone
+    from difflib import get_close_matches  # noqa: PLC0415 - only a misspelt option needs it
 
     known = {*accepted - {"self"}, *names, *chain.from_iterable(map(_names_of, _CLASSES))}
     found = get_close_matches(given, known, n=1, cutoff=0.75)
@@ -128,7 +129,7 @@ def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> s
 
 
 def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return how to write a keyword; None for one that nobody knows."""
+    """Return how to write a keyword; None for an unknown one."""
     ours = given if given in accepted else names.get(given, given)
     if ours in accepted:
         return f"{ours}=..."
@@ -136,18 +137,18 @@ def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> 
 
 
 def _names_of(options: str) -> list[str]:
-    """Return the options of a class. The package imports the class now, if no one has asked for it yet."""
+    """Return the options of a class, which is imported at its first use."""
     return [each.name for each in fields(_public(options))]
 
 
 def _public(name: str) -> Any:
-    """Return what the package has under a name."""
-    return getattr(sys.modules[__name__.partition(".")[0]], name)
+    """Return a public name of the package."""
+    return getattr(sys.modules[_PACKAGE], name)
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
     """Return how an option is given; None if it is none."""
-    # Those of consumers and producers have some names in common.
+    # Consumers and producers have some options in common.
     for options in _CLASSES if "topic" in accepted else ("ProducerOptions", *_CLASSES):
         if ours in _names_of(options):
             place = f"nsq.{options}({ours}=...)"

@@ -8,9 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
 from ..address import Address
-from ..checks import is_function_or_none
 from ..errors import InvalidOption
 from ..version import VERSION
+from .checks import is_function_or_none
 from .declaration import check, documented
 from .kinds import SAME, Flag, Identify, Integer, Seconds, Text, Value
 from .tls import TLS, TLSOptions

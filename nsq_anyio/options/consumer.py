@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from ..checks import check_integer, check_seconds
+from .checks import check_integer, check_seconds
 from .declaration import check, documented
 from .kinds import SAME, Choice, Flag, Integer, Seconds
 from .lookup import LookupdOptions
@@ -123,7 +123,7 @@ class ConsumerOptions(LookupdOptions):
             check_integer("max_deliveries", self.max_deliveries, self.max_attempts)
 
     @property
-    def most_deliveries(self) -> int:
-        """How often a message is delivered at most before it is given up unhandled; internal."""
+    def _most_deliveries(self) -> int:
+        """How often a message is delivered at most before it is given up unhandled."""
         wanted = 20 * self.max_attempts if self.max_deliveries is None else self.max_deliveries
         return min(wanted, _MOST_ATTEMPTS) or _MOST_ATTEMPTS

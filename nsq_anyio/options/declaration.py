@@ -1,11 +1,11 @@
-"""Derive everything from the declarations of options, ``Annotated[type, kind] = default`` at each field.
+"""The declarations of options, ``Annotated[type, kind] = default`` at each field, and what follows from them.
 
-This module derives the check of each value, and the docstring of the class from those below its fields.
-Others derive the keys of ``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY, and the
-tables of the documentation.
+This module derives the check of each value, and the docstring of the class from the docstrings below its
+fields. Other modules derive the keys of ``--consumer-opt`` and ``--producer-opt``, Spark's options, IDENTIFY,
+and the tables of the documentation.
 
-The docstrings stand where editors look for them. The compiler leaves them out, so what shows one reads the
-source, and a program that shows none does not pay for them.
+The docstrings stand where editors look for them. The compiler leaves them out, so they are read from the
+source, and only when somebody asks for one.
 
 A module that declares options has no ``from __future__ import annotations``: the annotations would be
 strings, and evaluating them would slow down each import.

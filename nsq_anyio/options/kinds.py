@@ -1,4 +1,4 @@
-"""Kinds of options: each declares an option's range and its other names, at its field.
+"""The kinds of options: each declares an option's range and its other names, at its field.
 
 ::
 
@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from ..checks import is_integer, is_number, range_text
 from ..errors import InvalidOption
+from .checks import is_integer, is_number, range_text
 
 SAME = "="
 """Stands for the option's own name, if go-nsq or IDENTIFY uses the same; for Spark, in camelCase."""
@@ -135,16 +135,13 @@ class Number(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return f"{self.range} (seconds)" if self.unit == "seconds" else self.range
 
     @property
     def range(self) -> str:
-        """See `Option.range`."""
         return range_text(self.low, self.high, self.special)
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return is_number(value, self.low, self.high, self.special)
 
 
@@ -162,7 +159,6 @@ class Integer(Number):
     """A whole number."""
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return is_integer(value, self.low, self.high, self.special)
 
 
@@ -178,11 +174,9 @@ class Flag(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return "True or False"
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return isinstance(value, bool)
 
 
@@ -200,17 +194,14 @@ class Choice(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         *others, last = [*map(repr, self.choices), *filter(None, [self.function])]
         return f"{', '.join(others)} or {last}"
 
     @property
     def range(self) -> str:
-        """See `Option.range`."""
         return self.allowed
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return value in self.choices or (bool(self.function) and callable(value))
 
 
@@ -228,11 +219,9 @@ class Value(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return self.use
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return self.valid(value)
 
 
@@ -258,7 +247,6 @@ class Text(Value):
         self.is_secret = is_secret
 
     def check(self, name: str, value: object) -> None:
-        """See `Option.check`."""
         if self.is_secret and not self.accepts(value):
             raise InvalidOption(f"{name} is not valid: use {self.allowed}")
         super().check(name, value)

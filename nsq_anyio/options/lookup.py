@@ -1,4 +1,4 @@
-"""The options of polling nsqlookupds, which consumers and producers have in common."""
+"""The options of nsqlookupds, for consumers and producers."""
 
 import ssl
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ LookupdPollInterval: TypeAlias = Annotated[float, Seconds(low=0.01, go=SAME, spa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupdOptions:
-    """What `ConsumerOptions` and `ProducerOptions` have for nsqlookupds."""
+    """The options of nsqlookupds in `ConsumerOptions` and `ProducerOptions`."""
 
     lookupd_poll_interval: LookupdPollInterval = 60.0
     """The time between polls of all nsqlookupds; until one lists an nsqd, polls follow each other more

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from ..checks import check_seconds
+from .checks import check_seconds
 from .declaration import check, documented
 from .kinds import Choice, Flag, Integer, Seconds
 from .lookup import LookupdOptions, LookupdPollInterval

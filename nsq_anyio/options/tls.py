@@ -5,8 +5,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from ..checks import is_path_or_none
 from ..errors import InvalidOption
+from .checks import is_path_or_none
 from .declaration import check, documented
 from .kinds import Choice, Flag, Option, Text, Value
 
@@ -102,9 +102,7 @@ class TLS(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return "True, False, TLSOptions(...) or an ssl.SSLContext"
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return isinstance(value, bool | ssl.SSLContext | TLSOptions)

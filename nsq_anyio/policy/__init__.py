@@ -1,1 +1,1 @@
-"""Decisions as pure functions and state machines: time and randomness are arguments."""
+"""Decisions: pure functions and state machines, which take the time and the random source as arguments."""

@@ -1,4 +1,4 @@
-"""Backoff: slow a consumer down while its handlers fail (building client libraries, "Backoff").
+"""Backoff: a consumer slows down while its handlers fail (building client libraries, "Backoff").
 
 ::
 

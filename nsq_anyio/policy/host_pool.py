@@ -1,4 +1,4 @@
-"""Choose the nsqd for a publish.
+"""The host pool: which nsqd gets a publish.
 
 The two modes that watch health follow go-hostpool, which nsq_to_nsq uses: a failed host is left out for a
 time that doubles with each further failure, and ``epsilon_greedy`` prefers hosts that answer fast.
@@ -36,7 +36,7 @@ class Host(Protocol):
 
     @property
     def outstanding_bytes(self) -> int:
-        """The bytes of those messages."""
+        """The size of these messages in bytes."""
         ...
 
     def has_room(self, count: int, size: int) -> bool:
@@ -89,7 +89,6 @@ class LeastOutstanding(RoundRobin[HostT]):
     """Picks the host with the fewest outstanding messages, then bytes; equal hosts in turn."""
 
     def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:  # noqa: ARG002
-        """See `RoundRobin.pick`."""
         number = len(hosts)
         order = [hosts[place % number] for place in range(self._turn, self._turn + number)]
         least = min(order, key=lambda host: (host.outstanding, host.outstanding_bytes))
@@ -145,7 +144,6 @@ class FailingHosts(RoundRobin[HostT]):
         self._health: dict[HostT, _Health] = {}
 
     def pick(self, hosts: Sequence[HostT], count: int, size: int, now: float) -> HostT | None:
-        """See `RoundRobin.pick`."""
         usable = [host for host in hosts if self._of(host).retry_at <= now]
         if not usable:
             first = min(hosts, key=lambda host: self._of(host).retry_at)
@@ -157,7 +155,7 @@ class FailingHosts(RoundRobin[HostT]):
         return host
 
     def failed(self, host: HostT, now: float) -> float | None:
-        """See `RoundRobin.failed`. A failure while the host is left out changes nothing."""
+        """Record a failure; one while the host is left out changes nothing."""
         health = self._of(host)
         if health.retry_at > now:
             return None
@@ -165,12 +163,11 @@ class FailingHosts(RoundRobin[HostT]):
         return health.delay
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:  # noqa: ARG002
-        """See `RoundRobin.succeeded`. The host is healthy again."""
+        """Record that the host is healthy again."""
         health = self._of(host)
         health.delay = health.retry_at = 0.0
 
     def forget(self, host: HostT) -> None:
-        """As `RoundRobin.forget`."""
         self._health.pop(host, None)
 
     def _among(self, usable: Sequence[HostT], count: int, size: int) -> HostT | None:
@@ -200,7 +197,7 @@ class EpsilonGreedy(FailingHosts[HostT]):
         self._epsilon = _FIRST_EPSILON
 
     def succeeded(self, host: HostT, seconds: float, now: float) -> None:
-        """See `RoundRobin.succeeded`. The answer time counts towards its speed."""
+        """Record that the host is healthy, and how fast it was."""
         super().succeeded(host, seconds, now)
         self._of(host).measure(seconds, now)
 

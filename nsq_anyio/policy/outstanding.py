@@ -1,7 +1,9 @@
-"""Bound the messages that nsqd may have unanswered on a connection whose RDY count was lowered.
+"""A bound on the messages that nsqd may have unanswered on a connection whose RDY count was lowered.
 
 nsqd does not say when it has handled a RDY. Until it has, it goes by the old count, and messages that it
-pushes meanwhile arrive even later. Two things bound their number:
+pushes meanwhile arrive even later. No other command tells: another goroutine sends heartbeats, a FIN has no
+answer, and a TOUCH that fails on purpose would be an error in nsqd's log each time. Two things bound the
+number of these messages:
 
 - nsqd executes commands in order. Until it handles the RDY, it has seen only the answers that were sent
   before it. So in all it has pushed at most as many messages as those answers and the old count together.
@@ -41,7 +43,7 @@ class Outstanding:
         self._lowered_at = now
 
     def needed_slots(self, answered: int) -> int:
-        """Return the slots that former RDY counts still need, whatever the count is now; 0 or less: none."""
+        """Return the slots that former RDY counts still need; 0 or less for none."""
         return self._most - answered if self._most else 0
 
     def settles_at(self, answered: int, last_arrival: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Spread the max_in_flight budget over connections as RDY counts.
+"""The RDY distribution: how the max_in_flight budget is spread over connections.
 
 A budget of at least one for each connection is spread evenly, and the remainder is handed out one by one.
 With ``lend_after``, idle connections lend their share to busy ones, and each keeps a probing RDY of 1.
@@ -152,7 +152,7 @@ def _in_turns(
     for connection in holders[:budget]:
         counts[connection.key] = 1
     waiting = [connection for connection in connections if not counts[connection.key]]
-    rng.shuffle(waiting)  # a random order for those that have waited equally long
+    rng.shuffle(waiting)  # a random order for connections that have waited equally long
     # A connection that has just passed its turn on waits from now, however long ago its turn began. As long
     # as its slot is kept for messages on their way, no other connection gives up a turn in its place.
     waiting.sort(key=lambda c: (now if c.rdy > 0 or c.outstanding > 0 else c.turn_changed_at, c.rdy == 0))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from ..checks import check_seconds
 from ..envelope import encode_headers
 from ..errors import InvalidBody
 from ..options import ProducerOptions
+from ..options.checks import check_seconds
 from ..protocol.codec import plain_size
 
 Body = str | bytes | bytearray | memoryview

@@ -17,7 +17,7 @@ from ..events import Emitter, NoNsqdKnown
 from ..http import Nsqlookupd
 from ..http.models import Producer
 from ..options import AuthSecret, ConnectionOptions, ProducerOptions
-from ..policy.tombstones import Tombstones
+from ..policy.lookup_answers import Tombstones
 from .pool import Pool, ProducerConnection
 
 

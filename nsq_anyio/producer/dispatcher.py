@@ -87,7 +87,7 @@ class Dispatcher:
             self.pool.start(tasks)
 
     def measure(self, meter: ProducerMeter) -> None:
-        """See `Producer.measure`."""
+        """See `Producer._measure`."""
         self.successes.meter = meter
         self._reports_success = True
         self._emit.observe(meter.happened)

@@ -67,7 +67,7 @@ class InParts:
         size = batch_size(0, len(bodies.data))
         if bodies.messages > 1 and size <= self._limit.size:
             try:
-                await self._producer.publish_encoded(topic, bodies)
+                await self._producer._publish_encoded(topic, bodies)
             except PublishRejected as refusal:
                 if refusal.code != "E_BAD_BODY":
                     raise

@@ -30,7 +30,7 @@ class ProducerMeter(Protocol):
 
 
 class ProducerReadings:
-    """What a collector can read of a producer. Made by `Producer.measure`.
+    """What a collector can read of a producer. Made by `Producer._measure`.
 
     :ivar statistics: takes a snapshot, as `Producer.statistics` does
     """

@@ -14,9 +14,9 @@ from ..connection.busy_poll import BusyPoll
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter, NsqdLeftOut
 from ..options import ConnectionOptions, ProducerOptions
-from ..policy.complaints import Repeats
+from ..policy.delays import ReconnectDelay
 from ..policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
-from ..policy.reconnect import ReconnectDelay
+from ..policy.warnings import Repeats
 from ..protocol.session import Command
 from .statistics import ProducerConnectionStatistics
 

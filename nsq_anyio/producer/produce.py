@@ -64,4 +64,4 @@ def produce(
         options=options_or_default("options", options, ProducerOptions),
         connection=prepared(options_or_default("connection", connection, ConnectionOptions)),
     )
-    return Block(producer.running(), Producer, "async with nsq.produce(...) as producer:")
+    return Block(producer._running(), Producer, "async with nsq.produce(...) as producer:")

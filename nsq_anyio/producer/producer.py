@@ -42,7 +42,7 @@ _Outcome = Literal["stored", "rejected", "not_sent", "unknown", "cancelled"]
 class Producer(InBlock):
     """Publishes to one or several nsqds. Made by `produce`; any number of tasks may share it.
 
-    A publish that is cancelled may still be executed; other publishes still get their own answers.
+    A publish that is cancelled affects no other publish; `publish` says what happens to its message.
     """
 
     def __init__(
@@ -114,6 +114,8 @@ class Producer(InBlock):
     async def ready(self) -> None:
         """Wait until an nsqd is connected. This is not needed before a publish, which waits by itself.
 
+        Cancelling the wait changes nothing.
+
         :raises Closed: outside the block, or if it ends first
         :raises PermanentRefusal: if an nsqd refuses the connection options; the block ends then
         :raises RuntimeError: in another event loop than the block's
@@ -139,6 +141,9 @@ class Producer(InBlock):
 
         This waits for a connection, and for room when too much is outstanding. A message that was certainly
         not stored is sent again until ``publish_timeout``.
+
+        If this is cancelled, the message is not sent any more. If it was sent before, nsqd may have stored
+        it, or may still do so.
 
         :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
         :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
@@ -185,6 +190,8 @@ class Producer(InBlock):
     ) -> None:
         """Publish several messages, all or none (MPUB), and return once nsqd has stored them.
 
+        If this is cancelled, the same holds for all messages together as for the message of `publish`.
+
         :param bodies: 1 or more, each of 1 to ``max_msg_size`` bytes. Their sizes, plus 4 bytes for each and
             4 for their number, add up to at most ``max_body_size``
         :param headers: the headers of every message, as for `publish`
@@ -196,8 +203,8 @@ class Producer(InBlock):
         checked = check_bodies(bodies, self._options)
         await self._publish(Command.MPUB, topic, commands.mpub(topic, checked), len(checked))
 
-    async def publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
-        """As `publish_many`, for bodies that the caller has checked; internal, and without middleware."""
+    async def _publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
+        """As `publish_many`, for bodies that the caller has checked, and without middleware."""
         await self._publish(Command.MPUB, topic, commands.mpub(topic, bodies), bodies.messages)
 
     async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> Publication:
@@ -237,8 +244,8 @@ class Producer(InBlock):
             self._topics.clear()
         self._topics.add(topic)
 
-    def measure(self, meter: ProducerMeter) -> ProducerReadings:
-        """Report to a collector of metrics, and return what it can read; internal.
+    def _measure(self, meter: ProducerMeter) -> ProducerReadings:
+        """Report to a collector of metrics, and return what it can read.
 
         :raises InvalidOption: if the producer already reports to a collector
         """
@@ -248,7 +255,7 @@ class Producer(InBlock):
         return ProducerReadings(self._pool, self.statistics, lambda: self._ended)
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[Producer]:
+    async def _running(self) -> AsyncGenerator[Producer]:
         """Stay connected for the length of the user's block."""
         self._dispatcher.begin()
         try:
@@ -312,7 +319,7 @@ class Publishing:
     def __repr__(self) -> str:
         return f"<Publishing {self.messages} messages to {self.topic}, {self.outcome or 'running'}>"
 
-    def ended(self, error: BaseException | None) -> None:
+    def _ended(self, error: BaseException | None) -> None:
         """Note how the publish, and the middleware inside the one that exits next, have ended."""
         self.error = error
         if self.outcome is None:

@@ -10,12 +10,12 @@ import anyio
 from anyio.abc import TaskStatus
 
 from ..address import ListenAddress
-from ..checks import check_flag, check_integer
 from ..consumer import BatchHandler, Consumer, Handler, RateLimit
 from ..consumer.handler import check_handler
 from ..consumer.rate import as_rate_limit
 from ..errors import InvalidOption
 from ..exceptions import exits_in_group, ungrouped
+from ..options.checks import check_flag, check_integer
 from .endpoint import health_endpoint
 from .metrics import Metrics
 

@@ -18,8 +18,8 @@ from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskG
 from anyio.streams.stapled import MultiListener
 
 from ..address import Address, UnixAddress, host_port
-from ..checks import is_integer
 from ..errors import InvalidOption, NSQError
+from ..options.checks import is_integer
 from ..transport.half_close import half_close
 from .unix_listener import UnixListener
 

@@ -13,7 +13,7 @@ from ..connection import Experience, open_connection
 from ..connection.loop_watch import LoopWatch
 from ..errors import ConnectionFailed, TLSFailed
 from ..options import ConnectionOptions
-from ..policy.reconnect import ReconnectDelay
+from ..policy.delays import ReconnectDelay
 from ..protocol.run_decoder import RunDecoder
 from .inflow import Inflow
 

@@ -19,7 +19,7 @@ from ..connection import prepared
 from ..connection.loop_watch import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..options import ConnectionOptions
-from ..policy.reconnect import ReconnectDelay
+from ..policy.delays import ReconnectDelay
 from ..protocol.identify import IdentifyReply
 from ..tasks import Background
 from ..transport.event_loop import LoopEvent, event_class

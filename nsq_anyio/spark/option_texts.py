@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from ..address import nsqd_addresses
-from ..checks import range_text
 from ..errors import InvalidAddress, InvalidName, InvalidOption
+from ..options.checks import range_text
 from ..options.declaration import declared
 from ..options.kinds import SAME, Choice, Flag, Integer, Number, Option, Seconds, Text
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 
-from ..checks import check_flag, check_integer, check_seconds
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import ConsumerStatistics
 from ..errors import Closed
 from ..options import ConsumerOptions
+from ..options.checks import check_flag, check_integer, check_seconds
 from .batches import Batches
 from .exchange import Exchange
 from .handlers import Handler, HandlerThreads
@@ -27,7 +27,9 @@ _REMEDY = "take messages in a thread of your own"
 class Consumer(Lifetime[AsyncConsumer]):
     """Takes the messages of one channel. Made by `consume`; any number of threads may share it.
 
-    Iterate over it, call `take` or `batches`, or call `run` with a handler.
+    Iterate over it, call `take` or `batches`, or call `run` with a handler. A signal handler that raises,
+    such as the one for Ctrl-C, ends the wait of the main thread. A message that it was just taking is
+    delivered again.
     """
 
     _noun = "consumer"
@@ -239,8 +241,8 @@ class Consumer(Lifetime[AsyncConsumer]):
         found = self._read(AsyncConsumer.statistics)
         return dataclasses.replace(found, waiting=found.waiting + len(self._exchange.handover))
 
-    def measure(self, add: Callable[[AsyncConsumer], object]) -> None:
-        """Call ``add`` with the async consumer, in its event loop; internal."""
+    def _measure(self, add: Callable[[AsyncConsumer], object]) -> None:
+        """Call ``add`` with the async consumer, in its event loop."""
         self._read(add)
 
     # Its life

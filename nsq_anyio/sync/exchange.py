@@ -95,7 +95,7 @@ class Exchange:
 
     def around(self, message: AsyncMessage) -> ThreadAround | None:
         """Return the middleware for a message; None if there is none, or it already wraps the message."""
-        if self._feed.wrapping is None or not isinstance(message, WrappedMessage) or message.is_wrapped:
+        if self._feed.wrapping is None or not isinstance(message, WrappedMessage) or message._is_wrapped:
             return None
         return ThreadAround(self._feed.wrapping, message, self._start, self.notify)
 
@@ -109,7 +109,7 @@ class Exchange:
     @property
     def meter(self) -> ConsumerMeter | None:
         """The meter of the consumer; None if it is not measured."""
-        return self._consumer.meter if self._consumer is not None else None
+        return self._consumer._meter if self._consumer is not None else None
 
     def handled(self, seconds: float) -> None:
         """Report to the meter how long a handler ran."""
@@ -128,7 +128,7 @@ class Exchange:
     ) -> AsyncGenerator[AsyncConsumer]:
         """Hand over messages and answers for the length of the consumer's block."""
         async with block as consumer, background_tasks() as tasks:
-            self._feed, self._consumer = consumer.feed(), consumer
+            self._feed, self._consumer = consumer._feed(), consumer
             if self.stopping.reached:
                 consumer.stop()
             self._wanted = anyio.Event()

@@ -15,12 +15,12 @@ from contextvars import ContextVar, copy_context
 from threading import Thread
 from typing import Any
 
-from ..checks import other_parameters
 from ..child_process import end_child
 from ..consumer.handler import name_of
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import HandlerFailed, HandlerReturnedFalse, ThreadAbandoned
 from ..exceptions import only_error
+from ..options.checks import other_parameters
 from .exchange import Exchange
 from .handover import Over, Stop
 from .message import Message
@@ -114,7 +114,7 @@ class HandlerThreads:
                     message.requeue(0, backoff=False)
                 running_for = time.monotonic() - worker.started
                 name = name_of(self._handler)
-                self._exchange.emit(ThreadAbandoned(name, running_for, False, **message.about()))
+                self._exchange.emit(ThreadAbandoned(name, running_for, False, **message._about()))
 
     # In each thread
 
@@ -125,7 +125,7 @@ class HandlerThreads:
                 message = Message(taken, self._exchange)
                 worker.started = time.monotonic()
                 worker.message = message
-                with message.kept_alive() if self._keep_alive else nullcontext():
+                with message._kept_alive() if self._keep_alive else nullcontext():
                     self._handle(message)
                 worker.message = None
         except Over:
@@ -145,9 +145,9 @@ class HandlerThreads:
         except BaseException as error:
             signal = only_error(error)
             if isinstance(signal, Exception) and not isinstance(signal, Requeue | Discard):
-                message.note_failed()
-                self._exchange.emit(HandlerFailed(error=error, **message.about()))
-            message.answer_for(signal)
+                message._note_failed()
+                self._exchange.emit(HandlerFailed(error=error, **message._about()))
+            message._answer_for(signal)
             if not isinstance(signal, Exception):
                 raise
             return
@@ -163,14 +163,14 @@ class HandlerThreads:
                 f"handler={self._handler!r} is not valid, it returned an awaitable "
                 f"({type(result).__name__}), which its thread cannot await: {_REMEDY}"
             )
-        message.answer_for(None)
+        message._answer_for(None)
         if result is False and not self._warned:
             self._warned = True
-            self._exchange.emit(HandlerReturnedFalse(**message.about()))
+            self._exchange.emit(HandlerReturnedFalse(**message._about()))
 
     def _call(self, message: Message) -> object:
         """Call the handler, with the middleware around it."""
-        around = message.around()
+        around = message._middleware()
         if around is None:
             return copy_context().run(self._call_here, (), message)
         variables = around.enter()

@@ -135,7 +135,7 @@ class Handover:
 
     def seconds_left(self, message: AsyncMessage) -> float:
         """Return the seconds until nsqd stops waiting for the answer."""
-        return message.delivery.deadline - self.now()
+        return message._arrival.deadline - self.now()
 
     def now(self) -> float:
         """Return the time on AnyIO's clock, which only the event loop can read."""
@@ -143,7 +143,7 @@ class Handover:
 
     def is_current(self, message: AsyncMessage) -> bool:
         """Whether nsqd still waits for the answer to a message, as far as is known here."""
-        return message.delivery.delegate.holds(message) and self.seconds_left(message) > 0
+        return message._arrival.delegate.holds(message) and self.seconds_left(message) > 0
 
     def _ask(self) -> None:
         if not self.feeding:

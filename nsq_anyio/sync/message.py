@@ -125,30 +125,30 @@ class Message:
         """
         return self._message.payload
 
-    def about(self) -> About:
-        """Return the fields of an event about the message; internal."""
+    def _about(self) -> About:
+        """Return the fields of an event about the message."""
         return about(self._message, self._exchange.handover.now())
 
-    def around(self) -> ThreadAround | None:
-        """Return the middleware around the message, unless it is already entered; internal."""
+    def _middleware(self) -> ThreadAround | None:
+        """Return the middleware around the message, unless it is already entered."""
         return None if self.responded else self._exchange.around(self._message)
 
-    def note_failed(self) -> None:
-        """Count that the handler or block has failed; internal."""
+    def _note_failed(self) -> None:
+        """Count that the handler or block has failed."""
         message = self._message
-        self._exchange.answers.call(lambda: message.delivery.delegate.failed(message))
+        self._exchange.answers.call(lambda: message._arrival.delegate.failed(message))
 
     @contextmanager
-    def kept_alive(self) -> Generator[None]:
-        """Touch the message while a block runs, as the async `keep_alive` does; internal."""
-        touching = self._message.delivery.delegate.touching
+    def _kept_alive(self) -> Generator[None]:
+        """Touch the message while a block runs, as the async `keep_alive` does."""
+        touching = self._message._arrival.delegate.touching
         self._exchange.answers.call(lambda: touching.begin(self._message))
         try:
             yield
         finally:
             self._exchange.answers.call(lambda: touching.end(self._message))
 
-    def answer_for(self, error: BaseException | None) -> None:
+    def _answer_for(self, error: BaseException | None) -> None:
         """Answer according to how processing ended, unless it is answered; see `nsq_anyio.Message`.
 
         A forked child answers nothing.
@@ -165,7 +165,7 @@ class Message:
             self._pass_on(error)
 
     def __enter__(self) -> Self:
-        around = self.around()
+        around = self._middleware()
         if around is None:
             return self
         self._exchange.check_process()
@@ -207,8 +207,8 @@ class Message:
         signal = None if error is None else only_error(error)
         is_signal = isinstance(signal, Requeue | Discard)
         if isinstance(signal, Exception) and not is_signal:
-            self.note_failed()
-        self.answer_for(signal)
+            self._note_failed()
+        self._answer_for(signal)
         return is_signal
 
     def _take_answer(self) -> None:
@@ -218,11 +218,11 @@ class Message:
 
     def _pass_on(self, error: BaseException) -> None:
         message = self._message
-        self._exchange.answers.call(lambda: message.settle_soon(error))
+        self._exchange.answers.call(lambda: message._settle_soon(error))
 
     def _requeue(self, request: Requeue, error: BaseException | None) -> None:
         if not self._message.responded:
-            self._message.requeue_as(request, error)
+            self._message._requeue_as(request, error)
 
     def _touch(self) -> None:
         if not self._message.responded:

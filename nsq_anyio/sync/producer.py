@@ -39,8 +39,8 @@ class Producer(Lifetime[AsyncProducer]):
         """Return a snapshot of the counters; see `nsq_anyio.Producer.statistics`."""
         return self._read(AsyncProducer.statistics)
 
-    def measure(self, add: Callable[[AsyncProducer], object]) -> None:
-        """Call ``add`` with the async producer, in its event loop; internal."""
+    def _measure(self, add: Callable[[AsyncProducer], object]) -> None:
+        """Call ``add`` with the async producer, in its event loop."""
         self._read(add)
 
     def ready(self) -> None:

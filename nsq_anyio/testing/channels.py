@@ -8,13 +8,13 @@ from itertools import cycle
 
 import anyio
 
-from ..checks import check_integer, check_seconds
 from ..consumer import Message, consume
 from ..envelope import encode
 from ..errors import InvalidOption
 from ..http.nsqd import Nsqd
 from ..names import check_channel, check_topic
 from ..options import ConsumerOptions
+from ..options.checks import check_integer, check_seconds
 from ..producer import Body
 from ..producer.bodies import as_bytes
 from .counts import Counts, topics_of

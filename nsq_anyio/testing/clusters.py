@@ -11,9 +11,9 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ..address import host_port
-from ..checks import check_integer
 from ..embedded import NsqdOptions, NsqlookupdOptions
 from ..http.nsqlookupd import Nsqlookupd as NsqlookupdHTTP
+from ..options.checks import check_integer
 from .channels import Channels
 from .plain_channels import PlainChannels
 from .real_server import RealServerError

@@ -29,7 +29,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 
 from ..address import Address
-from ..checks import check_integer, check_seconds
+from ..options.checks import check_integer, check_seconds
 from ..tasks import background_tasks
 from ..transport.half_close import half_close
 
@@ -112,7 +112,7 @@ class FaultProxy:
         elif self._flowing.is_set():
             self._flowing = anyio.Event()
 
-    async def wait_flowing(self) -> None:
+    async def _wait_flowing(self) -> None:
         """Wait until bytes pass: until `stalled` is False."""
         await self._flowing.wait()
 
@@ -198,10 +198,10 @@ class _Link:
         passed = 0
         try:
             while True:
-                await self._proxy.wait_flowing()
+                await self._proxy._wait_flowing()
                 data = await source.receive(CHUNK)
                 while data:
-                    await self._proxy.wait_flowing()
+                    await self._proxy._wait_flowing()
                     await anyio.sleep(direction.delay)
                     size = direction.piece
                     if direction.cut_after is not None:

@@ -32,7 +32,7 @@ async def handle(handler: Handler, message: RecordedMessage) -> Answer | None:
 
     def note_error(event: Event) -> None:
         if isinstance(event, HandlerFailed):
-            message.note_error(event.error)
+            message._note_error(event.error)
 
     workers = Workers(
         _SingleMessage(message),

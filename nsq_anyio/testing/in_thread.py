@@ -13,8 +13,8 @@ from pathlib import Path
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from ..checks import check_integer
 from ..embedded import NsqdOptions, NsqlookupdOptions
+from ..options.checks import check_integer
 from .clusters import MAX_SERVERS, Cluster, run_cluster
 from .faults import Direction, FaultProxy, fault_proxy
 from .servers import Nsqlookupd

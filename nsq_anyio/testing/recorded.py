@@ -11,11 +11,11 @@ from typing import Self
 
 import anyio
 
-from ..checks import check_integer, check_seconds
-from ..consumer.message import Delivery, GivesUp, Message
-from ..consumer.touching import Touching
+from ..consumer.keep_alive import Touching
+from ..consumer.message import Arrival, GivesUp, Message
 from ..errors import InvalidBody, InvalidOption
 from ..names import check_channel, check_topic
+from ..options.checks import check_integer, check_seconds
 from ..policy.backoff import Result
 from ..tasks import background_tasks
 from .answers import Answer, Discarded, Finished, Requeued, TimedOut
@@ -33,7 +33,7 @@ class RecordedMessage(Message):
     __slots__ = ("_recorder",)
 
     def __init__(self, recorder: _Recorder, timestamp: int, attempts: int, id: bytes, body: bytes) -> None:
-        super().__init__(recorder.delivery(), timestamp, attempts, id, body)
+        super().__init__(recorder.arrival(), timestamp, attempts, id, body)
         self._recorder = recorder
 
     @property
@@ -48,10 +48,10 @@ class RecordedMessage(Message):
 
     @property
     def deadline(self) -> float:
-        return self._recorder.on_the_loops_clock(self.delivery.deadline)
+        return self._recorder.on_the_loops_clock(self._arrival.deadline)
 
     def time_left(self) -> float:
-        return max(self.delivery.deadline - self._recorder.now(), 0.0)
+        return max(self._arrival.deadline - self._recorder.now(), 0.0)
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncGenerator[Self]:
@@ -62,10 +62,10 @@ class RecordedMessage(Message):
     def deliver(self) -> None:
         """Restart its timeout from now, as `handle` does."""
         self._recorder.is_in_event_loop = is_in_event_loop()
-        self.delivery: Delivery = self._recorder.delivery()
+        self._arrival: Arrival = self._recorder.arrival()
 
-    def note_error(self, error: BaseException) -> None:
-        """Note what the handler raised; internal."""
+    def _note_error(self, error: BaseException) -> None:
+        """Note what the handler raised."""
         self._recorder.error = error
 
 
@@ -95,18 +95,15 @@ class _Recorder:
             return time_here
         return anyio.current_time() + (time_here - time.monotonic())
 
-    def delivery(self, hard_deadline: float | None = None) -> Delivery:
+    def arrival(self, hard_deadline: float | None = None) -> Arrival:
         now = self.now()
         hard_deadline = hard_deadline or now + _MAX_TOUCHED * self._msg_timeout
-        return Delivery(self, now, min(now + self._msg_timeout, hard_deadline), hard_deadline)
+        return Arrival(self, now, min(now + self._msg_timeout, hard_deadline), hard_deadline)
 
     # As a MessageDelegate
 
     def holds(self, message: Message) -> bool:
         return self.answer is None
-
-    def unanswered(self) -> list[Message]:
-        return []  # only a connection asks, and this message has none
 
     def finish(self, message: Message, *, result: Result = Result.SUCCESS) -> None:
         self._note(Finished() if self._reason is None else Discarded(self._reason))
@@ -120,7 +117,7 @@ class _Recorder:
     def touch(self, message: Message) -> None:
         if self.answer is None:
             self.touches += 1
-            message.delivery = self.delivery(message.delivery.hard_deadline)
+            message._arrival = self.arrival(message._arrival.hard_deadline)
 
     def discarded(self, message: Message, reason: str) -> None:
         self._reason = reason

@@ -23,8 +23,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, TypeVarTuple
 
-from ..checks import check_seconds
 from ..errors import InvalidOption
+from ..options.checks import check_seconds
 
 if TYPE_CHECKING:
     import trio.testing

@@ -65,7 +65,7 @@ class HomeLoop:
         # A run of Trio ends no earlier than what it runs, and its thread has no other one meanwhile.
         self.running: Callable[[], object] = get_ident
         if on_asyncio():
-            self.running = asyncio._get_running_loop  # noqa: SLF001 - the public one raises where none runs
+            self.running = asyncio._get_running_loop
         self.loop: object = self.running()
 
     @property

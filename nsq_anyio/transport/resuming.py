@@ -73,8 +73,8 @@ def _complete(waiter: asyncio.Future[ResultT], result: ResultT) -> None:
     context: Context | None
     try:
         # asyncio's own, and looked at anew each time: if anything differs, the loop resumes the task.
-        ((wake_up, context),) = waiter._callbacks  # noqa: SLF001
-        if wake_up.__self__._fut_waiter is not waiter:  # type: ignore[attr-defined]  # noqa: SLF001
+        ((wake_up, context),) = waiter._callbacks
+        if wake_up.__self__._fut_waiter is not waiter:  # type: ignore[attr-defined]
             wake_up = None
     except (AttributeError, TypeError, ValueError):
         wake_up = context = None
@@ -89,7 +89,7 @@ def _complete(waiter: asyncio.Future[ResultT], result: ResultT) -> None:
         context.run(wake_up, waiter)
     except BaseException:
         if not runs:  # a signal handler raised: leave the task to the loop, or it would wait forever
-            if not waiter._callbacks:  # noqa: SLF001
+            if not waiter._callbacks:
                 waiter.add_done_callback(wake_up, context=context)
             if not waiter.done():
                 waiter.set_result(result)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.cli.tail.run import as_json, plain, safe
-from nsq_anyio.consumer.message import Delivery, Message
+from nsq_anyio.consumer.message import Arrival, Message
 
 SUBSCRIPTION: Any = SimpleNamespace(topic="clicks", channel="c", nsqd="127.0.0.1:4150")
 
 
 def messages(*bodies: bytes) -> list[Message]:
-    delivery = Delivery(SUBSCRIPTION, 0.0, 0.0, 0.0)
+    delivery = Arrival(SUBSCRIPTION, 0.0, 0.0, 0.0)
     return [Message(delivery, 1700000000123456789, 2, b"0123456789abcdef", body) for body in bodies]
 
 

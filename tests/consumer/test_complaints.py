@@ -9,10 +9,10 @@ number  complaint                                           where
 17-20   publishing                                          tests/producer
 21      DPUB and REQ beyond an hour                         DPUB: tests/producer; REQ: here
 22, 23  discovery                                           here
-24      TLS and compression                                 not here: there are no options for them
+24      TLS and compression                                 tests/connection, tests/transport
 25      event loops, and a lost nsqd that goes unnoticed    here
 26      memory and work for each message                    here
-27      what can be seen of a consumer                      here; fakes for users' tests: not here
+27      what can be seen of a consumer                      here; fakes: tests/testing
 ======  ==================================================  =======================================
 """
 

@@ -15,7 +15,7 @@ import pytest
 from anyio.abc import ByteStream
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.discovery import TopicDiscovery
+from nsq_anyio.consumer.topic_discovery import TopicDiscovery
 from nsq_anyio.discovery import Discovery
 from nsq_anyio.events import ConnectFailed, Emitter, LookupDone, LookupFailed
 from nsq_anyio.options import AuthSecret

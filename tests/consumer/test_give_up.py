@@ -252,7 +252,7 @@ async def test_a_message_that_waits_to_be_given_up_goes_back_if_that_takes_too_l
 )
 def test_the_bound_of_deliveries(max_attempts: int, max_deliveries: int | None, most: int) -> None:
     options = nsq.ConsumerOptions(max_attempts=max_attempts, max_deliveries=max_deliveries)
-    assert options.most_deliveries == most
+    assert options._most_deliveries == most
 
 
 def test_a_bound_of_deliveries_below_that_of_attempts() -> None:

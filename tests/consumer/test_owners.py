@@ -19,16 +19,16 @@ RECORDS = {
         for field in dataclasses.fields(Counters)
         if field.type == "int"
     },
-    ("in_flight.py", "message.delivery"),  # the delegate moves the deadline
-    ("in_flight.py", "found.delivery"),
+    ("in_flight.py", "message._arrival"),  # the delegate moves the deadline
+    ("in_flight.py", "found._arrival"),
     ("inbox.py", "stop.reached"),
-    ("in_flight.py", "message.response"),  # the delegate notes an answer that comes too late
-    ("message.py", "message.response"),  # in a function that is part of the class
+    ("in_flight.py", "message._response"),  # the delegate notes an answer that comes too late
+    ("message.py", "message._response"),  # in a function that is part of the class
     ("workers.py", "self._handling.deadline"),
     ("workers.py", "worker.batch"),
     ("workers.py", "worker.message"),
     ("workers.py", "worker.scope"),
-    ("wrapping.py", "message.is_wrapped"),  # the middleware's own subclass of `Message`
+    ("wrapping.py", "message._is_wrapped"),  # the middleware's own subclass of `Message`
 }
 
 

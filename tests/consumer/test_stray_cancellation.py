@@ -148,7 +148,7 @@ async def test_in_batches() -> None:
         batches = aiter(consumer.batches(2, max_wait=0.01))
         id = await peer.message(attempts=101)
         next_id = await peer.message(b"next")
-        assert [message.wire_id for message in await anext(batches)] == [next_id]
+        assert [message._wire_id for message in await anext(batches)] == [next_id]
         await peer.saw(b"REQ %b 101000" % id)
 
 

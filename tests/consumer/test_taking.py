@@ -5,7 +5,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.consumer.inbox import Inbox, Stop
-from nsq_anyio.consumer.message import Delivery, Message
+from nsq_anyio.consumer.message import Arrival, Message
 from nsq_anyio.events import Event, HandlerFailed
 
 from ..fake_nsqd import LIMIT, Events, FakeConnection, consuming, fake_nsqd, message_id, until
@@ -186,7 +186,7 @@ class Handover:
         raise AssertionError(message, error)
 
     def put(self, *bodies: bytes) -> None:
-        delivery = Delivery(None, 0.0, float("inf"), float("inf"))  # type: ignore[arg-type]
+        delivery = Arrival(None, 0.0, float("inf"), float("inf"))  # type: ignore[arg-type]
         now = anyio.current_time()
         self.inbox.put([Message(delivery, 0, 1, message_id(n), body) for n, body in enumerate(bodies)], now)
 
@@ -258,7 +258,7 @@ async def test_a_taker_that_gives_a_message_up_does_not_hold_up_the_others() -> 
             for _ in range(2):
                 tasks.start_soon(handover.take)
             await anyio.wait_all_tasks_blocked()
-            delivery = Delivery(None, 0.0, float("inf"), float("inf"))  # type: ignore[arg-type]
+            delivery = Arrival(None, 0.0, float("inf"), float("inf"))  # type: ignore[arg-type]
             handover.inbox.put_failed(Message(delivery, 0, 1, message_id(9), b"bad"), ValueError())
             handover.put(b"a", b"b")
             await until(lambda: handover.taken == [b"a"])

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.touching import Touching
+from nsq_anyio.consumer.keep_alive import Touching
 
 from .. import virtual_time
 
@@ -28,7 +28,7 @@ class FakeMessage:
     responded: bool = False
 
     @property
-    def delivery(self) -> FakeMessage:
+    def _arrival(self) -> FakeMessage:
         return self
 
     @property

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.policy.reconnect import ReconnectDelay
-from nsq_anyio.policy.requeue import requeue_delay
+from nsq_anyio.policy.delays import ReconnectDelay, requeue_delay
 
 
 class FixedRandom(random.Random):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.policy.poll_schedule import PollSchedule
+from nsq_anyio.policy.delays import PollSchedule
 
 spreads = st.floats(-1, 1)
 intervals = st.floats(0.01, 3600)

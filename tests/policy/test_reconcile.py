@@ -2,7 +2,7 @@
 
 import math
 
-from nsq_anyio.policy.reconcile import Directory
+from nsq_anyio.policy.lookup_answers import Directory
 
 
 def test_nothing_is_wanted_before_an_answer() -> None:

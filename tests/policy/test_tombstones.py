@@ -1,6 +1,6 @@
 """Which nsqds a publish avoids, by what the nsqlookupds list."""
 
-from nsq_anyio.policy.tombstones import Tombstones
+from nsq_anyio.policy.lookup_answers import Tombstones
 
 
 def test_without_tombstones_nothing_is_avoided() -> None:

@@ -46,7 +46,7 @@ class FakeProducer:
             raise nsq.PublishRejected("E_BAD_BODY", self.says.format(size, self.limit))
         self.store(bodies)
 
-    async def publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
+    async def _publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
         assert bodies.messages == len(bodies.bodies())
         await self.publish_many(topic, bodies.bodies())
 

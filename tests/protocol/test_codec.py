@@ -22,7 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import nsq_anyio as nsq
-from nsq_anyio.consumer.message import Delivery, MakeMessage, Message
+from nsq_anyio.consumer.message import Arrival, MakeMessage, Message
 from nsq_anyio.consumer.wrapping import WrappedMessage, Wrapping
 from nsq_anyio.errors import InvalidOption, ProtocolError
 from nsq_anyio.protocol.codec import INTERFACE, SWITCH, Decoder, MakeDecoder, accelerated, chosen
@@ -43,8 +43,8 @@ class Anything:
     """Stands for a delegate, which no message here asks for anything."""
 
 
-def delivery() -> Delivery:
-    return Delivery(cast("Any", Anything()), 1.0, 2.0, 3.0)
+def delivery() -> Arrival:
+    return Arrival(cast("Any", Anything()), 1.0, 2.0, 3.0)
 
 
 # Which decoder is chosen
@@ -184,7 +184,7 @@ class Filled(Message):
     """A subclass that names the slots itself, and has some more."""
 
     __slots__ = ("__weakref__", "extra")
-    codec_slots = Message.codec_slots
+    _codec_slots = Message._codec_slots
 
     def __init__(self, *arguments: Any) -> None:
         raise AssertionError("the compiled codec calls no __init__")
@@ -193,13 +193,13 @@ class Filled(Message):
 class NoSlots(Message):
     """A subclass whose attributes are no slots."""
 
-    codec_slots = ("delivery", "timestamp", "attempts", "wire_id", "body", "id")
+    _codec_slots = ("_arrival", "timestamp", "attempts", "_wire_id", "body", "id")
 
 
 class OwnNew(Message):
     """A subclass that makes its objects itself."""
 
-    codec_slots = Message.codec_slots
+    _codec_slots = Message._codec_slots
     made = 0
 
     def __new__(cls, *arguments: Any) -> Self:  # pyright: ignore[reportInconsistentConstructor]
@@ -208,7 +208,7 @@ class OwnNew(Message):
         return super().__new__(cls)
 
 
-def make_plain(source: Delivery, timestamp: int, attempts: int, message_id: bytes, body: bytes) -> Message:
+def make_plain(source: Arrival, timestamp: int, attempts: int, message_id: bytes, body: bytes) -> Message:
     return Message(source, timestamp, attempts, message_id, body)
 
 
@@ -238,8 +238,8 @@ def test_every_kind_of_message_is_made_as_in_python(
     assert type(first) is type(wanted)
     for message in (first, second):
         assert slots_of(message) == slots_of(wanted)
-        assert message.delivery is source
-        assert type(message.wire_id) is type(message.body) is bytes
+        assert message._arrival is source
+        assert type(message._wire_id) is type(message.body) is bytes
         assert not message.responded
         assert message.payload == body  # a slot that is filled later
     assert first is not second
@@ -259,7 +259,7 @@ def test_a_class_that_names_its_slots_is_filled_and_not_called() -> None:
 def test_messages_of_middleware_know_it(frame_decoder: MakeDecoder) -> None:
     (message,), _ = frame_decoder(WRAPPING.make_message, max_frame_size=LIMIT).feed(MESSAGE, delivery())
     assert isinstance(message, WrappedMessage)
-    assert not message.is_wrapped
+    assert not message._is_wrapped
 
 
 class Refused(Exception):
@@ -318,7 +318,7 @@ def test_a_buffer_may_be_reused_after_it_was_fed(kind: Any) -> None:
     buffer[:] = bytes(len(buffer))
     assert (type(message.body), message.body, frames) == (bytes, b"hello", [(0, b"OK")])
     (message,), _ = decoder.feed(kind(bytearray(MESSAGE[20:])), delivery())
-    assert (type(message.body), message.body, message.wire_id) == (bytes, b"hello", ID)
+    assert (type(message.body), message.body, message._wire_id) == (bytes, b"hello", ID)
 
 
 @pytest.mark.parametrize("wrong", ["text" * 20, 5, None, [1] * 80], ids=["text", "number", "None", "list"])
@@ -357,7 +357,7 @@ def test_a_circle_through_a_message_is_collected() -> None:
     assert weak() is None
 
 
-def churn(frame_decoder: MakeDecoder, source: Delivery, rounds: int) -> None:
+def churn(frame_decoder: MakeDecoder, source: Arrival, rounds: int) -> None:
     """Decode all that there is, in pieces that end anywhere, and have errors raised, over and over."""
     stream = (
         MESSAGE * 40
@@ -441,7 +441,7 @@ def test_threads_decode_at_the_same_time(frame_decoder: MakeDecoder) -> None:
 # Both decoders, with the same bytes
 
 
-def outcome(decoder: Decoder[Delivery, Message], chunk: bytes, source: Delivery) -> object:
+def outcome(decoder: Decoder[Arrival, Message], chunk: bytes, source: Arrival) -> object:
     try:
         messages, frames = decoder.feed(chunk, source)
     except ProtocolError as error:

@@ -28,10 +28,10 @@ from faststream.specification.schema.extra import Tag, TagDict
 
 import nsq_anyio as nsq
 from nsq_anyio.address import nsqd_addresses
-from nsq_anyio.checks import check_seconds
 from nsq_anyio.contrib.held import Held
 from nsq_anyio.discovery import nsqlookupd_urls
 from nsq_anyio.events import EventHook
+from nsq_anyio.options.checks import check_seconds
 from nsq_anyio.options.declaration import options_or_default
 from nsq_anyio.transport.event_loop import on_asyncio
 

@@ -32,7 +32,7 @@ class NsqMessage(StreamMessage[nsq.Message]):
         :param backoff: whether this counts as a failure that slows the subscriber down; default True
         :raises InvalidOption: if the delay is negative or not finite
         """
-        await self.raw_message.settle(_requeue(delay, backoff=backoff))
+        await self.raw_message._settle(_requeue(delay, backoff=backoff))
         await super().nack()
 
     async def reject(self, reason: str = "") -> None:
@@ -42,7 +42,7 @@ class NsqMessage(StreamMessage[nsq.Message]):
 
         :param reason: why, for the dead letter and the log; default: the error that is being handled
         """
-        await self.raw_message.settle(nsq.Discard(reason or _reason()))
+        await self.raw_message._settle(nsq.Discard(reason or _reason()))
         await super().reject()
 
 
@@ -60,14 +60,14 @@ class NsqBatchMessage(StreamMessage[tuple[nsq.Message, ...]]):
         """Requeue the messages (REQ), as `NsqMessage.nack` does."""
         requeue = _requeue(delay, backoff=backoff)
         for each in self.raw_message:
-            await each.settle(requeue)
+            await each._settle(requeue)
         await super().nack()
 
     async def reject(self, reason: str = "") -> None:
         """Finish the messages as ones that cannot be processed, as `NsqMessage.reject` does."""
         discard = nsq.Discard(reason or _reason())
         for each in self.raw_message:
-            await each.settle(discard)
+            await each._settle(discard)
         await super().reject()
 
 

@@ -15,8 +15,8 @@ from faststream.exceptions import SetupError
 from faststream.middlewares import AckPolicy
 
 import nsq_anyio as nsq
-from nsq_anyio.checks import check_integer, check_seconds
 from nsq_anyio.names import check_channel, check_topic
+from nsq_anyio.options.checks import check_integer, check_seconds
 
 from .config import AS_BROKER, NsqBrokerConfig
 from .message import RawMessage

@@ -14,10 +14,10 @@ from typing import cast
 
 import click
 
-from ...checks import other_parameters
 from ...consumer import BatchHandler, Handler
 from ...consumer.handler import check_handler
 from ...errors import InvalidOption
+from ...options.checks import other_parameters
 
 
 def check_form(text: str, attribute: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import click
 
 from ...address import ListenAddress
 from ...exceptions import ungrouped
-from ...policy.reconnect import ReconnectDelay
+from ...policy.delays import ReconnectDelay
 from ...service.endpoint import MetricsUnavailable, health_endpoint
 from ...signals import SIGNALLED
 from ..ending import FAILED

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ...checks import check_integer, check_seconds
+from ...options.checks import check_integer, check_seconds
 from ...storage.place import Place
 from .encodings import Encoding
 from .finished_files import EndedFile, is_taken, make_parent

@@ -11,12 +11,12 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ...checks import check_integer, check_seconds
 from ...consumer import Consumer, Message
 from ...consumer.batches import Batches
 from ...consumer.message import finish_all
 from ...errors import NSQError
 from ...exceptions import ungrouped
+from ...options.checks import check_integer, check_seconds
 from .archive import Archive
 from .finished_files import EndedFile, stays
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from ...checks import check_seconds
 from ...consumer import Consumer
 from ...errors import HTTPError, InvalidOption, NSQError, PermanentRefusal
 from ...http import Cluster, ClusterReply
 from ...names import check_topic, is_valid_name
+from ...options.checks import check_seconds
 from ...signals import HandlersRestored
 from ...tasks import background_tasks
 from .archive import Archive

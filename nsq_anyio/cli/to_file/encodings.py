@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from ...checks import check_integer
 from ...errors import InvalidOption
+from ...options.checks import check_integer
 
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 """Makes zlib write gzip's header and trailer."""

@@ -12,13 +12,13 @@ from taskiq.abc.formatter import TaskiqFormatter
 from taskiq.middlewares import SmartRetryMiddleware
 
 from ...address import nsqd_addresses
-from ...checks import check_flag, check_integer
 from ...consumer import DeadLetter, consume
 from ...discovery import nsqlookupd_urls
 from ...errors import Closed, InvalidOption, PermanentRefusal
 from ...events import EventHook
 from ...names import check_channel, check_topic
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from ...options.checks import check_flag, check_integer
 from ...options.declaration import options_or_default
 from ...producer import Producer, produce
 from ..held import Held

@@ -87,7 +87,7 @@ class Delivery:
     @property
     def is_held(self) -> bool:
         """Whether nsqd waits for the answer."""
-        return not self.message.responded and self.message.delivery.delegate.holds(self.message)
+        return not self.message.responded and self.message._arrival.delegate.holds(self.message)
 
     def facts(self) -> Delivered:
         """Return what NSQ says about the message."""
@@ -126,7 +126,7 @@ class Delivery:
             if not self.message.responded:
                 self.message.finish()
         else:
-            await self.message.settle(self.verdict)
+            await self.message._settle(self.verdict)
         self.end()
 
     def hand_back(self) -> None:
@@ -148,7 +148,7 @@ class Delivery:
             self.hand_back()
         elif (error := task.exception()) is not None:
             _logger.error("message %s: taskiq failed outside of the task", self.message.id, exc_info=error)
-            self.message.answer_for(error)
+            self.message._answer_for(error)
             self.end()
         elif self.verdict is not None and self.is_held:
             # Older releases of taskiq do not acknowledge what they cannot read.
@@ -163,7 +163,7 @@ class Delivery:
     async def _keep_touching(self) -> None:
         while self.is_held:
             self.message.touch()
-            if self.message.deadline >= self.message.delivery.hard_deadline:
+            if self.message.deadline >= self.message._arrival.hard_deadline:
                 return  # nsqd extends it no more
             await asyncio.sleep(self._seconds_to_touch())
         self.end()

@@ -85,7 +85,7 @@ class Listener:
         await self._held.close()
 
     async def _take_all(self, consumer: Consumer) -> None:
-        consumer.take_ahead()
+        consumer._take_ahead()
         async for message in consumer:
             self._add(message, consumer.max_in_flight)
 

@@ -9,8 +9,8 @@ from typing import Any
 from taskiq import TaskiqMessage, TaskiqMiddleware, TaskiqResult
 from taskiq.exceptions import NoResultError, TaskRejectedError
 
-from ...checks import check_integer, check_seconds
 from ...errors import Discard, InvalidOption, Requeue
+from ...options.checks import check_integer, check_seconds
 from .delivery import current_delivery
 
 _logger = logging.getLogger("nsq_anyio.contrib.taskiq")

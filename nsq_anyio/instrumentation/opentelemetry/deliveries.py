@@ -64,6 +64,6 @@ class Deliveries:
         self._known = {
             key: delivery
             for key, delivery in self._known.items()
-            if delivery.message.delivery.delegate.holds(delivery.message)
+            if delivery.message._arrival.delegate.holds(delivery.message)
         }
         self._most = max(_FEW, 2 * len(self._known))

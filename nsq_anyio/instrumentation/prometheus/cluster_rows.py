@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ...address import Address
-from ...checks import check_integer
 from ...errors import InvalidAddress
 from ...http import ChannelStats, ClientStats, Node, Survey, TopicStats
 from ...monitoring import Counts, Figures
+from ...options.checks import check_integer
 
 Labels = dict[str, str]
 Row = tuple[Labels, TopicStats | ChannelStats, Counts]

@@ -77,7 +77,7 @@ class NSQCollector:
             case Producer():
                 member = Member(partial(ProducerReader, measured, self._buckets))
             case sync.Consumer() | sync.Producer():
-                measured.measure(self.add)
+                measured._measure(self.add)
                 return
             case _:
                 raise InvalidOption(f"add({measured!r}) is not valid: use a consumer or a producer")

@@ -76,7 +76,7 @@ class ConsumerReader:
         self.handled: Callable[[float], None] = self._durations.observe
         self._events = _Events(_CONSUMER_EVENTS)
         self.happened: Callable[[Event], None] = self._events.count
-        self._consumer = consumer.measure(self)
+        self._consumer = consumer._measure(self)
         self.channel: tuple[str, ...] = (self._consumer.topic, self._consumer.channel)
 
     def fold(self) -> None:
@@ -138,7 +138,7 @@ class ProducerReader:
         self._buckets = buckets
         self._topics: dict[str, _Topic] = {}
         self._events = _Events(_PRODUCER_EVENTS)
-        self._producer = producer.measure(self)
+        self._producer = producer._measure(self)
 
     def stored(self, topic: str, messages: int, size: int, seconds: float) -> None:
         """See `ProducerMeter.stored`."""

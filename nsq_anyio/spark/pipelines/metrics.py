@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ...checks import check_seconds
 from ...errors import InvalidOption
+from ...options.checks import check_seconds
 from ..given_options import write_options
 from .progress import SKIPPED, OnProgress, Summary
 from .query import Option, Source, Trigger, comma_separated, run

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ...checks import check_seconds
 from ...errors import InvalidOption, NSQError
+from ...options.checks import check_seconds
 from ..depth import channel_depths
 from ..given_options import read_options
 from ..source import NsqDataSource

@@ -15,8 +15,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
 
-from ...checks import check_integer
 from ...errors import InvalidOption
+from ...options.checks import check_integer
 from ..given_options import write_options
 from ..source import NsqDataSource
 from .archive import Format, check_format, read_archive

@@ -111,7 +111,7 @@ async def test_a_message_that_has_timed_out_is_not_settled_and_not_kept() -> Non
             await peer.message(id=id, attempts=2)
             await until(lambda: events.of(MessageTimedOut))
             assert len(telemetry.deliveries) == 0
-        assert message.response == "timed_out"
+        assert message._response == "timed_out"
         assert recorder.spans("settle") == []
         assert attributes(recorder.span("process"))["error.type"] == "timed_out"
 

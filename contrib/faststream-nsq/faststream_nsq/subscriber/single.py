@@ -62,6 +62,6 @@ async def discarded_unread(message: nsq.Message) -> bool:
     try:
         _ = message.headers
     except nsq.InvalidEnvelope as error:
-        await message.settle(nsq.Discard(str(error)))
+        await message._settle(nsq.Discard(str(error)))
         return True
     return False

@@ -1,17 +1,17 @@
-"""When to complain of what goes wrong for long."""
+"""Warnings about lasting problems, and when they are due."""
 
 from __future__ import annotations
 
 import math
 
 PATIENCE = 5.0
-"""Seconds for which something may be so before it is worth a warning."""
+"""Seconds that a problem may last before it is worth a warning."""
 
 _LONGEST_PAUSE = 300.0
 
 
 class Repeats:
-    """When to report what goes on: at once, then after pauses that double from `PATIENCE` to 5 minutes."""
+    """The reports of one problem: at once, then after pauses that double from `PATIENCE` to 5 minutes."""
 
     def __init__(self) -> None:
         self._pause = PATIENCE
@@ -27,7 +27,7 @@ class Repeats:
 
 
 class Starvation:
-    """Notices takers that wait for messages which cannot come: those that came before are unanswered."""
+    """Notices takers that wait in vain: no message can come while the earlier ones are unanswered."""
 
     def __init__(self) -> None:
         self._since = math.inf

@@ -1,4 +1,4 @@
-"""Decide which nsqds a consumer should be connected to, from the last answers of the nsqlookupds.
+"""The last answers of the nsqlookupds: the nsqds to connect to, and those that a publish avoids.
 
 nsqlookupds do not coordinate, so the union of their answers counts (building client libraries,
 "Discovery"). The last answer of an nsqlookupd that fails stays in force: its outage disconnects no consumer.
@@ -6,6 +6,9 @@ nsqlookupds do not coordinate, so the union of their answers counts (building cl
 An nsqd that was left is dialled again only if an answer lists it that was asked for since ("Connection
 Handling"). An older answer may list it because its topic was not deleted there yet, and SUB would create the
 topic again.
+
+A tombstone is set for one topic on one nsqd, before the topic is deleted there or the nsqd is shut down. For
+45 s, nsqlookupd does not name the nsqd to consumers of the topic (nsqlookupd: --tombstone-lifetime).
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class Directory(Generic[AddressT]):
         return list(dict.fromkeys(nsqd for answer in self._answers.values() for nsqd in answer))
 
     def vanished(self, live: Collection[AddressT], polls: int) -> list[AddressT]:
-        """Record the end of a poll; return those of ``live`` that ``polls`` polls in a row did not list."""
+        """Record the end of a poll; return the nsqds of ``live`` that the last ``polls`` did not list."""
         wanted = set(self.wanted())
         self._absent = {nsqd: self._absent.get(nsqd, 0) + 1 for nsqd in live if nsqd not in wanted}
         return [nsqd for nsqd, absent in self._absent.items() if absent >= polls]
@@ -59,3 +62,34 @@ class Directory(Generic[AddressT]):
             if self._since[nsqlookupd] >= left.get(nsqd, -math.inf)
         )
         return list(dict.fromkeys(listed))
+
+
+class Tombstones(Generic[AddressT]):
+    """The tombstones in the last good answer of each nsqlookupd."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, dict[AddressT, frozenset[str]]] = {}
+        self._leaving: dict[str, frozenset[AddressT]] = {}
+
+    def __bool__(self) -> bool:
+        return any(self._answers.values())
+
+    def answered(self, nsqlookupd: str, nsqds: Mapping[AddressT, Mapping[str, bool]]) -> None:
+        """Record an answer: for each nsqd its topics, and whether each topic is tombstoned there."""
+        self._answers[nsqlookupd] = {
+            nsqd: frozenset(topic for topic, is_tombstoned in topics.items() if is_tombstoned)
+            for nsqd, topics in nsqds.items()
+            if any(topics.values())
+        }
+        self._leaving[nsqlookupd] = frozenset(
+            nsqd for nsqd, topics in nsqds.items() if topics and all(topics.values())
+        )
+
+    def avoids(self, nsqd: AddressT, topic: str) -> bool:
+        """Return whether any nsqlookupd lists a tombstone for the topic on that nsqd, or for all its topics.
+
+        An nsqd whose topics are all tombstoned is being taken out of service, and should get no new topics.
+        """
+        return any(topic in answer.get(nsqd, ()) for answer in self._answers.values()) or any(
+            nsqd in leaving for leaving in self._leaving.values()
+        )

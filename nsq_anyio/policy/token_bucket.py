@@ -1,8 +1,8 @@
-"""How many messages may start, and how many may wait for their start, under a rate limit.
+"""The token bucket of a rate limit, and how many messages may wait for a token.
 
 A message that waits here for its start must not reach its deadline. So no more messages are received than can
-start within half of nsqd's message timeout. If the rate is so low that not even one can, none is received
-until the next start is near.
+start within half of nsqd's message timeout. If the rate is so low that not even one can, no message is
+received until the next start is near.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class TokenBucket:
 
 
 def waiting_allowed(bucket: TokenBucket, place: int, sharers: int, msg_timeout: float, now: float) -> int:
-    """Return how many messages one of those who share a bucket may have in flight.
+    """Return how many messages one `run` may have in flight, where several share a bucket.
 
     :param place: its place in the order of turns; 0 for the next one
-    :param sharers: how many share the bucket
+    :param sharers: how many of them share the bucket
     """
     horizon = msg_timeout * _WAITING_PART
     in_all = int(bucket.per_second * horizon)

@@ -1,4 +1,4 @@
-"""Range checks for options; each error names the option, the value and what is allowed."""
+"""Range checks for options; each error names the option, the value and the valid values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
-from .errors import InvalidOption
+from ..errors import InvalidOption
 
 # Annotations may name what only type checkers import.
 _UNRESOLVED: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def other_parameters(function: Callable[..., object], count: int = 1) -> str | N
     """Return the parameters of a function that cannot be called with ``count`` arguments; None if it can."""
     try:
         signature = inspect.signature(function, follow_wrapped=False, **_UNRESOLVED)
-    except (ValueError, TypeError):  # some functions in C do not tell
+    except (ValueError, TypeError):  # some functions in C have no signature
         return None
     try:
         signature.bind(*[None] * count)
@@ -128,6 +128,6 @@ def other_parameters(function: Callable[..., object], count: int = 1) -> str | N
 
 
 def range_text(low: float, high: float, special: Collection[float | None] = ()) -> str:
-    """Return what is allowed as text, such as ``1 or more or -1``."""
+    """Return the valid values as text, such as ``1 or more or -1``."""
     bounds = f"{low} or more" if math.isinf(high) else f"{low} to {high}"
     return " or ".join([bounds, *(str(value) for value in special)])

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from nsq_anyio.policy.complaints import Repeats, Starvation
+from nsq_anyio.policy.warnings import Repeats, Starvation
 
 
 def test_what_lasts_is_reported_at_once_and_then_ever_more_seldom_but_never_less_than_each_five_minutes() -> (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.policy.rate import TokenBucket, waiting_allowed
+from nsq_anyio.policy.token_bucket import TokenBucket, waiting_allowed
 
 RATES = st.floats(0.01, 10_000)
 BURSTS = st.integers(1, 100)

@@ -1,4 +1,4 @@
-"""The base of all records."""
+"""The base classes of all events."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The root of all records; it is logged with its ``level``."""
+    """The base of all events; an event is logged with its ``level``."""
 
     level: ClassVar[int] = logging.DEBUG
 
     @property
     def logged_error(self) -> BaseException | None:
-        """The exception that is logged with its traceback; None for most records."""
+        """The exception that is logged with its traceback; None for most events."""
         return None
 
 

@@ -1,6 +1,51 @@
-"""When to poll the nsqlookupds again."""
+"""The delays of a requeue, of a reconnect, and between polls of the nsqlookupds."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import random
+
+
+def requeue_delay(
+    attempts: int, *, base: float, maximum: float, strategy: Literal["linear", "exponential"] = "linear"
+) -> float:
+    """Return the seconds before a message that has failed ``attempts`` times is delivered again.
+
+    ``base`` times the attempts (building client libraries, "Message Handling") or times 1, 2, 4, 8, ..., at
+    most ``maximum``.
+    """
+    attempts = max(attempts, 1)
+    # 2**64 seconds exceed any maximum, and at some attempt a float would overflow.
+    factor = attempts if strategy == "linear" else 2.0 ** min(attempts - 1, 64)
+    return min(base * factor, maximum)
+
+
+_HEALTHY_SPELL = 30.0
+"""Seconds that a connection must last to reset the delay; a flapping connection does not reset it."""
+
+
+class ReconnectDelay:
+    """A delay that doubles with each failure up to a maximum. Each one is shortened at random by up to half.
+
+    :param initial: the first delay in seconds
+    :param maximum: the longest delay in seconds
+    """
+
+    def __init__(self, initial: float, maximum: float) -> None:
+        self._initial = initial
+        self._maximum = maximum
+        self._next = initial
+
+    def after(self, lasted: float, rng: random.Random) -> float:
+        """Return the delay after a connection of ``lasted`` seconds; 0 for an attempt that failed."""
+        if lasted >= _HEALTHY_SPELL:
+            self._next = self._initial
+        delay = self._next
+        self._next = min(2 * delay, self._maximum)
+        return delay * rng.uniform(0.5, 1.0)
+
 
 _FIRST_DELAY = 0.1
 """Seconds before the second poll if no nsqd was found; each further delay is twice as long. No poll follows

@@ -1,4 +1,4 @@
-"""Finds the nsqds that have the topic of a consumer."""
+"""The discovery of a consumer's nsqds; loaded only with nsqlookupds, because httpx takes long to import."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..options import AuthSecret
 
 
 class TopicDiscovery(Discovery):
-    """Polls nsqlookupds for one topic; see `Discovery`."""
+    """Polls nsqlookupds for one topic."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TopicDiscovery(Discovery):
         except HTTPStatusError as error:
             if error.code != "TOPIC_NOT_FOUND":
                 raise
-            return ()  # no error: nothing has been published to the topic yet
+            return ()  # nothing has been published to the topic yet
 
     def _missed(self, retry_in: float, *, was_found: bool) -> TopicUnknown:
         return TopicUnknown(retry_in, was_found, **self._emit.source)

@@ -1,4 +1,9 @@
-"""Touches messages that are kept alive: nsqd requeues a message that takes longer than its timeout."""
+"""Keep-alive: messages are touched half-way to each deadline, or nsqd would requeue them.
+
+One task of the consumer does it for all messages. A task group for each would cost more than handling a
+message. It would also be open in the user's task, where only that task could close it: an async generator
+that is abandoned inside such a block is closed by another one.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,7 @@ from .message import Message
 
 
 class Touching:
-    """Touches each message half-way to each of its deadlines, for `Message.keep_alive`.
-
-    One task of the consumer does it for all messages. A task group for each would cost more than handling a
-    message. It would also be open in the user's task, where only that task could close it: an async generator
-    that is abandoned inside such a block is closed by another one.
-    """
+    """Touches each message half-way to each of its deadlines, for `Message.keep_alive`."""
 
     def __init__(self) -> None:
         self._touch_at: dict[Message, float] = {}
@@ -25,14 +25,12 @@ class Touching:
         self._earlier = anyio.Event()
 
     def begin(self, message: Message) -> None:
-        """Touch this message, until an `end` for each `begin`."""
         self._begun[message] += 1
         at = self._touch_at[message] = (anyio.current_time() + message.deadline) / 2
         if at < self._next_check:
             self._earlier.set()
 
     def end(self, message: Message) -> None:
-        """Touch this message no more."""
         self._begun[message] -= 1
         if not self._begun[message]:
             del self._begun[message]
@@ -51,7 +49,7 @@ class Touching:
     def _touch_due(self, now: float) -> None:
         for message in [message for message, at in self._touch_at.items() if at <= now]:
             before = message.deadline
-            if not message.responded and message.delivery.delegate.holds(message):
+            if not message.responded and message._arrival.delegate.holds(message):
                 message.touch()
             if message.deadline > before:
                 self._touch_at[message] = (now + message.deadline) / 2

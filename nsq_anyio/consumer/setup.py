@@ -1,0 +1,39 @@
+"""The setup of a consumer: what its connections share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..connection.loop_watch import LoopWatch
+from ..events import Emitter
+from ..options import ConnectionOptions, ConsumerOptions
+from .backoff_controller import BackoffController
+from .inbox import Inbox
+from .keep_alive import Touching
+from .message import GivesUp, MakeMessage, Message
+
+
+class Setup(NamedTuple):  # quicker to import than a dataclass
+    """What the parts of one consumer share; made by `Consumer`.
+
+    :ivar fail: called with the error that ends the consumer
+    :ivar redistribute: called when RDY counts may have to change: slots came free, or an idle connection
+        brings messages
+    :ivar giving_up: asked before a failed message is answered
+    :ivar touching: touches messages that are kept alive
+    """
+
+    topic: str
+    channel: str
+    options: ConsumerOptions
+    connection: ConnectionOptions
+    emit: Emitter
+    fail: Callable[[BaseException], None]
+    inbox: Inbox
+    backoff: BackoffController
+    redistribute: Callable[[], None]
+    make_message: MakeMessage
+    giving_up: GivesUp[Message]
+    touching: Touching
+    loop_watch: LoopWatch
