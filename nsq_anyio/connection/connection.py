@@ -21,19 +21,16 @@ import anyio
 from ..errors import ConnectionLost, HeartbeatTimeout, NSQError, PermanentRefusal, ProtocolError
 from ..options import ConnectionOptions
 from ..protocol import commands
-from ..protocol.authorization import AuthReply
 from ..protocol.codec import Decoder
 from ..protocol.frames import OK, Frame
-from ..protocol.identify import IdentifyReply
+from ..protocol.identify import AuthReply, IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..tasks import background_tasks
 from ..transport.event_loop import clock, event_class
-from ..transport.final_send import end_now, last_send
-from ..transport.half_close import half_close
-from ..transport.socket_stream import DirectSocketStream
+from ..transport.layer import half_close
+from ..transport.socket_stream import DirectSocketStream, end_now, last_send
 from .busy_poll import BusyPoll
 from .handshake import CHUNK_SIZE, Negotiated
-from .heartbeat import watch_silence
 from .receiver import Receiver, Request, TakesAnswer
 from .writer import Outbox, write
 
@@ -312,3 +309,26 @@ class NoMessages:
     def response_failed(self, failure: ResponseFailed) -> None:
         """Raise an error: no FIN, REQ or TOUCH was sent."""
         raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")
+
+
+_INTERVALS = 2
+
+
+async def watch_silence(last_received: Callable[[], float], interval: float) -> float:
+    """Wait until nothing was received for more than two intervals; return the seconds of silence.
+
+    :param last_received: returns when the last bytes arrived, on AnyIO's clock
+    :param interval: nsqd's heartbeat interval in seconds
+    """
+    limit = _INTERVALS * interval
+    while True:
+        remaining = last_received() + limit - anyio.current_time()
+        if remaining > 0:
+            await anyio.sleep(remaining)
+            continue
+        # If user code blocked the event loop, received bytes may be unread. Let the reader run before a
+        # healthy connection is ended.
+        await anyio.sleep(interval / 10)
+        silence = anyio.current_time() - last_received()
+        if silence > limit:
+            return silence

@@ -19,11 +19,10 @@ from ..address import Address, NsqdAddress
 from ..errors import HandshakeFailed, NSQError, PermanentRefusal, ProtocolError, ServerError, TLSFailed
 from ..options import ConnectionOptions, TLSOptions
 from ..protocol import commands
-from ..protocol.authorization import AuthReply
 from ..protocol.codec import Decoder
 from ..protocol.error_codes import AUTH_FAILURE_CODES, parse_error
 from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, Frame
-from ..protocol.identify import IdentifyReply, identify_payload
+from ..protocol.identify import AuthReply, IdentifyReply, identify_payload
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal
 from ..transport.tls_context import client_context, tls_options
 from .auth_secret import reveal

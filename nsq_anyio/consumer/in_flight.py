@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..connection import Connection
-from ..connection.in_flight_limit import InFlightLimit
-from ..connection.loop_watch import LoopWatch
+from ..connection.flow import InFlightLimit, LoopWatch
 from ..errors import ProtocolError
 from ..events import (
     Emitter,

@@ -9,8 +9,7 @@ import anyio
 
 from ..address import NsqdAddress
 from ..connection import Connection, Request
-from ..connection.loop_watch import LoopWatch
-from ..connection.settling import settled
+from ..connection.flow import LoopWatch, settled
 from ..errors import ConnectionFailed
 from ..events import ConnectionClosed, Disconnected, Emitter
 from ..options import ConsumerOptions

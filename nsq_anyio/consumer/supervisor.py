@@ -26,7 +26,7 @@ from anyio.abc import TaskGroup
 
 from ..address import Address, NsqdAddress
 from ..connection import Experience, open_connection
-from ..connection.loop_watch import LoopWatch
+from ..connection.flow import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..events import Connected, ConnectFailed, Disconnected, Emitter, LoopBlocked, Starved, Subscribed
 from ..options import ConnectionOptions, ConsumerOptions

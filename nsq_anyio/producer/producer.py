@@ -26,8 +26,8 @@ from ..protocol.mpub_encoding import EncodedBodies
 from ..protocol.session import Command
 from ..tasks import Background, is_stray
 from ..unentered import InBlock
-from .batch import Batcher
 from .bodies import Body, check_bodies, check_body, check_defer, sealed, sealed_bodies
+from .coalescing import Batcher
 from .dispatcher import Dispatcher
 from .meter import ProducerMeter, ProducerReadings
 from .pool import Pool

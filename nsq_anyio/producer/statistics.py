@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import NotSent, PublishError, PublishRejected
-from ..protocol.authorization import AuthReply
-from ..protocol.identify import IdentifyReply
+from ..protocol.identify import AuthReply, IdentifyReply
 
 
 @dataclass(slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from .codec import message_offsets
-from .frame_buffer import HEADER_LENGTH, FrameBuffer
-from .frames import FRAME_MESSAGE, Frame, frame_header, refusal
+from .frames import FRAME_MESSAGE, HEADER_LENGTH, Frame, FrameBuffer, frame_header, refusal
 
 _SIZE_LENGTH = 4
 

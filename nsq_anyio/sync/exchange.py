@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
@@ -11,12 +12,12 @@ from anyio.abc import TaskGroup
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import Message as AsyncMessage
 from ..consumer.inbox import Feed
+from ..consumer.message import finish_all
 from ..consumer.meter import ConsumerMeter
 from ..consumer.wrapping import WrappedMessage
 from ..errors import Closed, WouldDeadlock
 from ..events import Event
 from ..tasks import background_tasks
-from .answers import Answers
 from .around import ThreadAround
 from .handover import Handover, Stop
 from .loop_thread import LoopThread
@@ -171,3 +172,53 @@ class Exchange:
         for message in self.handover.end():
             if not message.responded:
                 message.requeue(0, backoff=False)
+
+
+class Answers:
+    """Answers that wait for a turn of the event loop.
+
+    The first answer wakes the event loop, which takes all answers that have come by then.
+
+    :param wake: schedules a function in the event loop, and does not wait for it
+    """
+
+    def __init__(self, wake: Callable[[Callable[[], object]], object]) -> None:
+        self._wake = wake
+        self._waiting: deque[AsyncMessage | Callable[[], object]] = deque()
+        self._woken = False
+
+    def finish(self, message: AsyncMessage) -> None:
+        """Finish a message, unless it was answered before."""
+        self._waiting.append(message)
+        if not self._woken:
+            self._wake_loop()
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function in the event loop, after all earlier answers. It must not raise."""
+        self._waiting.append(function)
+        if not self._woken:
+            self._wake_loop()
+
+    def settle(self) -> None:
+        """Pass all answers to the consumer. Called in the event loop."""
+        self._woken = False  # first, so that an answer that comes meanwhile wakes the loop again
+        waiting = self._waiting
+        finished: list[AsyncMessage] = []
+        while waiting:
+            answer = waiting.popleft()
+            if isinstance(answer, AsyncMessage):
+                if not answer.responded:
+                    finished.append(answer)
+                continue
+            finish_all(finished)
+            finished.clear()
+            answer()
+        finish_all(finished)
+
+    def _wake_loop(self) -> None:
+        try:
+            self._woken = True
+            self._wake(self.settle)
+        except BaseException:  # the loop has ended, or a signal handler has raised
+            self._woken = False
+            raise

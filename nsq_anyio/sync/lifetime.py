@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import ClassVar, Generic, NoReturn, Self, TypeVar
 
 from ..errors import Closed, WouldDeadlock
-from .loop_thread import LoopThread
-from .wake import Backend
+from .loop_thread import Backend, LoopThread
 
 BlockT = TypeVar("BlockT")
 ResultT = TypeVar("ResultT")

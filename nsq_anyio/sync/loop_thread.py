@@ -13,8 +13,10 @@ Calls reach the event loop through `Calls` and a wake-up, without a lock, so a s
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager, suppress
@@ -22,7 +24,7 @@ from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from threading import Thread, current_thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 from anyio import run as run_event_loop
@@ -30,12 +32,10 @@ from anyio.abc import TaskGroup
 
 from ..errors import Closed
 from ..exceptions import only_error
-from .after_fork import check_process
-from .calls import Calls
 from .outcome import Outcome
-from .wake import Backend, waker
 
 __all__ = ["Backend", "LoopThread"]
+
 
 BlockT = TypeVar("BlockT")
 ResultT = TypeVar("ResultT")
@@ -297,3 +297,84 @@ class LoopThread(Generic[BlockT]):
         self.failure = self.failure or only_error(error)
         self._calls.over = True
         self._entered.fail(self.failure)
+
+
+class Calls:
+    """A queue without a lock: any thread and any signal handler may add to it.
+
+    :ivar over: whether no more calls are accepted; the event loop makes its last calls after it has set this
+    """
+
+    def __init__(self) -> None:
+        self.over: bool = False
+        self._calls: deque[tuple[Callable[[], object], Outcome[Any] | None]] = deque()
+
+    def check_open(self) -> None:
+        """Check that calls are accepted.
+
+        :raises Closed: if they are not
+        """
+        if self.over:
+            raise Closed("the block has ended")
+
+    def add(self, function: Callable[[], object], outcome: Outcome[Any] | None) -> None:
+        """Add a call, whose outcome somebody may wait for.
+
+        :raises Closed: if no more calls are accepted
+        """
+        call = (function, outcome)
+        self._calls.append(call)
+        if self.over:
+            with suppress(ValueError):  # the call was among the last ones
+                self._calls.remove(call)
+                self.check_open()
+
+    def make(self) -> None:
+        """Make the calls."""
+        while self._calls:
+            function, _ = self._calls.popleft()
+            function()
+
+    def give_up(self) -> None:
+        """Drop the calls, which an event loop that has crashed left behind: their outcome is `Closed`."""
+        while self._calls:
+            _, outcome = self._calls.popleft()
+            if outcome is not None:
+                outcome.fail(Closed("the block has ended"))
+
+
+Backend = Literal["asyncio", "trio"]
+
+
+def waker(backend: Backend) -> Callable[[Callable[[], None]], object]:
+    """Return a function for any thread that schedules another function in the running event loop.
+
+    A signal handler may call it, even if it interrupts another call of it. On both backends it raises
+    `RuntimeError` when the loop has ended.
+    """
+    if backend == "trio":
+        import trio  # noqa: PLC0415 - an extra
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+    return partial(asyncio.get_running_loop().call_soon_threadsafe, context=copy_context())
+
+
+_REMEDY = (
+    "threads and connections do not survive a fork, so create one in each process, after the fork: in "
+    "gunicorn's post_fork, uWSGI's @postfork or with lazy-apps, in the initializer of a multiprocessing "
+    "pool, or in Celery's worker_process_init"
+)
+
+
+def check_process(noun: str, process: int) -> None:
+    """Check that a consumer or producer was opened in this process.
+
+    :param noun: ``consumer`` or ``producer``
+    :param process: the id of the process in which it was opened
+    :raises Closed: if that is another process
+    """
+    if os.getpid() != process:
+        raise Closed(
+            f"this {noun} was opened in process {process}, and this is process {os.getpid()}, "
+            f"forked from it: {_REMEDY}"
+        )

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from threading import get_ident
 from typing import Protocol
 
-from .resuming import AsyncioEvent
+from .asyncio_backend import AsyncioEvent
 
 SWITCH = "NSQ_ANYIO_STREAMS"
 """The name of an environment variable; its value ``anyio`` leaves all sockets to AnyIO's own streams."""
@@ -86,7 +86,7 @@ def event_class() -> Callable[[], LoopEvent]:
     """Return the class of events for the running loop."""
     if on_asyncio():
         return AsyncioEvent
-    from .trio_event import TrioEvent  # noqa: PLC0415 - an extra
+    from .trio_backend import TrioEvent  # noqa: PLC0415 - an extra
 
     return TrioEvent
 

@@ -92,3 +92,18 @@ def attributes_of(stream: Any) -> Mapping[Any, Callable[[], Any]]:
     """Return the ``extra_attributes`` of a stream with the types that AnyIO leaves open."""
     attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
     return attributes
+
+
+async def half_close(stream: ByteStream) -> None:
+    """Tell the peer that nothing more will be sent; what it sends can still be received.
+
+    :raises anyio.BrokenResourceError: if the peer has vanished, or the stream cannot half-close
+    :raises anyio.ClosedResourceError: if the stream was closed on this side
+    """
+    try:
+        await stream.send_eof()
+    except (OSError, RuntimeError) as error:
+        # On Trio, AnyIO raises the system's errors; on uvloop, a RuntimeError if the transport is closed
+        # already. A stream of a user's dialer, such as AnyIO's own TLS, may raise NotImplementedError (a
+        # RuntimeError).
+        raise anyio.BrokenResourceError from error

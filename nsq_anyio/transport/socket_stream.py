@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,13 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from .anyio_readable import AnyioReadable
-from .asyncio_readable import AsyncioReadable
+from .asyncio_backend import AsyncioReadable
 from .event_loop import continues_in_callbacks, on_asyncio
+from .layer import Layer
 
 if TYPE_CHECKING:
-    from .trio_readable import TrioReadable
+    from .trio_backend import TrioReadable
+
 
 _LIKELY_MORE = 32 * 1024
 """After receiving this many bytes, more have likely arrived: to try at once is cheaper than to wait first."""
@@ -217,7 +219,7 @@ def readable(sock: socket.SocketType) -> AsyncioReadable | TrioReadable | AnyioR
     """Return what receives fastest on this loop."""
     if on_asyncio():
         return AsyncioReadable(sock) if continues_in_callbacks() else AnyioReadable(sock)
-    from .trio_readable import TrioReadable  # noqa: PLC0415 - an extra
+    from .trio_backend import TrioReadable  # noqa: PLC0415 - an extra
 
     return TrioReadable(sock)
 
@@ -259,3 +261,54 @@ else:
     def unacknowledged(sock: socket.SocketType) -> int:  # noqa: ARG001
         """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
         return 0
+
+
+class AnyioReadable:
+    """Waits for a socket, and receives from it. `anyio.notify_closing` ends the wait."""
+
+    holds_bytes = False
+    """Never: the task that waits receives them itself."""
+
+    def __init__(self, sock: socket.SocketType) -> None:
+        self._socket = sock
+
+    async def receive(self, max_bytes: int) -> bytes:
+        """Wait for bytes and return them; b"" at the end of the stream.
+
+        :raises OSError: if the connection broke
+        :raises anyio.ClosedResourceError: if the socket was closed meanwhile
+        :raises anyio.BusyResourceError: if another task is already waiting
+        """
+        while True:
+            await anyio.wait_readable(self._socket)
+            try:
+                return self._socket.recv(max_bytes)
+            except BlockingIOError:
+                continue  # it was not readable after all
+
+
+def last_send(stream: ByteStream) -> Callable[[bytes, list[int]], None] | None:
+    """Return the ``send_now`` of ``stream``; None if there is no `DirectSocketStream` below all layers.
+
+    With TLS or compression, nothing can be sent after an incomplete send. So use it only at the end of a
+    connection.
+    """
+    if isinstance(stream, DirectSocketStream | Layer) and _socket_below(stream):
+        return stream.send_now
+    return None
+
+
+def end_now(stream: ByteStream) -> None:
+    """End the outgoing side of the socket below all layers; do nothing without a socket or if it is closed.
+
+    nsqd handles all commands before the end of the stream, whichever layer ends.
+    """
+    if (sock := _socket_below(stream)) is not None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            sock.send_eof_now()
+
+
+def _socket_below(stream: ByteStream) -> DirectSocketStream | None:
+    while isinstance(stream, Layer):
+        stream = stream.below
+    return stream if isinstance(stream, DirectSocketStream) else None

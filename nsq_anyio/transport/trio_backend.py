@@ -7,10 +7,13 @@ around that of Trio.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
+import anyio
+import trio
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
 
@@ -67,3 +70,31 @@ class TrioEvent:
 def _leave(others: set[Task], task: Task, _: object) -> Abort:
     others.remove(task)
     return Abort.SUCCEEDED
+
+
+class TrioReadable:
+    """Waits for a socket, and receives from it. `anyio.notify_closing` ends the wait."""
+
+    holds_bytes = False
+    """Never: the task that waits receives them itself."""
+
+    def __init__(self, sock: socket.SocketType) -> None:
+        self._socket = sock
+
+    async def receive(self, max_bytes: int) -> bytes:
+        """Wait for bytes and return them; b"" at the end of the stream.
+
+        :raises OSError: if the connection broke
+        :raises anyio.ClosedResourceError: if the socket was closed meanwhile
+        :raises anyio.BusyResourceError: if another task is already waiting
+        """
+        while True:
+            try:
+                await trio.lowlevel.wait_readable(self._socket)
+                return self._socket.recv(max_bytes)
+            except BlockingIOError:
+                continue  # it was not readable after all
+            except trio.ClosedResourceError:
+                raise anyio.ClosedResourceError from None
+            except trio.BusyResourceError:
+                raise anyio.BusyResourceError("receiving from") from None
