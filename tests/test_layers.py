@@ -76,8 +76,6 @@ FOR_ONE_EVENT_LOOP = {
     ("nsq_anyio.transport.asyncio_backend", "asyncio"),
     ("nsq_anyio.transport.connect_tcp", "asyncio"),
     ("nsq_anyio.transport.trio_backend", "trio"),
-    ("nsq_anyio.sync.loop_thread", "asyncio"),
-    ("nsq_anyio.sync.loop_thread", "trio"),
 }
 
 

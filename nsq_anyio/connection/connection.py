@@ -45,11 +45,10 @@ class Connection(Generic[SourceT, MessageT]):
 
     :ivar nsqd: the address, as ``host:port`` or a path
     :ivar mapped_to: the address that ``map_address`` put in its place; empty if it was not mapped
-    :ivar identity: what nsqd answered to IDENTIFY
-    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
+    :ivar identity: nsqd's answer to IDENTIFY
+    :ivar authorization: nsqd's answer to AUTH; None if nsqd required no AUTH
     :ivar outbox: takes whole commands that nsqd does not answer
-    :ivar busy_poll: what waits for nsqd's next bytes before the event loop does; None if that is not
-        possible now
+    :ivar busy_poll: polls the socket before a task waits in the event loop; None while that is not possible
     """
 
     def __init__(
@@ -76,8 +75,8 @@ class Connection(Generic[SourceT, MessageT]):
         self._session = session
         self._decoder = decoder
         self._last_received = anyio.current_time()
-        self._requested = 0  # how many commands that nsqd answers were queued, and ...
-        self._taken = 0  # ... how many of them are sent or being sent, so that nsqd may execute them
+        self._requested = 0  # the number of queued commands that nsqd answers
+        self._taken = 0  # the number of those that are sent or being sent, so that nsqd may execute them
         self._closing = False
         self._ended = event_class()()
         self._failure: NSQError | None = None
@@ -94,7 +93,7 @@ class Connection(Generic[SourceT, MessageT]):
 
     @property
     def outstanding(self) -> int:
-        """How many commands have no answer yet."""
+        """The number of commands that have no answer yet."""
         return self._session.waiting
 
     @property
@@ -145,6 +144,9 @@ class Connection(Generic[SourceT, MessageT]):
     async def close(self) -> None:
         """Send what is queued, half-close, and wait until nsqd closes, having handled every command.
 
+        nsqd reads every command before it sees the end of the stream, so its closing confirms the last FINs
+        and REQs, which have no answers. The answer to CLS confirms only the commands before CLS.
+
         :raises ConnectionLost: if the connection ends otherwise; nsqd may not have handled the last commands
         """
         await self.outbox.flushed()
@@ -160,7 +162,7 @@ class Connection(Generic[SourceT, MessageT]):
             raise self._failure
 
     def end_now(self) -> None:
-        """Send what is queued and half-close from a plain function, as far as the stream can do that."""
+        """Send what is queued and half-close from a plain function, as far as the stream allows."""
         self.outbox.send_now = last_send(self._stream)
         self.outbox.put_and_send(commands.NOP)  # this sends all that is queued as well
         end_now(self._stream)
@@ -290,28 +292,7 @@ class Connection(Generic[SourceT, MessageT]):
             self._scope.cancel()
 
 
-class NoMessages:
-    """The receiver of a connection that never subscribes; ``may_proceed`` is as in `Receiver`."""
-
-    def __init__(self, may_proceed: Callable[[], None] = lambda: None) -> None:
-        self.may_proceed: Callable[[], None] = may_proceed
-
-    def arrival(self, now: float, size: int) -> None:
-        """Return no source, as there are no messages."""
-
-    def make_message(self, *message: object) -> None:
-        """Raise an error: nsqd pushes messages only after SUB."""
-        raise ProtocolError(f"nsqd pushed message {message[3]!r} on a connection without a subscription")
-
-    def received(self, messages: list[None], now: float) -> None:
-        """Never called with messages, since `make_message` raises."""
-
-    def response_failed(self, failure: ResponseFailed) -> None:
-        """Raise an error: no FIN, REQ or TOUCH was sent."""
-        raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")
-
-
-_INTERVALS = 2
+_INTERVALS = 2  # after so many heartbeat intervals without a byte, nsqd or the network to it is gone
 
 
 async def watch_silence(last_received: Callable[[], float], interval: float) -> float:

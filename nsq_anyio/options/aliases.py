@@ -11,6 +11,8 @@ from itertools import chain
 from types import FunctionType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
+_PACKAGE: Final = __name__.partition(".")[0]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -102,7 +104,7 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     """
     code = cast("FunctionType", function).__code__
     accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    is_plain = function.__module__.startswith(f"{__package__}.sync.")
+    is_plain = function.__module__.startswith(f"{_PACKAGE}.sync.")
     names = {**OTHER_NAMES, **_IN_THREADS} if is_plain else OTHER_NAMES
 
     @wraps(function)
@@ -142,7 +144,7 @@ def _names_of(options: str) -> list[str]:
 
 def _public(name: str) -> Any:
     """Return what the package has under a name."""
-    return getattr(sys.modules[__name__.partition(".")[0]], name)
+    return getattr(sys.modules[_PACKAGE], name)
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Passes messages and answers between the event loop of a consumer and the threads that use it."""
+"""The exchange of messages and answers between a consumer's event loop and the threads that use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import Message as AsyncMessage
-from ..consumer.inbox import Feed
+from ..consumer.inbox import Feed, Stop
 from ..consumer.message import finish_all
 from ..consumer.meter import ConsumerMeter
 from ..consumer.wrapping import WrappedMessage
@@ -19,11 +19,11 @@ from ..errors import Closed, WouldDeadlock
 from ..events import Event
 from ..tasks import background_tasks
 from .around import ThreadAround
-from .handover import Handover, Stop
+from .handover import Handover
 from .loop_thread import LoopThread
 
 _MOST = 1000
-"""The most messages handed over in one step, which takes the event loop about 1 ms."""
+"""The most messages that are handed over in one step. The event loop needs about 1 ms for them."""
 
 
 class Exchange:
@@ -32,7 +32,7 @@ class Exchange:
     :ivar handover: messages for the threads
     :ivar answers: the answers from the threads
     :ivar thread: the thread of the event loop; set before it starts
-    :ivar stopping: reached once the consumer has to take no more messages
+    :ivar stopping: reached once no more messages are to be taken
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Exchange:
         return self._consumer.meter if self._consumer is not None else None
 
     def handled(self, seconds: float) -> None:
-        """Report to the meter how long a handler ran."""
+        """Report the duration of a handler to the meter."""
         if (meter := self.meter) is not None:
             self.answers.call(lambda: meter.handled(seconds))
 
@@ -175,9 +175,10 @@ class Exchange:
 
 
 class Answers:
-    """Answers that wait for a turn of the event loop.
+    """Answers of the threads, on their way to the event loop, which sends them.
 
-    The first answer wakes the event loop, which takes all answers that have come by then.
+    The first answer wakes the event loop, which then takes all answers. Those that finish messages become one
+    `finish_all`.
 
     :param wake: schedules a function in the event loop, and does not wait for it
     """
