@@ -1,4 +1,4 @@
-"""Range checks for options; each error names the option, the value and what is allowed."""
+"""Checks of options and hooks; each error names the option, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def is_function_or_none(value: object) -> bool:
 
 
 def each_of(value: str | Iterable[str]) -> tuple[str, ...]:
-    """Return one text or several as a tuple; anything else as one member, for the check of each to refuse."""
+    """Return one text or several as a tuple. Any other value becomes the only member, for later checks."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return (cast("Any", value),)
     return tuple(value)
@@ -118,7 +118,7 @@ def other_parameters(function: Callable[..., object], count: int = 1) -> str | N
     """Return the parameters of a function that cannot be called with ``count`` arguments; None if it can."""
     try:
         signature = inspect.signature(function, follow_wrapped=False, **_UNRESOLVED)
-    except (ValueError, TypeError):  # some functions in C do not tell
+    except (ValueError, TypeError):  # some functions in C have no signature
         return None
     try:
         signature.bind(*[None] * count)
@@ -128,6 +128,6 @@ def other_parameters(function: Callable[..., object], count: int = 1) -> str | N
 
 
 def range_text(low: float, high: float, special: Collection[float | None] = ()) -> str:
-    """Return what is allowed as text, such as ``1 or more or -1``."""
+    """Return the allowed values as text, such as ``1 or more or -1``."""
     bounds = f"{low} or more" if math.isinf(high) else f"{low} to {high}"
     return " or ".join([bounds, *(str(value) for value in special)])

@@ -1,4 +1,4 @@
-"""The limit of messages in flight on one connection, by the RDY counts that were sent."""
+"""The flow of messages on one connection: its limit, blocks of the event loop, and its end after CLS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 from ..errors import ProtocolError
 
 _MOST = 3
-"""A multiple of the highest RDY count sent: messages that nsqd has timed out stay until the next tick."""
+"""A multiple of the highest RDY count: messages that nsqd has timed out stay until the next tick."""
 
 
 class InFlightLimit:
@@ -33,8 +33,8 @@ class InFlightLimit:
     def check(self, in_flight: int, msg_timeout: float, now: float) -> None:
         """Check whether more messages than `count` can be explained.
 
-        nsqd exceeds RDY by the messages that it has timed out: at most RDY messages in each msg_timeout for
-        which the event loop was blocked.
+        nsqd exceeds RDY by the messages that it has timed out: at most RDY messages for each msg_timeout
+        during which the event loop was blocked.
 
         :raises ProtocolError: if their number cannot be explained
         """
@@ -47,14 +47,19 @@ class InFlightLimit:
 
 
 _LATE = 0.1
-"""Seconds by which a sleep may end late on a busy machine; no message times out because of that."""
+"""The seconds by which a sleep may end late on a busy machine; no message times out because of that."""
 
 _RECENT = 1.0
-"""Seconds after a block of the loop for which it still explains surprising messages."""
+"""The seconds for which a block of the loop still explains unexpected messages."""
 
 
 class LoopWatch:
-    """Measures blocks of the event loop: one task calls `sleep` repeatedly, others query the result."""
+    """Measures blocks of the event loop: one task calls `sleep` repeatedly, and others read the result.
+
+    While user code without awaits blocks the loop, nothing is received, answered or touched. Messages time
+    out at nsqd, which refuses their answers and delivers them again. Without a warning that names the cause,
+    nsqd would seem to be at fault.
+    """
 
     def __init__(self) -> None:
         self._due: float | None = None
@@ -62,7 +67,7 @@ class LoopWatch:
         self._ended_at = 0.0
 
     async def sleep(self, seconds: float) -> float:
-        """Sleep, and return the seconds for which the loop was blocked; 0 if not noticeably."""
+        """Sleep, and return for how many seconds the loop was blocked; 0 below a noticeable time."""
         self._due = anyio.current_time() + seconds
         await anyio.sleep(seconds)
         now = anyio.current_time()
@@ -74,22 +79,22 @@ class LoopWatch:
         return late
 
     def blocked_lately(self, now: float) -> float:
-        """Return the seconds for which the loop was blocked recently; 0 if it was not."""
+        """Return for how many seconds the loop was blocked recently; 0 if it was not."""
         going_on = now - self._due if self._due is not None else 0.0
         recent = self._blocked if now - self._ended_at < _RECENT else 0.0
         return max(going_on, recent)
 
 
 _FLOWING = 1.0
-"""Seconds without a message after which a connection counts as quiet."""
+"""The seconds without a message after which a connection counts as quiet."""
 
 _SETTLING = 0.03
-"""Seconds without a message after which no more are expected after CLOSE_WAIT. Without this wait, one stop
-in about 1,500 under load left a message in flight."""
+"""The seconds without a message after which none is expected any more after CLOSE_WAIT. Without this wait,
+one stop in about 1,500 under load left a message in flight."""
 
 
 async def settled(last_message_at: Callable[[], float]) -> None:
-    """Wait until no message is expected any more; at once, if none came lately.
+    """Wait until no message is expected any more; return at once if none came lately.
 
     One goroutine of nsqd answers CLS while another may be about to push a message that it has already taken
     from the queue. nsqd does not say when that is over. On a busy connection such a message arrives within

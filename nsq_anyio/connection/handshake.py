@@ -45,8 +45,8 @@ class Negotiated:
 
     :ivar stream: the outermost layer, which carries NSQ's protocol
     :ivar received: bytes that were already read from it
-    :ivar identity: what nsqd answered to IDENTIFY
-    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
+    :ivar identity: nsqd's answer to IDENTIFY
+    :ivar authorization: nsqd's answer to AUTH; None if nsqd required no AUTH
     """
 
     stream: ByteStream
@@ -59,7 +59,7 @@ class Handshake(Generic[SourceT, MessageT]):
     """One handshake on a fresh stream.
 
     :param address: the address of the nsqd, for errors
-    :param reached: the address that was dialled, if it is another one
+    :param reached: the address that was dialled, if it differs
     """
 
     def __init__(
@@ -89,7 +89,8 @@ class Handshake(Generic[SourceT, MessageT]):
         """Do the handshake.
 
         :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH
-            points to the auth server, and failed TLS to one nsqd or the network, so a retry may succeed
+            points to the auth server, because nsqd also answers E_AUTH_FAILED while that is away, and failed
+            TLS points to one nsqd or the network. So a retry may succeed
         :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails; a
             `HandshakeFailed` if ``accepted_before``
         :raises PermanentRefusal: if nsqd refuses the options or the secret
@@ -217,7 +218,7 @@ class Handshake(Generic[SourceT, MessageT]):
         return ProtocolError(f"{what} was refused: {error}")
 
     def _remedy(self, detail: str) -> str:
-        """Return which option nsqd misses or finds out of range, to end the error with."""
+        """Return the end of the error: the option that nsqd requires, or finds out of range."""
         if detail.endswith("(TLS required)"):
             return ": set ConnectionOptions(tls=True)"
         for name in ("msg_timeout", "heartbeat_interval", "output_buffer_timeout", "output_buffer_size"):
@@ -228,7 +229,7 @@ class Handshake(Generic[SourceT, MessageT]):
         return ""
 
     async def _frame(self) -> Frame:
-        """Receive the next frame, and not a byte after it."""
+        """Receive the next frame, without decoding a byte after it."""
         while True:
             if self._position == len(self._received):
                 self._received = await self._stream.receive(CHUNK_SIZE)

@@ -42,7 +42,7 @@ _Outcome = Literal["stored", "rejected", "not_sent", "unknown", "cancelled"]
 class Producer(InBlock):
     """Publishes to one or several nsqds. Made by `produce`; any number of tasks may share it.
 
-    A publish that is cancelled may still be executed; other publishes still get their own answers.
+    Cancelling one publish does not disturb the others.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Producer(InBlock):
         """Publish one message, and return once nsqd has stored it.
 
         This waits for a connection, and for room when too much is outstanding. A message that was certainly
-        not stored is sent again until ``publish_timeout``.
+        not stored is sent again until ``publish_timeout``. A cancelled publish may still be executed.
 
         :param topic: 1 to 64 characters of ``[.a-zA-Z0-9_-]``, optionally ending in ``#ephemeral``
         :param body: 1 to ``max_msg_size`` bytes; a str is encoded as UTF-8
@@ -197,7 +197,7 @@ class Producer(InBlock):
         await self._publish(Command.MPUB, topic, commands.mpub(topic, checked), len(checked))
 
     async def publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
-        """As `publish_many`, for bodies that the caller has checked; internal, and without middleware."""
+        """Publish bodies that the caller has checked; internal, and without middleware."""
         await self._publish(Command.MPUB, topic, commands.mpub(topic, bodies), bodies.messages)
 
     async def _publish(self, command: Command, topic: str, data: bytes, messages: int) -> Publication:
@@ -220,7 +220,7 @@ class Producer(InBlock):
         return publication
 
     def _busy_poll(self, publication: Publication) -> BusyPoll | None:
-        """Return what to wait with for the answer, unless another task may want to publish meanwhile."""
+        """Return the poll for the answer; None if another task may want to publish meanwhile."""
         task = self._dispatcher.current_task()
         is_other, self._last_task = task is not self._last_task, task
         attempt = publication.attempt
@@ -238,7 +238,7 @@ class Producer(InBlock):
         self._topics.add(topic)
 
     def measure(self, meter: ProducerMeter) -> ProducerReadings:
-        """Report to a collector of metrics, and return what it can read; internal.
+        """Report to a collector of metrics, and return its readings; internal.
 
         :raises InvalidOption: if the producer already reports to a collector
         """
@@ -355,7 +355,7 @@ class WrappedProducer(Producer):
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
     ) -> None:
-        """As `Producer.publish`. A middleware may raise other errors too."""
+        """Publish one message. A middleware may raise errors of its own."""
         data = check_body(body, self._options)
 
         async def publish(headers: Mapping[str, str] | None) -> None:
@@ -366,7 +366,7 @@ class WrappedProducer(Producer):
     async def publish_many(
         self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
     ) -> None:
-        """As `Producer.publish_many`. A middleware may raise other errors too."""
+        """Publish several messages. A middleware may raise errors of its own."""
         checked = check_bodies(bodies, self._options)
 
         async def publish(headers: Mapping[str, str] | None) -> None:

@@ -1,4 +1,4 @@
-"""Decodes what a client sends to nsqd, and refuses what nsqd 1.3.0 refuses, in the same words.
+"""A decoder of clients' commands, which refuses what nsqd 1.3.0 refuses, in the same words.
 
 The checks of each method come in nsqd's order, because the first that fails decides the error.
 """
@@ -46,9 +46,9 @@ _FINS = re.compile(rb"(?:%b)+" % _FIN.pattern)
 class CommandDecoder:
     """Turns received bytes into commands, however the bytes are split.
 
-    It stops after each IDENTIFY and AUTH until `resume` is called. The bytes after an IDENTIFY may belong to
-    the layer that it negotiated, such as TLS; `take_rest` returns them. After an AUTH the auth server's
-    answer may have to be awaited.
+    The decoder pauses after each IDENTIFY and AUTH until `resume` is called. The bytes after an IDENTIFY may
+    belong to a layer that it negotiated, such as TLS; `take_rest` returns them. After an AUTH, the server may
+    have to wait for its auth server.
 
     :param tls_required: whether commands other than IDENTIFY are refused until ``session`` says otherwise
     :ivar session: the state of the connection after the commands decoded so far
@@ -246,7 +246,7 @@ class CommandDecoder:
         topic = topic_name("E_BAD_TOPIC MPUB", params[1])
         self._commands.append(MpubStart(topic))
         yield from self._size("MPUB", "body", "E_BAD_BODY", self._limits.max_body_size)
-        # nsqd does not compare that size with the bodies' own.
+        # nsqd does not compare that size with the sizes of the bodies.
         return Mpub(topic, (yield from read_bodies(self._buffer, self._limits)))
 
     def _body(self, command: str) -> Reading[bytes]:
@@ -329,7 +329,7 @@ def number(problem: str, param: bytes) -> int:
 
 
 def milliseconds(value: int) -> int:
-    """Return the milliseconds that nsqd makes of ``value``.
+    """Return ``value`` milliseconds as nsqd stores them.
 
     nsqd keeps durations as signed nanoseconds. Too large a number wraps around, often to a negative one.
     """
@@ -337,7 +337,7 @@ def milliseconds(value: int) -> int:
 
 
 def text(param: bytes) -> str:
-    """Return a parameter as text for an error, whatever its bytes are.
+    """Return a parameter as text for an error; it may be any bytes.
 
     nsqd sends them back unchanged, and `encode_error` turns the text into the same bytes.
     """
@@ -346,7 +346,7 @@ def text(param: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What nsqd's configuration allows clients: sizes in bytes, ``max_defer_ms`` in milliseconds."""
+    """nsqd's limits for clients: sizes are in bytes, ``max_defer_ms`` in milliseconds."""
 
     max_msg_size: int = 1024 * 1024
     max_body_size: int = 5 * 1024 * 1024
@@ -435,7 +435,7 @@ def _quoted(char: str) -> str:
 
 
 def parse_uint64(digits: bytes) -> int | None:
-    """Parse a decimal number as nsqd does: no digits are 0, too many wrap around; None for anything else."""
+    """Parse a decimal number as nsqd does: "" is 0, and large numbers wrap around. None for anything else."""
     if not digits:
         return 0
     if not digits.isdigit():

@@ -1,4 +1,4 @@
-"""IDENTIFY: what the client tells nsqd about itself, and nsqd's answer."""
+"""IDENTIFY and AUTH: the description of the client, and nsqd's replies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFAULT_MAX_MSG_TIMEOUT = 900.0
 
 
 def identify_payload(options: ConnectionOptions) -> bytes:
-    """Return the JSON of an IDENTIFY, without the options that are left to nsqd's defaults."""
+    """Return the JSON of an IDENTIFY; it omits the options that have nsqd's defaults."""
     payload: dict[str, object] = {"feature_negotiation": True}
     for name, option in declared(ConnectionOptions).items():
         sent = option.identify
@@ -46,7 +46,7 @@ def _milliseconds(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class IdentifyReply:
-    """What nsqd answered to IDENTIFY; durations in seconds.
+    """nsqd's answer to IDENTIFY; durations are in seconds.
 
     An nsqd without feature negotiation answers ``OK``; then the defaults of these fields apply.
     """
@@ -96,7 +96,7 @@ class IdentifyReply:
 
 @dataclass(frozen=True, slots=True)
 class AuthReply:
-    """What nsqd learnt from its auth server.
+    """nsqd's answer to AUTH: what it has learnt from its auth server.
 
     :ivar identity: who this client is
     :ivar identity_url: where to read about that identity
@@ -130,7 +130,7 @@ _MAX_INTEGER = 2**53  # no count or duration of nsqd is larger
 def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> dict[str, object]:
     """Parse the JSON object that answers ``command``.
 
-    :param problem: what the error says about an answer that is not an object
+    :param problem: the description of any other answer, for the error
     :raises ProtocolError: if the answer is not a JSON object
     """
     try:
@@ -145,7 +145,7 @@ def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> 
 def field(command: str, fields: dict[str, object], name: str, kind: type[FieldT], default: FieldT) -> FieldT:
     """Return a field of the answer to ``command``, or ``default`` if it is missing.
 
-    :raises ProtocolError: if it has another type, or is a number larger than any that nsqd can mean
+    :raises ProtocolError: if it has another type, or is a number beyond any that nsqd sends
     """
     value = fields.get(name, default)
     # type(), not isinstance(): a bool must not pass for an int.

@@ -1,4 +1,4 @@
-"""The consumer for plain functions."""
+"""`consume` for plain functions, and the consumer that it creates."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ class Batches:
         return True
 
     def _add(self, batch: list[AsyncMessage], taken: list[AsyncMessage]) -> bool:
-        """Add what may share the batch; return whether that ends it."""
+        """Add the messages that may share the batch; return whether the batch is complete."""
         count = shareable(taken, self._max_attempts)
         batch += taken[:count]
         if count < len(taken):

@@ -1,4 +1,4 @@
-"""A message, as the threads of plain functions see it."""
+"""The message of plain functions, which any thread may answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Message:
         self.timestamp: int = message.timestamp
         self._message = message
         self._exchange = exchange
-        self._answered = Lock()  # taken by the one thread that answers, and never waited for
+        self._answered = Lock()  # taken by the thread that answers; nobody waits for it
         self._around: ThreadAround | None = None
         self._tokens: list[tuple[ContextVar[Any], Token[Any]]] = []
 
@@ -140,7 +140,7 @@ class Message:
 
     @contextmanager
     def kept_alive(self) -> Generator[None]:
-        """Touch the message while a block runs, as the async `keep_alive` does; internal."""
+        """Touch the message while the block runs; internal."""
         touching = self._message.delivery.delegate.touching
         self._exchange.answers.call(lambda: touching.begin(self._message))
         try:
@@ -149,7 +149,7 @@ class Message:
             self._exchange.answers.call(lambda: touching.end(self._message))
 
     def answer_for(self, error: BaseException | None) -> None:
-        """Answer according to how processing ended, unless it is answered; see `nsq_anyio.Message`.
+        """Answer according to how processing ended, unless the message is answered; see `nsq_anyio.Message`.
 
         A forked child answers nothing.
         """

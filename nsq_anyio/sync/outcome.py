@@ -1,4 +1,4 @@
-"""The outcome of a call in the event loop, for the threads that wait for it."""
+"""The outcome of a call in the event loop, and the future of a publish, for the threads that wait."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ _log = logging.getLogger(__name__)
 class PublishFuture(Future[None]):
     """A future for which the event loop never waits.
 
-    Python's own has a lock. A signal handler may interrupt a thread that holds it, and wait for the event
-    loop, which would wait for the lock. Here waits and callbacks do without the lock. The rest of the class
-    needs it, and so does `concurrent.futures.wait`, so the event loop takes it only if nobody has it.
+    `Future` has a lock. A signal handler may interrupt a thread that holds it, and wait for the event loop,
+    which would wait for the lock. Here waits and callbacks do not take the lock. The rest of the class and
+    `concurrent.futures.wait` need it, so the event loop takes it only when no thread holds it.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class PublishFuture(Future[None]):
     # In the event loop
 
     def take(self, outcome: Outcome[None]) -> None:
-        """Take over an outcome, unless this was cancelled."""
+        """Take an outcome over, unless the future was cancelled."""
         if not self._condition.acquire(blocking=False):
             Thread(target=self._take, args=(outcome,), name="nsq-anyio outcome", daemon=True).start()
             return
@@ -118,29 +118,26 @@ class PublishFuture(Future[None]):
     # In any thread
 
     def done(self) -> bool:
-        """Whether it has an outcome, or was cancelled."""
+        """Whether the future has an outcome, or was cancelled."""
         return self._outcome is not None
 
     def cancel(self) -> bool:
-        """Cancel the publish, as `Future.cancel` does."""
+        """Cancel the publish."""
         cancelled = super().cancel()
         if cancelled:
             self._tell(_cancelled())
         return cancelled
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait as `Future.result` does."""
         return self._wait(timeout).result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait as `Future.exception` does."""
         error = self._wait(timeout).error()
         if isinstance(error, CancelledError):
             raise error
         return error
 
     def add_done_callback(self, fn: Callable[[Future[None]], Any]) -> None:
-        """Have a function called as `Future.add_done_callback` does."""
         self._callbacks.append(fn)
         if self.done():
             self._call_back()

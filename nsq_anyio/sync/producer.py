@@ -1,4 +1,4 @@
-"""The producer for plain functions."""
+"""`produce` for plain functions, and the producer that it creates."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""An event of Trio that mostly one task waits for.
+"""Trio's events and sockets, with fewer objects and coroutines for each wait than AnyIO's.
 
-Each publish waits for one. With 2,000 of them at once, the objects that lived as long as each wait, and the
-garbage collector that visited them, were a third of a publish. So `TrioEvent.wait` is no coroutine of its own
-around that of Trio.
+Each publish waits for an event. With 2,000 publishes at once, the objects that lived as long as each wait,
+and the garbage collector that visited them, were a third of a publish. So `TrioEvent.wait` is no coroutine
+around Trio's. `TrioReadable` skips the coroutines in which AnyIO finds out that Trio runs, which saves 3 % of
+the instructions of a publish that is awaited.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wai
 
 
 class _Woken:
-    """The outcome that wakes a task. Unlike Trio's own, which is used up by one task, it serves all."""
+    """The outcome that wakes a task. Trio's own serves one task only, and this one serves all."""
 
     def unwrap(self) -> None:
         """Return None."""
@@ -28,7 +29,7 @@ _WOKEN: Any = _Woken()
 
 
 class TrioEvent:
-    """`LoopEvent` on Trio: a slot for the first task that waits, and a set for others."""
+    """`LoopEvent` on Trio: a slot for the first waiting task, and a set for the others."""
 
     __slots__ = ("_first", "_others", "is_set")
 
@@ -38,7 +39,6 @@ class TrioEvent:
         self._others: set[Task] | None = None
 
     def set(self) -> None:
-        """See `LoopEvent.set`."""
         self.is_set = True
         if self._first is not None:
             reschedule(self._first, _WOKEN)
@@ -49,7 +49,6 @@ class TrioEvent:
             self._others = None
 
     def wait(self) -> Awaitable[None]:
-        """See `LoopEvent.wait`."""
         if self.is_set:
             return checkpoint()  # noqa: ASYNC105 - the caller awaits it
         task = current_task()

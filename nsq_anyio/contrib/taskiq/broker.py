@@ -1,4 +1,4 @@
-"""The broker."""
+"""The broker for taskiq."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from .listener import Listener
 
 _logger = logging.getLogger("nsq_anyio.contrib.taskiq")
 RESTART_DELAY = 30.0
-"""The seconds by which a worker process that nsqd refuses ends late."""
+"""The seconds for which a worker process that nsqd refuses delays its end."""
 
 
 class NsqBroker(AsyncBroker):
     """Sends taskiq's tasks through a topic of NSQ. It runs on asyncio, as taskiq does.
 
     A worker acknowledges a message after its task, at the time that taskiq's ``--ack-type`` names, and
-    touches it until then. What a killed worker had is delivered to another worker after the ``msg_timeout``
-    of its connection.
+    touches it until then. The messages of a killed worker are delivered to another worker after the
+    ``msg_timeout`` of its connection.
 
     The label ``delay`` defers a task by as many seconds; None does not. On a task with taskiq's
     ``SmartRetryMiddleware`` it is that middleware's interval, and defers the retries only, unless the call
@@ -111,7 +111,7 @@ class NsqBroker(AsyncBroker):
 
     @property
     def formatter(self) -> TaskiqFormatter:
-        """What converts tasks to messages and back; setting another one wraps it."""
+        """The converter of tasks to messages and back; a formatter that is set is wrapped."""
         return self._formatter
 
     @formatter.setter
@@ -214,7 +214,7 @@ class NsqBroker(AsyncBroker):
 
     async def _close(self) -> None:
         producer, self._producer = self._producer, None
-        async with AsyncExitStack() as stack:  # each of them is closed, whatever the others raise
+        async with AsyncExitStack() as stack:  # all of them are closed, even if one raises
             if producer is not None:
                 stack.push_async_callback(producer.close)  # last, because dead letters need it
             for listener in self.listeners:

@@ -1,4 +1,4 @@
-"""A message on its way through taskiq, until it is answered."""
+"""The delivery of a message to taskiq, until it is answered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _current: ContextVar[Delivery] = ContextVar("nsq_anyio.contrib.taskiq")
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What NSQ says about the message of a task.
+    """The facts about the message of a task.
 
     :ivar id: the message's id, unique within its nsqd
     :ivar attempts: how many times nsqd has delivered it, including this time; 1 to 65535
@@ -41,7 +41,7 @@ class Delivered:
 
 
 def delivered() -> Delivered:
-    """Return what NSQ says about the message of the task that runs; a dependency for ``TaskiqDepends``.
+    """Return the facts about the message of the running task; a dependency for ``TaskiqDepends``.
 
     ::
 
@@ -62,13 +62,13 @@ def current_delivery() -> Delivery | None:
 
 
 class DeliveryBytes(bytes):
-    """The body of a task, which knows its delivery: taskiq passes on nothing else."""
+    """The body of a task, which knows its delivery: taskiq passes on nothing but the body."""
 
     delivery: Delivery
 
 
 class Delivery:
-    """A message that taskiq has, or that waits for taskiq to take it.
+    """A message that taskiq holds, or that waits for taskiq to take it.
 
     :ivar message: the message
     :ivar verdict: the answer that replaces FIN when taskiq acknowledges the message
@@ -91,7 +91,7 @@ class Delivery:
         return not self.message.responded and self.message.delivery.delegate.holds(self.message)
 
     def facts(self) -> Delivered:
-        """Return what NSQ says about the message."""
+        """Return the facts about the message."""
         message = self.message
         return Delivered(
             message.id,
@@ -116,7 +116,7 @@ class Delivery:
         return AckableMessage.model_construct(data=data, ack=self.acknowledge)
 
     def begin(self) -> None:
-        """Take the calling task of asyncio for the one that handles the message."""
+        """Note that the calling task of asyncio handles the message."""
         _current.set(self)
         if task := asyncio.current_task():
             task.add_done_callback(self._handled)
@@ -173,7 +173,10 @@ class Delivery:
 class DeliveryFormatter(TaskiqFormatter):
     """A user's formatter, or taskiq's own, that notes which delivery is handled.
 
-    taskiq acknowledges what it cannot read, and what it has no task for. Here such messages are discarded
+    It is the first to see the bytes of a message, in the task of asyncio that handles it. A context variable
+    holds the delivery there, for `NsqRetryMiddleware` and `delivered`.
+
+    taskiq acknowledges messages that it cannot read, or has no task for. Here such messages are discarded
     instead, so that they become dead letters.
 
     :ivar inner: the formatter that does the work
@@ -184,11 +187,10 @@ class DeliveryFormatter(TaskiqFormatter):
         self.inner = inner
 
     def dumps(self, message: TaskiqMessage) -> BrokerMessage:
-        """See taskiq's formatter."""
         return self.inner.dumps(message)
 
     def loads(self, message: bytes) -> TaskiqMessage:
-        """See taskiq's formatter; called by the task of asyncio that handles the message."""
+        """Read a message. taskiq calls this in the task of asyncio that handles the message."""
         if not isinstance(message, DeliveryBytes):
             return self.inner.loads(message)
         message.delivery.begin()
