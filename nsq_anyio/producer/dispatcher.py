@@ -26,7 +26,7 @@ from .publication import (
     rejected,
     verdict,
 )
-from .statistics import Counters
+from .statistics import PublishCounters
 
 
 class NewPool(Protocol):
@@ -53,7 +53,7 @@ class Dispatcher:
     current_task: Callable[[], object]
 
     def __init__(self, new_pool: NewPool, *, options: ProducerOptions, emit: Emitter, noting: bool) -> None:
-        self.counters: Counters = Counters()
+        self.counters: PublishCounters = PublishCounters()
         self.pool: Pool = new_pool(changed=self._connections_changed, may_send=self._send_waiting)
         self._options = options
         self._emit = emit

@@ -9,7 +9,7 @@ from ..protocol.identify import AuthReply, IdentifyReply
 
 
 @dataclass(slots=True)
-class Counters:
+class PublishCounters:
     """The outcomes of publishes, counted in messages.
 
     :ivar rejected: refused by nsqd

@@ -12,7 +12,7 @@ from ..errors import ProtocolError
 from .receive_buffer import ReceiveBuffer
 
 
-class Codec(Protocol):
+class StreamCodec(Protocol):
     """Both directions of one connection. They share no state, so one task may use each."""
 
     def compress(self, data: bytes) -> bytes:

@@ -122,10 +122,10 @@ class Consumer(Lifetime[AsyncConsumer]):
         thread, _ = self._open_to_wait()
         self._exchange.offer(max_size)
         max_attempts = self._options.max_attempts
-        batches = Batches(self._exchange, max_size, max_wait, max_attempts, lambda: self.is_starved)
+        batches = BatchCollector(self._exchange, max_size, max_wait, max_attempts, lambda: self.is_starved)
         return self._iterate(batches, thread)
 
-    def _iterate(self, batches: Batches, thread: LoopThread[AsyncConsumer]) -> Iterator[list[Message]]:
+    def _iterate(self, batches: BatchCollector, thread: LoopThread[AsyncConsumer]) -> Iterator[list[Message]]:
         try:
             while True:
                 self._open()  # not in a forked child
@@ -274,7 +274,7 @@ class Consumer(Lifetime[AsyncConsumer]):
             raise thread.failure
 
 
-class Batches:
+class BatchCollector:
     """Collects lists of messages. Made by `Consumer.batches`.
 
     :param max_size: the most messages in a batch

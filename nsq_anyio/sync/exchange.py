@@ -18,9 +18,9 @@ from ..consumer.wrapping import WrappedMessage
 from ..errors import Closed, WouldDeadlock
 from ..events import Event
 from ..tasks import background_tasks
-from .around import ThreadAround
 from .handover import Handover
 from .loop_thread import LoopThread
+from .thread_middleware import ThreadMiddleware
 
 _MOST = 1000
 """The most messages that are handed over in one step. The event loop needs about 1 ms for them."""
@@ -94,13 +94,13 @@ class Exchange:
             taken += self.thread.read(lambda: self._feed.take_ready(most - len(taken)))
         return taken
 
-    def around(self, message: AsyncMessage) -> ThreadAround | None:
+    def around(self, message: AsyncMessage) -> ThreadMiddleware | None:
         """Return the middleware for a message; None if there is none, or it already wraps the message."""
         if self._feed.wrapping is None or not isinstance(message, WrappedMessage) or message.is_wrapped:
             return None
-        return ThreadAround(self._feed.wrapping, message, self._start, self.notify)
+        return ThreadMiddleware(self._feed.wrapping, message, self._start, self.notify)
 
-    def _start(self, around: ThreadAround) -> None:
+    def _start(self, around: ThreadMiddleware) -> None:
         self.thread.notify(self.thread.in_context_of_caller(lambda: self._start_in_loop(around)))
 
     def emit(self, event: Event) -> None:
@@ -159,7 +159,7 @@ class Exchange:
         except StopAsyncIteration:
             self._hand_back()
 
-    def _start_in_loop(self, around: ThreadAround) -> None:
+    def _start_in_loop(self, around: ThreadMiddleware) -> None:
         if self._has_ended:
             around.refuse()
         else:

@@ -14,9 +14,9 @@ from ..consumer import Message as AsyncMessage
 from ..consumer.message import About, about
 from ..errors import AlreadyResponded, Closed, Discard, Requeue
 from ..exceptions import only_error
-from .around import ThreadAround
 from .exchange import Exchange
 from .handover import Over
+from .thread_middleware import ThreadMiddleware
 
 
 class Message:
@@ -42,7 +42,7 @@ class Message:
         self._message = message
         self._exchange = exchange
         self._answered = Lock()  # taken by the thread that answers; nobody waits for it
-        self._around: ThreadAround | None = None
+        self._around: ThreadMiddleware | None = None
         self._tokens: list[tuple[ContextVar[Any], Token[Any]]] = []
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class Message:
         """Return the fields of an event about the message; internal."""
         return about(self._message, self._exchange.handover.now())
 
-    def around(self) -> ThreadAround | None:
+    def around(self) -> ThreadMiddleware | None:
         """Return the middleware around the message, unless it is already entered; internal."""
         return None if self.responded else self._exchange.around(self._message)
 

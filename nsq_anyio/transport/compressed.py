@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
-from ..protocol.compression import Codec
+from ..protocol.compression import StreamCodec
 from .layer import Layer, attributes_of, send_all_now
 
 _MIN_READ = 65536
@@ -24,7 +24,7 @@ class CompressedStream(Layer):
     :param received: bytes that were already received from ``stream``
     """
 
-    def __init__(self, stream: ByteStream, codec: Codec, received: bytes = b"") -> None:
+    def __init__(self, stream: ByteStream, codec: StreamCodec, received: bytes = b"") -> None:
         self._stream = stream
         self._codec = codec
         self._drained = not received  # whether the codec has no output without more input

@@ -22,7 +22,7 @@ Variables = list[tuple[ContextVar[Any], Any]]
 """Context variables and their values."""
 
 
-class ThreadAround:
+class ThreadMiddleware:
     """The middleware around one message.
 
     :param start: starts `run` in the event loop, with the caller's context variables
@@ -33,7 +33,7 @@ class ThreadAround:
         self,
         wrapping: Wrapping,
         message: AsyncMessage,
-        start: Callable[[ThreadAround], None],
+        start: Callable[[ThreadMiddleware], None],
         notify: Callable[[Callable[[], object]], None],
     ) -> None:
         self._call = wrapping.handler(self._wait_for_thread)
