@@ -42,7 +42,7 @@ _LEFT_ELSEWHERE = (
 
 
 class Background:
-    """Runs tasks behind a block; see the module's docstring.
+    """The tasks behind one block.
 
     :param run: the tasks; cancelled after ``shutdown``
     :param shutdown: called once the block is over, with whether it was cancelled or interrupted; must be
@@ -135,7 +135,7 @@ class Background:
 
     @property
     def _is_orphaned(self) -> bool:
-        """Whether the task that has entered the block has ended; see the module's docstring."""
+        """Whether the task that has entered the block has ended before it."""
         return self._entered_by is not None and self._entered_by.done()
 
     async def _shut_down(self, cancelled: bool) -> None:
@@ -157,7 +157,7 @@ class Background:
 
 @asynccontextmanager
 async def user_block_tasks() -> AsyncGenerator[TaskGroup]:
-    """Run a task group behind a user's block, which another task may leave; see `Background.around_block`."""
+    """Run a task group behind a user's block, which another task may leave."""
     begun = anyio.Event()
     group = anyio.create_task_group()
 

@@ -66,7 +66,7 @@ async def open_connection(
 
     :param experience: the experience of earlier connections with these options; it is updated
     :param is_discovered: whether the address was found through nsqlookupd, so that ``map_address`` applies
-    :param make_decoder: makes what decodes the frames of nsqd, and calls `Receiver.make_message`
+    :param make_decoder: makes the decoder of nsqd's frames, which calls `Receiver.make_message`
     :raises DialFailed: if the transport cannot be opened
     :raises TLSFailed: if nsqd declines TLS, or one side does not trust the other
     :raises HandshakeFailed: if the peer does not complete the handshake

@@ -1,4 +1,4 @@
-"""The names that other clients have for options: a keyword that is one of them fails with the name here."""
+"""Other clients' names for options. A keyword with such a name fails with the name here."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "authSecret": "auth_secret",
     "tlsVerification": "verify",
 }
-"""For each of their names the parameter or option here, or in words what to write instead."""
+"""The parameter or option here by the name elsewhere, or words that say what to write instead."""
 
 _IN_THREADS: Final[Mapping[str, str]] = {
     "message_handler": "`consumer.run(handler)` in the block",
@@ -90,7 +90,7 @@ _IN_THREADS: Final[Mapping[str, str]] = {
     "message_queue": "`for message in consumer`",
     "concurrency": "`consumer.run(handler, threads=...)` in the block",
 }
-"""What plain functions write instead, where it is something else."""
+"""The replacements for plain functions, where they differ."""
 
 _CLASSES: Final = ("ConsumerOptions", "ProducerOptions", "ConnectionOptions", "TLSOptions")
 _FUNCTIONS: Final = ("consume", "produce")
@@ -119,7 +119,7 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return what to do about a keyword; None for one that resembles nothing."""
+    """Return the remedy for a keyword; None if it resembles no known name."""
     if instead := _instead(given, names, accepted):
         return f"use {instead}"
     from difflib import get_close_matches  # noqa: PLC0415 - for this alone
@@ -130,7 +130,7 @@ def _remedy(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> s
 
 
 def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> str | None:
-    """Return how to write a keyword; None for one that nobody knows."""
+    """Return the correct form of a keyword; None if it is not known."""
     ours = given if given in accepted else names.get(given, given)
     if ours in accepted:
         return f"{ours}=..."
@@ -138,18 +138,18 @@ def _instead(given: str, names: Mapping[str, str], accepted: frozenset[str]) -> 
 
 
 def _names_of(options: str) -> list[str]:
-    """Return the options of a class. The package imports the class now, if no one has asked for it yet."""
+    """Return the options of a class, which is imported now if it was not used yet."""
     return [each.name for each in fields(_public(options))]
 
 
 def _public(name: str) -> Any:
-    """Return what the package has under a name."""
+    """Return a public name of the package."""
     return getattr(sys.modules[_PACKAGE], name)
 
 
 def _place_of(ours: str, accepted: frozenset[str]) -> str | None:
-    """Return how an option is given; None if it is none."""
-    # Those of consumers and producers have some names in common.
+    """Return the way to set an option; None if it is no option."""
+    # Consumers and producers share the names of some options.
     for options in _CLASSES if "topic" in accepted else ("ProducerOptions", *_CLASSES):
         if ours in _names_of(options):
             place = f"nsq.{options}({ours}=...)"

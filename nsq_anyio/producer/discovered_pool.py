@@ -94,7 +94,7 @@ class DiscoveredPool(Pool):
         return self._discovery.why_nothing() if self.knows_none else super().why_not_open()
 
     def _join(self) -> None:
-        """Connect to nsqds that are newly listed; see `Discovery.run`."""
+        """Connect to nsqds that are newly listed."""
         known = {each.address for each in self.connections}
         missing = (
             []
@@ -140,7 +140,7 @@ class DiscoveredPool(Pool):
 
 
 class NodeDiscovery(Discovery):
-    """Polls nsqlookupds for their nsqds, which they call nodes; see `Discovery`.
+    """The discovery of all nsqds that nsqlookupds list, which call them nodes.
 
     :ivar tombstones: the nsqds that a publish to a topic avoids
     """
