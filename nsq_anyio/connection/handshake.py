@@ -21,7 +21,7 @@ from ..options import ConnectionOptions, TLSOptions
 from ..protocol import commands
 from ..protocol.codec import Decoder
 from ..protocol.error_codes import AUTH_FAILURE_CODES, parse_error
-from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, Frame
+from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, OK, Frame
 from ..protocol.identify import AuthReply, IdentifyReply, identify_payload
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal
 from ..transport.tls_context import client_context, tls_options
@@ -35,7 +35,6 @@ SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
 
 _FIRST = "answer to IDENTIFY"
-_OK = (FRAME_RESPONSE, b"OK")
 _HEARTBEAT = (FRAME_RESPONSE, HEARTBEAT)
 
 
@@ -179,7 +178,7 @@ class Handshake(Generic[SourceT, MessageT]):
         frame_type, data = frame
         if frame_type == FRAME_ERROR:
             raise self._refusal(layer, parse_error(data, handshake=True))
-        if frame != _OK:
+        if frame != OK:
             raise ProtocolError(f"nsqd confirmed {layer} with {data[:80]!r} instead of OK")
 
     async def _authenticate(self, identity: IdentifyReply) -> AuthReply | None:

@@ -14,6 +14,9 @@ from typing import Any
 GO_MAX_DEPTH = 10_000
 """The most levels that Go's encoding/json allows."""
 
+_SPACE = re.compile(r"[ \t\n\r]*")
+_ENDS = {"[": "]", "{": "}"}
+
 
 class VerbatimNumber(str):
     """A number as it is written: Python's own types would round it, or refuse it for its length."""
@@ -27,10 +30,6 @@ def no_constant(text: str) -> float:
     :raises ValueError: always
     """
     raise ValueError(f"{text} is not JSON")
-
-
-_SPACE = re.compile(r"[ \t\n\r]*")
-_ENDS = {"[": "]", "{": "}"}
 
 
 class DeepDecoder:

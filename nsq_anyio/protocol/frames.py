@@ -12,44 +12,6 @@ from typing import Generic, TypeVar
 
 from ..errors import FrameTooLarge, ProtocolError
 
-HEADER_LENGTH = 8
-"""The length of a frame's size and type."""
-
-
-class FrameBuffer:
-    """The base of frame decoders: holds an incomplete frame between two pieces of received bytes."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []  # joined once the frame is complete
-        self._held = 0
-        self._needed = HEADER_LENGTH
-
-    @property
-    def buffered(self) -> int:
-        """The bytes of an incomplete frame that are held; 0 between frames."""
-        return self._held
-
-    @property
-    def missing(self) -> int:
-        """The fewest bytes that can complete the next frame. That many bytes complete one frame at most."""
-        return self._needed - self._held
-
-    def _joined(self, data: bytes) -> bytes:
-        """Return the held bytes followed by ``data``; b"" while they cannot complete a frame."""
-        self._parts.append(data)
-        self._held += len(data)
-        return b"" if self._held < self._needed else b"".join(self._parts)
-
-    def _hold(self, data: bytes, position: int, needed: int) -> None:
-        """Hold the bytes after ``position``.
-
-        :param needed: the fewest bytes after ``position`` that can complete a frame
-        """
-        self._held = len(data) - position
-        self._parts = [data[position:]] if self._held else []
-        self._needed = needed
-
-
 MAGIC_V2 = b"  V2"
 HEARTBEAT = b"_heartbeat_"
 MESSAGE_ID_LENGTH = 16
@@ -63,6 +25,9 @@ Frame = tuple[int, bytes]
 
 OK: Frame = (FRAME_RESPONSE, b"OK")
 """The answer to a publish, and to some other commands."""
+
+HEADER_LENGTH = 8
+"""The length of a frame's size and type."""
 
 _HEADER = struct.Struct(">ii")
 _MESSAGE_HEADER = struct.Struct(">iiqH16s")
@@ -98,6 +63,40 @@ def encode_message_frame(timestamp: int, attempts: int, message_id: bytes, body:
 
 
 _OK_FRAME = encode_frame(*OK)
+
+
+class FrameBuffer:
+    """The base of frame decoders: holds an incomplete frame between two pieces of received bytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # joined once the frame is complete
+        self._held = 0
+        self._needed = HEADER_LENGTH
+
+    @property
+    def buffered(self) -> int:
+        """The bytes of an incomplete frame that are held; 0 between frames."""
+        return self._held
+
+    @property
+    def missing(self) -> int:
+        """The fewest bytes that can complete the next frame. That many bytes complete one frame at most."""
+        return self._needed - self._held
+
+    def _joined(self, data: bytes) -> bytes:
+        """Return the held bytes followed by ``data``; b"" while they cannot complete a frame."""
+        self._parts.append(data)
+        self._held += len(data)
+        return b"" if self._held < self._needed else b"".join(self._parts)
+
+    def _hold(self, data: bytes, position: int, needed: int) -> None:
+        """Hold the bytes after ``position``.
+
+        :param needed: the fewest bytes after ``position`` that can complete a frame
+        """
+        self._held = len(data) - position
+        self._parts = [data[position:]] if self._held else []
+        self._needed = needed
 
 
 class FrameDecoder(FrameBuffer, Generic[SourceT, MessageT]):

@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from .waiters import Waiters
 
+_log = logging.getLogger(__name__)
+
 ResultT = TypeVar("ResultT")
 
 
@@ -83,9 +85,6 @@ class Outcome(Generic[ResultT]):
         then, self._then = self._then, None  # it may refer to this object
         if then is not None:
             then(self)
-
-
-_log = logging.getLogger(__name__)
 
 
 class PublishFuture(Future[None]):
