@@ -70,9 +70,8 @@ if TYPE_CHECKING:
     )
     from .options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
     from .producer import Producer, ProducerConnectionStatistics, ProducerStatistics, Publishing, produce
-    from .protocol.authorization import AuthReply
     from .protocol.codec import accelerated
-    from .protocol.identify import IdentifyReply
+    from .protocol.identify import AuthReply, IdentifyReply
     from .service import Service, serve, vital
 
 __version__ = VERSION
@@ -200,9 +199,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "Publishing",
         "produce",
     ),
-    ".protocol.authorization": ("AuthReply",),
     ".protocol.codec": ("accelerated",),
-    ".protocol.identify": ("IdentifyReply",),
+    ".protocol.identify": ("AuthReply", "IdentifyReply"),
     ".service": ("Service", "serve", "vital"),
 }
 __getattr__: Callable[[str], object] = importer(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""Ends the child process of a handler that forks, when the handler returns in the child.
+"""The end of a child process that a handler has forked, when the handler returns in it.
 
 Only the thread that forks exists in the child. The handler's caller would wait there for an event loop that
 the child does not have.

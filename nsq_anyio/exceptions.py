@@ -1,4 +1,4 @@
-"""Find the relevant exception inside exception groups or along a chain of causes."""
+"""The exceptions inside exception groups, or along a chain of causes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
     `KeyboardInterrupt` would not end the program as they should. Raise the result after the ``except``, or
     the group becomes its context.
     """
-    # Several handlers may call `sys.exit`, and Ctrl-C that is pressed twice may end two tasks. The program
-    # ends once.
+    # Several handlers may call `sys.exit`, and a second Ctrl-C may end another task. The program ends once.
     if len(group.exceptions) == 1 or group.split(_EXITS)[1] is None:
         return group.exceptions[0]
     return group
@@ -28,10 +27,10 @@ def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
 async def exits_in_group(function: Callable[[*ArgsT], Awaitable[object]], *arguments: *ArgsT) -> None:
     """Run a child task, and raise its `SystemExit` or `KeyboardInterrupt` in an exception group.
 
-    asyncio breaks off the event loop when a task raises one of them bare. The other tasks are then cancelled
-    by the loop's clean-up, which the next bare one breaks off too: AnyIO's worker threads never end, nor does
-    the process. In a group, it waits for the other tasks on its way to the caller's task, which may raise it
-    bare.
+    asyncio breaks off the event loop when a task raises one of them bare. The clean-up of the loop then
+    cancels the other tasks, and a second bare exception breaks off the clean-up, too. Then AnyIO's worker
+    threads never end, nor does the process. An exception group waits for the other tasks on its way to the
+    caller's task, which may raise the exception bare.
     """
     try:
         await function(*arguments)

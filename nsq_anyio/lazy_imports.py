@@ -1,4 +1,4 @@
-"""Import names of a package when they are first used, because importing all of them takes long."""
+"""Imports of a package's names on first use, because importing all of them takes long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def importer(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str]
     """Return the ``__getattr__`` of a package (PEP 562).
 
     :param names: the names by the module that defines them, relative to the package; a module without names
-        is itself a name
+        is a name itself
     """
     places = {name: module for module, found in names.items() for name in found}
 

@@ -1,4 +1,4 @@
-"""Match untrusted names with regular expressions, which may be untrusted too."""
+"""Regular expressions for untrusted names; the expressions themselves may be untrusted, too."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _library() -> Any:
 def _compile(text: str) -> Any:
     re2 = _library()
     options = re2.Options()
-    options.log_errors = False  # they are raised instead
+    options.log_errors = False  # errors are raised instead
     try:
         compiled = re2.compile(text, options=options)
     except (re2.error, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""Ends the process at a signal, and restores signal handlers.
+"""The end of the process at a signal, and the restoration of signal handlers.
 
 The command line imports this module before anything else, so it imports almost nothing. `_signal` is built
 into the interpreter. `signal` builds enumerations from it, which takes longer than everything else before the

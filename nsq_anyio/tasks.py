@@ -11,10 +11,10 @@ The tasks must briefly outlive a cancelled block, so that messages in flight can
 cancellation delays the end of the block only by `shutdown`, which must be bounded. No shield stops asyncio's
 `Task.cancel` or an exception of a signal handler: these cut `shutdown` short.
 
-On asyncio the task that has entered the block may end before the block does: pytest-asyncio runs the two
-halves of a fixture in a task each. Then any task of the event loop may leave the block, as nothing is left
-that its scopes could disturb. Nobody is in such a block to be cancelled when the tasks fail for good, so
-`shutdown` runs at once, and ends what its users wait for.
+On asyncio the task that has entered the block may end before the block does: pytest-asyncio runs each half of
+a fixture in a task of its own. Then any task of the event loop may leave the block, because its scopes cannot
+disturb anything any more. When the tasks fail for good, there is no task in the block to cancel. So
+`shutdown` runs at once, and ends the waits of the block's users.
 
 asyncio also raises `CancelledError` in a task that awaits a cancelled one, as if it had been cancelled
 itself. That is a failure like any other, a stray cancellation, and must not end tasks and blocks that nobody
@@ -42,7 +42,7 @@ _LEFT_ELSEWHERE = (
 
 
 class Background:
-    """Runs tasks behind a block; see the module's docstring.
+    """The tasks behind one block.
 
     :param run: the tasks; cancelled after ``shutdown``
     :param shutdown: called once the block is over, with whether it was cancelled or interrupted; must be
@@ -60,7 +60,7 @@ class Background:
     ) -> None:
         self._run = run
         self._shutdown = shutdown
-        # These are made in the event loop; `produce` is called outside.
+        # Set in the event loop; `produce` may be called outside.
         self._entered_by: asyncio.Task[object] | None = None
         self._block: anyio.CancelScope | None = None  # until it is over
         self._early: asyncio.Task[None] | None = None  # calls `shutdown` before the block is over
@@ -135,7 +135,7 @@ class Background:
 
     @property
     def _is_orphaned(self) -> bool:
-        """Whether the task that has entered the block has ended; see the module's docstring."""
+        """Whether the task that has entered the block has ended before it."""
         return self._entered_by is not None and self._entered_by.done()
 
     async def _shut_down(self, cancelled: bool) -> None:
@@ -148,7 +148,7 @@ class Background:
             with scope, ungrouped():
                 await self._run()
         except Exception as error:
-            if self._is_orphaned:  # nobody will ask the task group
+            if self._is_orphaned:  # nobody will leave the task group, which would raise it
                 self.fail(error)
             raise
         finally:
@@ -157,7 +157,7 @@ class Background:
 
 @asynccontextmanager
 async def user_block_tasks() -> AsyncGenerator[TaskGroup]:
-    """Run a task group behind a user's block, which another task may leave; see `Background.around_block`."""
+    """Run a task group behind a user's block, which another task may leave."""
     begun = anyio.Event()
     group = anyio.create_task_group()
 

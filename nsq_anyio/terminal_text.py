@@ -1,4 +1,4 @@
-"""Make untrusted text, such as a server's error or a node's name, safe to print."""
+"""Untrusted text, such as a server's error or a node's name, made safe to print."""
 
 from __future__ import annotations
 

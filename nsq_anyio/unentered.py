@@ -49,7 +49,7 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
         """Raise an error that shows the correct usage."""
         raise NotEntered(f"the block is not entered: write `{self._usage}`")
 
-    if not TYPE_CHECKING:  # type checkers are to refuse them
+    if not TYPE_CHECKING:  # type checkers are to reject these
         __iter__ = __await__ = __enter__ = __exit__ = __aiter__
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -60,7 +60,7 @@ class Block(AbstractAsyncContextManager[UserT], Generic[UserT]):
 
 
 class InBlock:
-    """What a block yields: the end of the block closes it, and nothing else does."""
+    """The base of what a block yields: only the end of the block closes it."""
 
     if not TYPE_CHECKING:  # type checkers would believe that every attribute exists
 

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from anyio.abc import ByteStream, SocketStream
 
-from nsq_anyio.protocol.compression import Codec, Deflate, Snappy
+from nsq_anyio.protocol.compression import Deflate, Snappy, StreamCodec
 from nsq_anyio.protocol.frames import FRAME_RESPONSE, encode_frame
 from nsq_anyio.transport.compressed import CompressedStream
 from nsq_anyio.transport.tls import start_tls
@@ -21,7 +21,7 @@ OK = encode_frame(FRAME_RESPONSE, b"OK")
 Compression = Literal["snappy", "deflate"]
 
 
-def make_codec(compression: Compression) -> Codec:
+def make_codec(compression: Compression) -> StreamCodec:
     return Snappy() if compression == "snappy" else Deflate()
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from nsq_anyio.transport.half_close import half_close
+from nsq_anyio.transport.layer import half_close
 
 
 class RecordingProxy:

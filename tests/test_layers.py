@@ -72,13 +72,9 @@ FOR_ONE_EVENT_LOOP = {
     ("nsq_anyio.tasks", "asyncio"),
     ("nsq_anyio.transport.event_loop", "asyncio"),
     ("nsq_anyio.transport.event_loop", "trio"),
-    ("nsq_anyio.transport.asyncio_readable", "asyncio"),
+    ("nsq_anyio.transport.asyncio_backend", "asyncio"),
     ("nsq_anyio.transport.connect_tcp", "asyncio"),
-    ("nsq_anyio.transport.resuming", "asyncio"),
-    ("nsq_anyio.transport.trio_event", "trio"),
-    ("nsq_anyio.transport.trio_readable", "trio"),
-    ("nsq_anyio.sync.wake", "asyncio"),
-    ("nsq_anyio.sync.wake", "trio"),
+    ("nsq_anyio.transport.trio_backend", "trio"),
 }
 
 

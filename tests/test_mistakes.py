@@ -252,6 +252,10 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda: ConsumerOptions(max_in_flight=5),
         unexpected("ConsumerOptions", "max_in_flight", "use nsq.consume(max_in_flight=...)"),
     ),
+    "a handler's concurrency in threads": (
+        lambda: sync_consume(nsqd=NSQD, concurrency=3),
+        unexpected("consume", "concurrency", "use `consumer.run(handler, threads=...)` in the block"),
+    ),
     "a misspelt option": (
         lambda: ConsumerOptions(max_atempts=5),
         unexpected("ConsumerOptions", "max_atempts", "did you mean max_attempts=...?"),

@@ -9,9 +9,9 @@ from ..lazy_imports import importer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .connection import Connection, NoMessages
+    from .connection import Connection
     from .open import Experience, open_connection, prepared
-    from .receiver import Receiver, Request, TakesAnswer
+    from .receiver import NoMessages, Receiver, Request, TakesAnswer
 
 __all__ = [
     "Connection",
@@ -28,8 +28,8 @@ __all__ = [
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {
-        ".connection": ("Connection", "NoMessages"),
+        ".connection": ("Connection",),
         ".open": ("Experience", "open_connection", "prepared"),
-        ".receiver": ("Receiver", "Request", "TakesAnswer"),
+        ".receiver": ("NoMessages", "Receiver", "Request", "TakesAnswer"),
     },
 )

@@ -1,4 +1,4 @@
-"""The secret for AUTH, which proxies of nsqlookupds may ask for, too. No error or repr here shows it."""
+"""The secret for AUTH, which proxies of nsqlookupds may require, too. No error or repr shows it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def reveal(secret: AuthSecret, nsqd: str) -> bytes:
 def bearer(secret: AuthSecret, url: str) -> Callable[[], Awaitable[str]]:
     """Return a function that reveals the secret as the header ``Authorization`` of a request to ``url``.
 
-    A function, so that neither errors nor the repr of the client show the secret.
+    It is a function, so that neither errors nor the repr of the client show the secret.
     """
 
     async def authorization() -> str:

@@ -1,11 +1,17 @@
-"""Busy polling: a task waits for nsqd's next bytes on the socket itself, before it waits in the event loop.
+"""Busy polling: a task polls the socket for nsqd's next bytes before it waits in the event loop.
 
-Where each message is a round trip, most of its time is spent by the event loop on going to sleep and being
-woken. nsqd often answers within some microseconds. A task that has nothing else to do polls for them as long,
-and handles what came as the reader would, which waits in the loop meanwhile.
+Where each message is a round trip, the event loop spends most of the time on going to sleep and being woken.
+nsqd often answers within some microseconds. A task that has nothing else to do polls for that long, and
+handles the bytes exactly as the reader would, which waits in the loop meanwhile. The reader handles the end
+of the stream and errors.
 
-Polling takes time from the other tasks of the loop. So they have a turn before each poll, and when that shows
-that they are busy, no task of this loop polls for a while.
+Two tasks poll: a taker of messages whose connection has just sent the answer to its last message in flight,
+and a task that publishes again while nothing else is outstanding.
+
+Polling takes time from the other tasks of the loop. So they have a turn before each poll, and if they turn
+out to be busy, no task of this loop polls for a while. A connection whose nsqd does not answer in time is
+skipped more and more often. Where nsqd runs on the same core, which shows in how long a yield to other
+processes takes, no task spins, because that would keep nsqd from running: the socket is only checked once.
 """
 
 from __future__ import annotations
@@ -20,24 +26,24 @@ from ..errors import ProtocolError
 from ..transport.socket_stream import DirectSocketStream
 
 _STRETCH = 50e-6
-"""Seconds for which the other tasks may wait while nsqd has always answered already."""
+"""The seconds for which the other tasks may wait as long as each answer has already arrived."""
 _SYSTEM_CALL = 3e-6
-"""Seconds that a yield to other processes takes if none of them wants this core: at most this."""
+"""The most seconds that a yield to other processes takes if none of them wants this core."""
 _MOST_SKIPPED = 512
 _WATCHED = 8
-"""Turns of the other tasks over which it is judged how much they have to do."""
+"""The number of turns after which it is judged how busy the other tasks are."""
 _IDLE_TURN = 10e-6
-"""Seconds that such a turn takes, at most, if they have little to do: some 3 µs on asyncio, and 5 on Trio."""
+"""The most seconds that a turn takes if the other tasks have little to do: 3 µs on asyncio, 5 on Trio."""
 
 
 class Turns(threading.local):
-    """What the polls of one event loop, which is that of its thread, have in common.
+    """The turns of the other tasks, shared by all polls of one event loop, which is that of its thread.
 
-    :ivar ended_at: when the other tasks last had a turn
-    :ivar count: how many turns the other tasks had since it was last judged ...
-    :ivar seconds: ... and how long these took
-    :ivar skip: how many polls to leave out, because the other tasks are busy
-    :ivar next_skip: how many to leave out if they still are then
+    :ivar ended_at: the end of the last turn
+    :ivar count: the number of turns since the last judgement
+    :ivar seconds: the duration of these turns
+    :ivar skip: the number of polls to skip, because the other tasks are busy
+    :ivar next_skip: the number of polls to skip if the tasks are still busy after that
     """
 
     ended_at: float = 0.0
@@ -55,9 +61,9 @@ class BusyPoll:
 
     :param seconds: how long to poll for bytes
     :param handle: called with the bytes that came
-    :param failed: called with an error after bytes came: nobody knows how much of them was handled. It is
-        raised, except for a ProtocolError
-    :param last_received: returns when any came last, to this object or to the reader
+    :param failed: called with an error in the handling of bytes: some of them may not have been handled. The
+        error is then raised, except for a ProtocolError
+    :param last_received: returns when bytes last came, to this object or to the reader
     """
 
     def __init__(
@@ -85,14 +91,14 @@ class BusyPoll:
         self._ended = True
 
     async def poll(self) -> None:
-        """Wait a moment for bytes, and handle them; or return at once, if that would be of no use."""
+        """Wait a moment for bytes, and handle them; return at once where a poll would be of no use."""
         if turns.skip:
             turns.skip -= 1
         elif self._skip:
             self._skip -= 1
         elif self._ended:
             return
-        elif self._receive(0):  # nsqd runs on this core, and has done so meanwhile
+        elif self._receive(0):  # nsqd runs on this core, and has answered meanwhile
             self._next_skip = 1
             if perf_counter() - turns.ended_at > _STRETCH:
                 await _let_others_run()
@@ -107,7 +113,7 @@ class BusyPoll:
         if self._shares_core:
             return False  # a poll would keep nsqd from running
         before = self._last_received()
-        await _let_others_run()  # meanwhile nsqd works, too
+        await _let_others_run()  # nsqd works meanwhile, too
         return self._ended or self._last_received() != before or self._receive(self._seconds)
 
     def _receive(self, seconds: float) -> bool:
@@ -126,7 +132,7 @@ class BusyPoll:
 
 
 async def _let_others_run() -> None:
-    """Give the other tasks a turn, and judge how much they have to do."""
+    """Give the other tasks a turn, and judge how busy they are."""
     began = perf_counter()
     await checkpoint()
     turns.ended_at = ended = perf_counter()

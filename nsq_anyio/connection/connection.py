@@ -21,19 +21,16 @@ import anyio
 from ..errors import ConnectionLost, HeartbeatTimeout, NSQError, PermanentRefusal, ProtocolError
 from ..options import ConnectionOptions
 from ..protocol import commands
-from ..protocol.authorization import AuthReply
 from ..protocol.codec import Decoder
 from ..protocol.frames import OK, Frame
-from ..protocol.identify import IdentifyReply
+from ..protocol.identify import AuthReply, IdentifyReply
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal, ResponseFailed, State
 from ..tasks import background_tasks
 from ..transport.event_loop import clock, event_class
-from ..transport.final_send import end_now, last_send
-from ..transport.half_close import half_close
-from ..transport.socket_stream import DirectSocketStream
+from ..transport.layer import half_close
+from ..transport.socket_stream import DirectSocketStream, end_now, last_send
 from .busy_poll import BusyPoll
 from .handshake import CHUNK_SIZE, Negotiated
-from .heartbeat import watch_silence
 from .receiver import Receiver, Request, TakesAnswer
 from .writer import Outbox, write
 
@@ -48,11 +45,10 @@ class Connection(Generic[SourceT, MessageT]):
 
     :ivar nsqd: the address, as ``host:port`` or a path
     :ivar mapped_to: the address that ``map_address`` put in its place; empty if it was not mapped
-    :ivar identity: what nsqd answered to IDENTIFY
-    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
+    :ivar identity: nsqd's answer to IDENTIFY
+    :ivar authorization: nsqd's answer to AUTH; None if nsqd required no AUTH
     :ivar outbox: takes whole commands that nsqd does not answer
-    :ivar busy_poll: what waits for nsqd's next bytes before the event loop does; None if that is not
-        possible now
+    :ivar busy_poll: polls the socket before a task waits in the event loop; None while that is not possible
     """
 
     def __init__(
@@ -79,8 +75,8 @@ class Connection(Generic[SourceT, MessageT]):
         self._session = session
         self._decoder = decoder
         self._last_received = anyio.current_time()
-        self._requested = 0  # how many commands that nsqd answers were queued, and ...
-        self._taken = 0  # ... how many of them are sent or being sent, so that nsqd may execute them
+        self._requested = 0  # the number of queued commands that nsqd answers
+        self._taken = 0  # the number of those that are sent or being sent, so that nsqd may execute them
         self._closing = False
         self._ended = event_class()()
         self._failure: NSQError | None = None
@@ -97,7 +93,7 @@ class Connection(Generic[SourceT, MessageT]):
 
     @property
     def outstanding(self) -> int:
-        """How many commands have no answer yet."""
+        """The number of commands that have no answer yet."""
         return self._session.waiting
 
     @property
@@ -148,6 +144,9 @@ class Connection(Generic[SourceT, MessageT]):
     async def close(self) -> None:
         """Send what is queued, half-close, and wait until nsqd closes, having handled every command.
 
+        nsqd reads every command before it sees the end of the stream, so its closing confirms the last FINs
+        and REQs, which have no answers. The answer to CLS confirms only the commands before CLS.
+
         :raises ConnectionLost: if the connection ends otherwise; nsqd may not have handled the last commands
         """
         await self.outbox.flushed()
@@ -163,7 +162,7 @@ class Connection(Generic[SourceT, MessageT]):
             raise self._failure
 
     def end_now(self) -> None:
-        """Send what is queued and half-close from a plain function, as far as the stream can do that."""
+        """Send what is queued and half-close from a plain function, as far as the stream allows."""
         self.outbox.send_now = last_send(self._stream)
         self.outbox.put_and_send(commands.NOP)  # this sends all that is queued as well
         end_now(self._stream)
@@ -293,22 +292,24 @@ class Connection(Generic[SourceT, MessageT]):
             self._scope.cancel()
 
 
-class NoMessages:
-    """The receiver of a connection that never subscribes; ``may_proceed`` is as in `Receiver`."""
+_INTERVALS = 2  # after so many heartbeat intervals without a byte, nsqd or the network to it is gone
 
-    def __init__(self, may_proceed: Callable[[], None] = lambda: None) -> None:
-        self.may_proceed: Callable[[], None] = may_proceed
 
-    def arrival(self, now: float, size: int) -> None:
-        """Return no source, as there are no messages."""
+async def watch_silence(last_received: Callable[[], float], interval: float) -> float:
+    """Wait until nothing was received for more than two intervals; return the seconds of silence.
 
-    def make_message(self, *message: object) -> None:
-        """Raise an error: nsqd pushes messages only after SUB."""
-        raise ProtocolError(f"nsqd pushed message {message[3]!r} on a connection without a subscription")
-
-    def received(self, messages: list[None], now: float) -> None:
-        """Never called with messages, since `make_message` raises."""
-
-    def response_failed(self, failure: ResponseFailed) -> None:
-        """Raise an error: no FIN, REQ or TOUCH was sent."""
-        raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")
+    :param last_received: returns when the last bytes arrived, on AnyIO's clock
+    :param interval: nsqd's heartbeat interval in seconds
+    """
+    limit = _INTERVALS * interval
+    while True:
+        remaining = last_received() + limit - anyio.current_time()
+        if remaining > 0:
+            await anyio.sleep(remaining)
+            continue
+        # If user code blocked the event loop, received bytes may be unread. Let the reader run before a
+        # healthy connection is ended.
+        await anyio.sleep(interval / 10)
+        silence = anyio.current_time() - last_received()
+        if silence > limit:
+            return silence

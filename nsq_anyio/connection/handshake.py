@@ -19,11 +19,10 @@ from ..address import Address, NsqdAddress
 from ..errors import HandshakeFailed, NSQError, PermanentRefusal, ProtocolError, ServerError, TLSFailed
 from ..options import ConnectionOptions, TLSOptions
 from ..protocol import commands
-from ..protocol.authorization import AuthReply
 from ..protocol.codec import Decoder
 from ..protocol.error_codes import AUTH_FAILURE_CODES, parse_error
-from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, Frame
-from ..protocol.identify import IdentifyReply, identify_payload
+from ..protocol.frames import FRAME_ERROR, FRAME_RESPONSE, HEARTBEAT, MAGIC_V2, OK, Frame
+from ..protocol.identify import AuthReply, IdentifyReply, identify_payload
 from ..protocol.session import Answer, ClientSession, Command, Heartbeat, Refusal
 from ..transport.tls_context import client_context, tls_options
 from .auth_secret import reveal
@@ -36,7 +35,6 @@ SourceT = TypeVar("SourceT")
 MessageT = TypeVar("MessageT")
 
 _FIRST = "answer to IDENTIFY"
-_OK = (FRAME_RESPONSE, b"OK")
 _HEARTBEAT = (FRAME_RESPONSE, HEARTBEAT)
 
 
@@ -46,8 +44,8 @@ class Negotiated:
 
     :ivar stream: the outermost layer, which carries NSQ's protocol
     :ivar received: bytes that were already read from it
-    :ivar identity: what nsqd answered to IDENTIFY
-    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
+    :ivar identity: nsqd's answer to IDENTIFY
+    :ivar authorization: nsqd's answer to AUTH; None if nsqd required no AUTH
     """
 
     stream: ByteStream
@@ -60,7 +58,7 @@ class Handshake(Generic[SourceT, MessageT]):
     """One handshake on a fresh stream.
 
     :param address: the address of the nsqd, for errors
-    :param reached: the address that was dialled, if it is another one
+    :param reached: the address that was dialled, if it differs
     """
 
     def __init__(
@@ -90,7 +88,8 @@ class Handshake(Generic[SourceT, MessageT]):
         """Do the handshake.
 
         :param accepted_before: whether an nsqd has accepted the same options before. Then a failed AUTH
-            points to the auth server, and failed TLS to one nsqd or the network, so a retry may succeed
+            points to the auth server, because nsqd also answers E_AUTH_FAILED while that is away, and failed
+            TLS points to one nsqd or the network. So a retry may succeed
         :raises TLSFailed: if nsqd declines TLS that was asked for, or the TLS handshake fails; a
             `HandshakeFailed` if ``accepted_before``
         :raises PermanentRefusal: if nsqd refuses the options or the secret
@@ -179,7 +178,7 @@ class Handshake(Generic[SourceT, MessageT]):
         frame_type, data = frame
         if frame_type == FRAME_ERROR:
             raise self._refusal(layer, parse_error(data, handshake=True))
-        if frame != _OK:
+        if frame != OK:
             raise ProtocolError(f"nsqd confirmed {layer} with {data[:80]!r} instead of OK")
 
     async def _authenticate(self, identity: IdentifyReply) -> AuthReply | None:
@@ -218,7 +217,7 @@ class Handshake(Generic[SourceT, MessageT]):
         return ProtocolError(f"{what} was refused: {error}")
 
     def _remedy(self, detail: str) -> str:
-        """Return which option nsqd misses or finds out of range, to end the error with."""
+        """Return the end of the error: the option that nsqd requires, or finds out of range."""
         if detail.endswith("(TLS required)"):
             return ": set ConnectionOptions(tls=True)"
         for name in ("msg_timeout", "heartbeat_interval", "output_buffer_timeout", "output_buffer_size"):
@@ -229,7 +228,7 @@ class Handshake(Generic[SourceT, MessageT]):
         return ""
 
     async def _frame(self) -> Frame:
-        """Receive the next frame, and not a byte after it."""
+        """Receive the next frame, without decoding a byte after it."""
         while True:
             if self._position == len(self._received):
                 self._received = await self._stream.receive(CHUNK_SIZE)

@@ -1,4 +1,8 @@
-"""The way to an open connection: the options prepared once, the address mapped, an nsqd dialled."""
+"""The opening of a connection: options are prepared once, the address is mapped, nsqd is dialled.
+
+Consumers and producers identify an nsqd by the address that it advertises. That address is mapped here, when
+nsqd is dialled, so everything above has one name for an nsqd.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,9 @@ MessageT = TypeVar("MessageT")
 
 @dataclass(slots=True)
 class Experience:
-    """What earlier connections with the same options have shown.
+    """Facts about nsqds, learnt from earlier connections with the same options.
+
+    An `Experience` belongs to a consumer, to a producer, or to a connection of Spark.
 
     :ivar accepted: whether any nsqd has accepted the options; see `Handshake`
     :ivar keeps_buffering: the nsqds that refuse the default ``output_buffer_timeout``
@@ -55,12 +61,12 @@ async def open_connection(
     If the connection ends first, the block is cancelled and the reason is raised. Leaving the block closes
     the stream at once; call `Connection.close` first to be sure that nsqd has handled every command.
 
-    An nsqd that refuses the default ``output_buffer_timeout`` hangs up. Then all this is done a second time,
-    with timeouts of its own, without asking for one.
+    nsqd does not say which ``output_buffer_timeout`` it allows, and hangs up after refusing the default. Then
+    a second attempt, with its own timeouts, does not ask for one.
 
-    :param experience: what earlier connections with these options have shown; it is updated
+    :param experience: the experience of earlier connections with these options; it is updated
     :param is_discovered: whether the address was found through nsqlookupd, so that ``map_address`` applies
-    :param make_decoder: makes what decodes the frames of nsqd, and calls `Receiver.make_message`
+    :param make_decoder: makes the decoder of nsqd's frames, which calls `Receiver.make_message`
     :raises DialFailed: if the transport cannot be opened
     :raises TLSFailed: if nsqd declines TLS, or one side does not trust the other
     :raises HandshakeFailed: if the peer does not complete the handshake

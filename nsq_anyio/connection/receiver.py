@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import anyio
 
-from ..errors import NSQError
+from ..errors import NSQError, ProtocolError
 from ..protocol.session import ResponseFailed
 
 SourceT_co = TypeVar("SourceT_co", covariant=True)
@@ -23,7 +23,7 @@ class Receiver(Protocol[SourceT_co, MessageT]):
 
     @property
     def make_message(self) -> Callable[..., MessageT]:
-        """Makes the object for one message frame, or what else the connection's decoder makes of frames."""
+        """Makes an object from one message frame, or from a run of them, as the decoder requires."""
         ...
 
     def received(self, messages: list[MessageT], now: float, /) -> None:
@@ -42,6 +42,27 @@ class Receiver(Protocol[SourceT_co, MessageT]):
         ...
 
 
+class NoMessages:
+    """The receiver of a connection that never subscribes."""
+
+    def __init__(self, may_proceed: Callable[[], None] = lambda: None) -> None:
+        self.may_proceed: Callable[[], None] = may_proceed
+
+    def arrival(self, now: float, size: int) -> None:
+        """Return no source, because there are no messages."""
+
+    def make_message(self, *message: object) -> None:
+        """Raise an error: nsqd pushes messages only after SUB."""
+        raise ProtocolError(f"nsqd pushed message {message[3]!r} on a connection without a subscription")
+
+    def received(self, messages: list[None], now: float) -> None:
+        """Never called with messages, since `make_message` raises."""
+
+    def response_failed(self, failure: ResponseFailed) -> None:
+        """Raise an error: no FIN, REQ or TOUCH was sent."""
+        raise ProtocolError(f"nsqd answered {failure.error} on a connection without a subscription")
+
+
 class TakesAnswer(Protocol):
     """Receives the answer to one command.
 
@@ -56,7 +77,8 @@ class TakesAnswer(Protocol):
         """Called when no answer will come.
 
         :param error: the `ServerError` with which nsqd refused the command, or a `ConnectionFailed`
-        :param maybe_executed: whether nsqd may have executed the command before the connection was lost
+        :param maybe_executed: whether nsqd may have executed the command before the connection was lost. It
+            has not if the writer had not taken the command, or if nsqd refused an earlier one
         """
         ...
 
@@ -82,12 +104,10 @@ class Request:
         self._done: anyio.Event | None = None
 
     def answer(self, data: bytes) -> None:
-        """See `TakesAnswer.answer`."""
         self.data = data
         self._set_done()
 
     def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
-        """See `TakesAnswer.fail`."""
         self.error = error
         self.maybe_executed = maybe_executed
         self._set_done()

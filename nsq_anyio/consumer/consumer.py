@@ -10,7 +10,7 @@ from functools import partial
 import anyio
 
 from ..address import NsqdAddress
-from ..connection.loop_watch import LoopWatch
+from ..connection.flow import LoopWatch
 from ..errors import Closed, InvalidOption
 from ..events import Emitter, EventHook
 from ..options import ConnectionOptions, ConsumerOptions

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..connection import Connection
-from ..connection.in_flight_limit import InFlightLimit
+from ..connection.flow import InFlightLimit
 from ..errors import ProtocolError
 from ..events import (
     GaveUp,

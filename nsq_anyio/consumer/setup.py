@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..connection.loop_watch import LoopWatch
+from ..connection.flow import LoopWatch
 from ..events import Emitter
 from ..options import ConnectionOptions, ConsumerOptions
 from .backoff_controller import BackoffController

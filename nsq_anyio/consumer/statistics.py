@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..protocol.authorization import AuthReply
-from ..protocol.identify import IdentifyReply
+from ..protocol.identify import AuthReply, IdentifyReply
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import anyio
 
 from ..address import NsqdAddress
 from ..connection import Connection, Request
-from ..connection.settling import settled
+from ..connection.flow import settled
 from ..errors import ConnectionFailed
 from ..events import ConnectionClosed, Disconnected
 from ..protocol import commands, session

@@ -1,4 +1,4 @@
-"""Keep a block open between two calls, which may come from different tasks."""
+"""A block that stays open between two calls, which may come from different tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Held(Generic[ValueT]):
     in another, and shuts the broker down in a third.
 
     :param block: the block to hold open
-    :param body: what to run in the block; when it returns, the block stays open until `close`
+    :param body: a function to run in the block; when it returns, the block stays open until `close`
     :param when_ended: called when the block has ended
     """
 
@@ -38,9 +38,9 @@ class Held(Generic[ValueT]):
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> ValueT:
-        """Enter the block, and return what it yields.
+        """Enter the block, and return the object that it yields.
 
-        :raises Exception: what the block raises when it is entered
+        :raises Exception: the exception of entering the block
         """
         self._task = asyncio.create_task(self._hold(), name="nsq_anyio.contrib")
         if (when_ended := self._when_ended) is not None:
@@ -54,9 +54,9 @@ class Held(Generic[ValueT]):
 
     @property
     def value(self) -> ValueT:
-        """What the block yields.
+        """The object that the block yields.
 
-        :raises Exception: what has ended the block
+        :raises Exception: the exception that has ended the block
         :raises Closed: if the block has ended
         """
         if (error := self.failure) is not None:
@@ -72,7 +72,7 @@ class Held(Generic[ValueT]):
 
     @property
     def failure(self) -> BaseException | None:
-        """What has ended the block, None if it is open or was closed."""
+        """The exception that has ended the block; None if it is open or was closed."""
         task = self._task
         return task.exception() if task is not None and task.done() and not task.cancelled() else None
 
@@ -81,9 +81,9 @@ class Held(Generic[ValueT]):
         self._closing.set()
 
     async def close(self) -> None:
-        """End the block, and wait for its end. A cancellation cuts what the block still does short.
+        """End the block, and wait for its end. A cancellation cuts the end of the block short.
 
-        :raises Exception: what has ended the block before
+        :raises Exception: the exception that has ended the block before
         """
         self._closing.set()
         if (task := self._task) is None or self.loop_is_closed:

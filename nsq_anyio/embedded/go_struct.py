@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder
+from ..protocol.deep_json import GO_MAX_DEPTH, DeepDecoder, no_constant
 
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
@@ -48,8 +48,4 @@ def _integer(digits: str) -> float:
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH, parse_int=_integer, parse_constant=_no_constant)
+_DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH, parse_int=_integer, parse_constant=no_constant)

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from ..errors import ServerError
 from ..names import is_valid_name
-from ..protocol.mpub_bodies import decode_bodies
+from ..protocol.command_decoder import decode_bodies
 from ..serving.http_messages import BodyError, BodyTooLarge, Request, Response
 from ..serving.nsq_api import (
     Arguments,

@@ -9,7 +9,7 @@ from ..errors import InvalidOption
 from ..options.checks import is_function_or_none, is_path_or_none
 from ..options.declaration import check, documented
 from ..options.kinds import Choice, Flag, Integer, Seconds, Text, Value
-from ..protocol.mpub_bodies import Limits
+from ..protocol.command_decoder import Limits
 from .authorization import Authorizer
 from .nsqd_stats_options import NsqdStatsOptions
 

@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from ..errors import ServerError
-from ..protocol.compression import Codec, Deflate, Snappy
+from ..protocol.compression import Deflate, Snappy, StreamCodec
 from ..protocol.frames import FRAME_RESPONSE, encode_frame
 from ..transport.compressed import CompressedStream
 from ..transport.tls import start_tls
@@ -49,7 +49,7 @@ async def upgrade(
         layers = replace(layers, stream=stream, tls=TLSInfo.of(stream))
         received = b""
         await _send_ok(layers.stream, write_timeout)
-    codec: Codec | None = None
+    codec: StreamCodec | None = None
     if wanted.snappy:
         codec = Snappy()
     elif wanted.deflate_level is not None:

@@ -9,6 +9,8 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeGuard, TypeVar, cast
 
+from ..protocol.deep_json import no_constant
+
 T = TypeVar("T")
 
 # Go's widest integers: int64 for depths and times, uint64 for counters.
@@ -56,11 +58,6 @@ def _number(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError("a number beyond the range of a double")
     return value
-
-
-def no_constant(text: str) -> float:
-    """Refuse ``NaN`` and ``Infinity``, which Python's parser takes."""
-    raise ValueError(f"{text} is not JSON")
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:

@@ -11,7 +11,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from .fields import MAX_INTEGER, MIN_INTEGER, Fields, no_constant, parse_json
+from ..protocol.deep_json import no_constant
+from .fields import MAX_INTEGER, MIN_INTEGER, Fields, parse_json
 from .reply import Reply
 from .stats import ChannelStats, Stats, TopicStats
 

@@ -11,9 +11,10 @@ from itertools import chain
 from types import FunctionType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
+_PACKAGE: Final = __name__.partition(".")[0]
+
 P = ParamSpec("P")
 R = TypeVar("R")
-_PACKAGE = __name__.partition(".")[0]
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     # pynsq, gnsq, asyncnsq, ansq

@@ -90,7 +90,7 @@ def is_function_or_none(value: object) -> bool:
 
 
 def each_of(value: str | Iterable[str]) -> tuple[str, ...]:
-    """Return one text or several as a tuple; anything else as one member, for the check of each to refuse."""
+    """Return one text or several as a tuple. Any other value becomes the only member, for later checks."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return (cast("Any", value),)
     return tuple(value)

@@ -1,4 +1,4 @@
-"""Check the arguments of a publish.
+"""The checks of a publish's arguments.
 
 nsqd closes the connection on an empty or oversized message, and on a defer out of range. Without these checks
 one invalid call would close a connection that other calls use.
@@ -42,7 +42,7 @@ def check_body(body: Body, options: ProducerOptions) -> bytes:
 
 
 def as_bytes(body: Body) -> bytes:
-    """Return the body as bytes, however many it has.
+    """Return the body as bytes, of any size.
 
     :raises InvalidBody: if the body has another type, or cannot be encoded
     """
@@ -104,7 +104,7 @@ def sealed_bodies(
 
 
 def _head(headers: Mapping[str, str]) -> bytes:
-    head = encode_headers(headers)  # also checks them, even an empty value that is not a mapping
+    head = encode_headers(headers)  # it checks even an empty value that is not a mapping
     return head if headers else b""
 
 

@@ -63,24 +63,23 @@ class DiscoveredPool(Pool):
 
     @property
     def knows_none(self) -> bool:
-        """As `Pool.knows_none`: whether the nsqlookupds have listed no nsqd yet."""
+        """Whether no nsqlookupd has listed an nsqd yet."""
         return not self.connections
 
     def start(self, tasks: TaskGroup) -> None:
-        """As `Pool.start`; also begin the discovery of nsqds."""
+        """Start a task for each connection, and the discovery of nsqds."""
         self._tasks = tasks
         super().start(tasks)
         tasks.start_soon(self._discovery.run, self._join, self._leave, lambda: bool(self.open))
 
     async def close(self) -> None:
-        """As `Pool.close`."""
         self._is_closing = True
         await super().close()
 
     def pick(
         self, topic: str, messages: int, size: int, now: float, refused_by: Sequence[ProducerConnection]
     ) -> ProducerConnection | None:
-        """As `Pool.pick`; an nsqd on which ``topic`` is tombstoned is avoided while another is connected."""
+        """Choose a connection; avoid nsqds on which ``topic`` is tombstoned while another is connected."""
         if self._tombstones:
             avoided = [each for each in self.open if self._tombstones.avoids(each.address, topic)]
             if any(each not in avoided and each not in refused_by for each in self.open):
@@ -88,15 +87,14 @@ class DiscoveredPool(Pool):
         return super().pick(topic, messages, size, now, refused_by)
 
     def lost(self) -> None:
-        """As `Pool.lost`: the nsqlookupds may know that the nsqd is gone, or know of another."""
+        """Poll soon: the nsqlookupds may know that the nsqd is gone, or know another."""
         self._discovery.poll_soon()
 
     def why_not_open(self) -> str:
-        """As `Pool.why_not_open`."""
         return self._discovery.why_nothing() if self.knows_none else super().why_not_open()
 
     def _join(self) -> None:
-        """Connect to nsqds that are newly listed; see `Discovery.run`."""
+        """Connect to nsqds that are newly listed."""
         known = {each.address for each in self.connections}
         missing = (
             []
@@ -142,9 +140,9 @@ class DiscoveredPool(Pool):
 
 
 class NodeDiscovery(Discovery):
-    """Polls nsqlookupds for their nsqds, which they call nodes; see `Discovery`.
+    """The discovery of all nsqds that nsqlookupds list, which call them nodes.
 
-    :ivar tombstones: which nsqds a publish avoids
+    :ivar tombstones: the nsqds that a publish to a topic avoids
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Send publications, and resend them if necessary, until each has an outcome."""
+"""The dispatcher of publications: it sends each, and resends it if necessary, until there is an outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .publication import (
     rejected,
     verdict,
 )
-from .statistics import Counters
+from .statistics import PublishCounters
 
 
 class NewPool(Protocol):
@@ -42,7 +42,7 @@ class Dispatcher:
     Publications to resend go first, in the order in which they were sent; then the others, in the order of
     `submit`.
 
-    :param noting: whether to note in `Publication.stored_by` which nsqd has stored it
+    :param noting: whether to set `Publication.stored_by`
     :ivar new_event: makes an event of the running loop; set by `begin`
     :ivar now: the clock of the running loop; set by `begin`
     :ivar current_task: returns the task that runs; set by `begin`
@@ -53,7 +53,7 @@ class Dispatcher:
     current_task: Callable[[], object]
 
     def __init__(self, new_pool: NewPool, *, options: ProducerOptions, emit: Emitter, noting: bool) -> None:
-        self.counters: Counters = Counters()
+        self.counters: PublishCounters = PublishCounters()
         self.pool: Pool = new_pool(changed=self._connections_changed, may_send=self._send_waiting)
         self._options = options
         self._emit = emit
@@ -74,7 +74,7 @@ class Dispatcher:
         return sum(publication.messages for publication in chain(self._to_resend, self._to_send))
 
     def begin(self) -> None:
-        """Learn which event loop runs. Called first, at the beginning of the block."""
+        """Take the clock and the events of the running loop. Called first, at the beginning of the block."""
         self.new_event = event_class()
         self.now = clock()
         self.current_task = current_task()
@@ -87,7 +87,7 @@ class Dispatcher:
             self.pool.start(tasks)
 
     def measure(self, meter: ProducerMeter) -> None:
-        """See `Producer._measure`."""
+        """Report to ``meter`` from now on."""
         self.successes.meter = meter
         self._reports_success = True
         self._emit.observe(meter.happened)
@@ -138,7 +138,7 @@ class Dispatcher:
         """Wait until all publications have an outcome, or no connection is left to give them one."""
         self._draining = True
         self._notify()
-        # If a publication was sent before, wait for its nsqd to come back.
+        # A publication that was sent before waits for its nsqd to come back.
         while self._pending and (self.pool.open or self.pool.leaving or self._to_resend):
             await self.changed()
 

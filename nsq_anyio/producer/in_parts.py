@@ -1,10 +1,9 @@
-"""Publish many messages in MPUBs that are small enough for nsqd.
+"""Batches of messages, split into MPUBs that are small enough for nsqd.
 
-nsqd looks at the size of an MPUB first. If it exceeds --max-body-size, nsqd answers E_BAD_BODY, and stores
-nothing of it. Only this answer names the limit, so the limit is learned from the refusal.
+nsqd checks the size of an MPUB first. If it exceeds --max-body-size, nsqd answers E_BAD_BODY and stores none
+of the messages. Only this answer names the limit, so the limit is learned from the refusal.
 
-Use this for messages that need not be stored all or none: `Producer.publish_many` keeps its messages
-together.
+This is for messages that need not be stored all or none: `Producer.publish_many` never splits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _REFUSAL = re.compile(r"MPUB body too big \d+ > (\d{1,19})", re.ASCII)
 
 
 class MpubLimit:
-    """The largest MPUB that nsqd accepts; several `InParts` may share what one of them learns.
+    """The largest MPUB that nsqd accepts. Several `InParts` may share the limit that one of them learns.
 
     :ivar size: the limit in bytes, as far as it is known
     """
@@ -40,8 +39,8 @@ class InParts:
     """Publishes batches that need not be stored all or none.
 
     :param limit: the limit of an MPUB, lowered when nsqd refuses one
-    :ivar done: how many messages of the last batch nsqd has stored
-    :ivar maybe: how many more of its messages nsqd may have stored
+    :ivar done: the number of messages of the last batch that nsqd has stored
+    :ivar maybe: the number of further messages that nsqd may have stored
     """
 
     def __init__(self, producer: Producer, limit: MpubLimit) -> None:
@@ -60,7 +59,7 @@ class InParts:
             await self._publish_rest(topic, batch[self.done :])
 
     async def publish_encoded(self, topic: str, bodies: EncodedBodies) -> None:
-        """Publish messages that are encoded already, which is quicker as long as nsqd accepts their MPUB.
+        """Publish encoded messages, which is faster as long as nsqd accepts their MPUB.
 
         :raises NSQError: as `Producer.publish` does
         """
@@ -81,7 +80,7 @@ class InParts:
         size = self._limit.size
         for part in batches(rest, size - batch_size(0, 0), None):
             if self._limit.size < size:
-                return  # another one that shares the limit was refused
+                return  # another `InParts` has lowered the limit
             try:
                 await self._publish(topic, part)
             except PublishRejected as refusal:

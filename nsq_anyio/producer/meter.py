@@ -30,7 +30,7 @@ class ProducerMeter(Protocol):
 
 
 class ProducerReadings:
-    """What a collector can read of a producer. Made by `Producer._measure`.
+    """The readings of a producer for a collector. Made by `Producer._measure`.
 
     :ivar statistics: takes a snapshot, as `Producer.statistics` does
     """
@@ -44,11 +44,11 @@ class ProducerReadings:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the producer's block has ended, so that no number changes any more."""
+        """Whether the block has ended, so that no number changes any more."""
         return self._has_ended()
 
     def published(self) -> dict[str, int]:
-        """Return how many messages each nsqd has confirmed since the block began, by its address."""
+        """Return the number of messages that each nsqd has confirmed since the block began, by address."""
         found = dict(self._pool.published_before)
         for connection in (*self._pool.connections, *self._pool.leaving):
             found[connection.nsqd] = found.get(connection.nsqd, 0) + connection.published

@@ -29,10 +29,10 @@ class Pool:
     :param fail: called with an error that no retry can fix
     :ivar connections: one for each nsqd, connected or not
     :ivar leaving: connections that get no more publishes, and are closed once nsqd has answered
-    :ivar published_before: how many messages nsqds that are no longer used have confirmed, by their address
+    :ivar published_before: the messages that former nsqds have confirmed, by address
     :ivar open: the connections that are connected now
     :ivar lost_at: the time when the last open connection was lost, or when the pool started
-    :ivar experience: what the connections have shown
+    :ivar experience: the experience that all connections share
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class ProducerConnection:
 
     @property
     def busy_poll(self) -> BusyPoll | None:
-        """What to wait with for the answer to the only command without one; None if there are more."""
+        """The poll for the answer to the only outstanding command; None if there are more commands."""
         current = self.current
         return current.busy_poll if current is not None and current.outstanding == 1 else None
 
@@ -257,7 +257,7 @@ class ProducerConnection:
                 if self._is_leaving:
                     delay = None
                 elif was_rejected:
-                    delay = 0.0  # nsqd is well, and the other publishes need not wait
+                    delay = 0.0  # nsqd works, and the other publishes need not wait
                 else:
                     delay = self._reconnect.after(lasted, self._rng)
                 if connected_at is not None:

@@ -1,4 +1,4 @@
-"""Define `produce`, which opens a producer."""
+"""`produce`, which opens a producer."""
 
 from __future__ import annotations
 

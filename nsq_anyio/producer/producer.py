@@ -26,8 +26,8 @@ from ..protocol.mpub_encoding import EncodedBodies
 from ..protocol.session import Command
 from ..tasks import Background, is_stray
 from ..unentered import InBlock
-from .batch import Batcher
 from .bodies import Body, check_bodies, check_body, check_defer, sealed, sealed_bodies
+from .coalescing import Batcher
 from .dispatcher import Dispatcher
 from .meter import ProducerMeter, ProducerReadings
 from .pool import Pool
@@ -227,7 +227,7 @@ class Producer(InBlock):
         return publication
 
     def _busy_poll(self, publication: Publication) -> BusyPoll | None:
-        """Return what to wait with for the answer, unless another task may want to publish meanwhile."""
+        """Return the poll for the answer; None if another task may want to publish meanwhile."""
         task = self._dispatcher.current_task()
         is_other, self._last_task = task is not self._last_task, task
         attempt = publication.attempt
@@ -362,7 +362,7 @@ class WrappedProducer(Producer):
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
     ) -> None:
-        """As `Producer.publish`. A middleware may raise other errors too."""
+        """Publish one message. A middleware may raise errors of its own."""
         data = check_body(body, self._options)
 
         async def publish(headers: Mapping[str, str] | None) -> None:
@@ -373,7 +373,7 @@ class WrappedProducer(Producer):
     async def publish_many(
         self, topic: str, bodies: Iterable[Body], *, headers: Mapping[str, str] | None = None
     ) -> None:
-        """As `Producer.publish_many`. A middleware may raise other errors too."""
+        """Publish several messages. A middleware may raise errors of its own."""
         checked = check_bodies(bodies, self._options)
 
         async def publish(headers: Mapping[str, str] | None) -> None:

@@ -1,7 +1,7 @@
 """A publish until its outcome: its command, its attempts, and the event that its callers wait for.
 
-What a failed attempt means for its messages, the watch of the deadlines, and the report of what was stored
-stand here as well. One task watches all deadlines: a timer for each would cost more than its publish.
+The verdict on a failed attempt, the watch of the deadlines and the report of successes belong to it. One task
+watches all deadlines: a timer or cancel scope for each publish would cost as much as the rest of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPLITTABLE_CODES = frozenset({"E_BAD_BODY", "E_BAD_MESSAGE"})
 _NOT_STORED = frozenset({"E_PUB_FAILED", "E_DPUB_FAILED"})
 
 _RESOLUTION = 0.01
-"""Seconds by which a deadline may be handled late, so that close deadlines are handled together."""
+"""The seconds by which a deadline may be handled late, so that close deadlines are handled together."""
 
 
 class Publication:
@@ -45,7 +45,7 @@ class Publication:
     :ivar error: the outcome, once `done`; None for success
     :ivar abandoned: whether all callers were cancelled or have timed out
     :ivar event: set when the publication is `done`
-    :ivar stored_by: the address of the nsqd that stored it; set only if the dispatcher has to note it
+    :ivar stored_by: the address of the nsqd that stored it; set only if the dispatcher is asked to
     """
 
     __slots__ = (
@@ -114,11 +114,11 @@ class Publication:
         return unknown
 
     def expire(self, now: float) -> bool:  # noqa: ARG002
-        """Called when the deadline has passed: return True to fail, or set a later one and return False."""
+        """Called after the deadline: return True to fail, or set a later deadline and return False."""
         return True
 
     def split(self, refusal: PublishRejected, sent_messages: int) -> list[Publication] | None:  # noqa: ARG002
-        """Return the publications to send in place of this one, which nsqd has refused; None to fail.
+        """Return the publications that replace this one, which nsqd has refused; None to fail.
 
         :param sent_messages: the number of messages that nsqd has refused
         """
@@ -128,7 +128,7 @@ class Publication:
 class Attempt:
     """A publication's command on one connection, from sending it to nsqd's answer (a `TakesAnswer`).
 
-    :ivar messages: the number of messages that were sent; those of callers who leave later are included
+    :ivar messages: the number of messages that were sent, including those of callers who leave later
     :ivar size: the size of the command in bytes
     :ivar sent_at: when it was sent, on AnyIO's clock
     :ivar error: nsqd's refusal, or why the connection ended before the answer; None for OK
@@ -164,11 +164,10 @@ class Attempt:
         self._answered = answered
 
     def answer(self, _: bytes) -> None:
-        """See `TakesAnswer.answer`: nsqd said OK."""
+        """Called when nsqd has answered OK."""
         self._answered(self)
 
     def fail(self, error: NSQError, *, maybe_executed: bool) -> None:
-        """See `TakesAnswer.fail`."""
         self.error = error
         self.maybe_executed = maybe_executed
         self._answered(self)
@@ -225,7 +224,7 @@ def block_ended() -> NotSent:
 class Deadlines:
     """Watches publications.
 
-    :param pending: those without an outcome; whoever adds one calls `check_earlier` if its deadline
+    :param pending: publications without an outcome; whoever adds one calls `check_earlier` if its deadline
         comes before `next_check`
     :param expire: called with each publication whose deadline has passed, and with the time
     :ivar next_check: the deadline at which the publications are checked next
@@ -257,7 +256,7 @@ class Deadlines:
 class Successes:
     """Reports successful attempts to the pool's mode, to the event hook, and to a meter.
 
-    :param noting: whether to note in `Publication.stored_by` which nsqd has stored it
+    :param noting: whether to set `Publication.stored_by`
     :ivar meter: measures the producer; None if there is no meter
     """
 
@@ -269,7 +268,7 @@ class Successes:
 
     @property
     def are_wanted(self) -> bool:
-        """Whether anything needs these reports. Mostly nothing does, and a publish costs less."""
+        """Whether anything needs these reports. Usually nothing does, and a publish costs less."""
         return self.meter is not None or self._pool.tracks_success or self._emit.has_hook or self._noting
 
     def report(self, attempt: Attempt) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import NotSent, PublishError, PublishRejected
-from ..protocol.authorization import AuthReply
-from ..protocol.identify import IdentifyReply
+from ..protocol.identify import AuthReply, IdentifyReply
 
 
 @dataclass(slots=True)
-class Counters:
+class PublishCounters:
     """The outcomes of publishes, counted in messages.
 
     :ivar rejected: refused by nsqd
@@ -41,9 +40,9 @@ class ProducerConnectionStatistics:
 
     :ivar nsqd: its address, as ``host:port`` or a path
     :ivar connected: whether there is a connection now
-    :ivar identity: what nsqd answered to IDENTIFY: its version and limits, and whether TLS, snappy or deflate
-        are in use; None while there is no connection
-    :ivar authorization: what nsqd answered to AUTH; None if nsqd required no AUTH
+    :ivar identity: nsqd's answer to IDENTIFY: its version and limits, and whether TLS, snappy or deflate are
+        in use; None while there is no connection
+    :ivar authorization: nsqd's answer to AUTH; None if nsqd required no AUTH
     :ivar outstanding: messages that await its answer
     :ivar outstanding_bytes: the bytes of their commands
     :ivar published: messages that it has confirmed

@@ -103,7 +103,7 @@ class Nop:
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """A command that nsqd refuses with ``error``. nsqd then closes the connection, so no command follows."""
+    """A command that nsqd refuses with ``error``. nsqd then closes the connection: no command follows."""
 
     error: ServerError
 

@@ -1,4 +1,4 @@
-"""Chooses the codec: the compiled nsq-anyio-codec where it is installed, or the one in Python.
+"""The choice of codec: the compiled nsq-anyio-codec where it is installed, else the one in Python.
 
 Both do the same. `frames` and `mpub_encoding` are the reference.
 """
@@ -34,18 +34,12 @@ class Decoder(Protocol[SourceT_contra, MessageT]):
     """A `FrameDecoder`, compiled or not."""
 
     @property
-    def buffered(self) -> int:
-        """See `FrameDecoder.buffered`."""
-        ...
+    def buffered(self) -> int: ...
 
     @property
-    def missing(self) -> int:
-        """See `FrameDecoder.missing`."""
-        ...
+    def missing(self) -> int: ...
 
-    def feed(self, data: bytes, source: SourceT_contra) -> tuple[list[MessageT], list[Frame]]:
-        """See `FrameDecoder.feed`."""
-        ...
+    def feed(self, data: bytes, source: SourceT_contra) -> tuple[list[MessageT], list[Frame]]: ...
 
 
 class MakeDecoder(Protocol):
@@ -63,12 +57,12 @@ MessageOffsets: TypeAlias = Callable[[bytes, int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """What is compiled, or in Python.
+    """The functions that exist compiled and in Python.
 
     :ivar frame_decoder: makes the decoder of a connection
-    :ivar plain_size: see `mpub_encoding.plain_size`
-    :ivar encode_bodies: see `mpub_encoding.encode_bodies`
-    :ivar message_offsets: see `frames.message_offsets`
+    :ivar plain_size: `mpub_encoding.plain_size`, or its compiled twin
+    :ivar encode_bodies: `mpub_encoding.encode_bodies`, or its compiled twin
+    :ivar message_offsets: `frames.message_offsets`, or its compiled twin
     """
 
     frame_decoder: MakeDecoder
@@ -81,9 +75,9 @@ _IN_PYTHON = Codec(FrameDecoder, mpub_encoding.plain_size, mpub_encoding.encode_
 
 
 def chosen(switch: str) -> Codec:
-    """Return the codec in Python, or the compiled one.
+    """Return the codec that the environment variable asks for.
 
-    A codec that is installed and cannot be used gives a `RuntimeWarning`.
+    An installed codec that cannot be used causes a `RuntimeWarning`.
 
     :param switch: ``python``, ``compiled``, or empty for the compiled one where it is installed
     :raises ImportError: if ``compiled`` is wanted and cannot be used
@@ -108,7 +102,7 @@ def _imported() -> ModuleType:
     """Import the codec.
 
     :raises ModuleNotFoundError: if it is not installed
-    :raises ImportError: if it is, but does not fit or cannot be loaded
+    :raises ImportError: if it is installed, but does not fit or cannot be loaded
     """
     try:
         import nsq_anyio_codec as codec  # noqa: PLC0415 - an extra

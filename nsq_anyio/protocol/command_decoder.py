@@ -1,4 +1,4 @@
-"""Decodes what a client sends to nsqd, and refuses what nsqd 1.3.0 refuses, in the same words.
+"""A decoder of clients' commands, which refuses what nsqd 1.3.0 refuses, in the same words.
 
 The checks of each method come in nsqd's order, because the first that fails decides the error.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..errors import ServerError
+from ..names import is_valid_name
 from .client_commands import (
     Auth,
     ClientCommand,
@@ -27,10 +29,7 @@ from .client_commands import (
     Sub,
     Touch,
 )
-from .command_params import channel_name, invalid, message_id, milliseconds, number, text, topic_name
 from .frames import MAGIC_V2, MESSAGE_ID_LENGTH
-from .go_text import int64
-from .mpub_bodies import Limits, read_bodies
 from .receive_buffer import EndOfInput, Reading, ReceiveBuffer
 from .server_session import ServerSession, ServerState
 from .session import Command
@@ -47,9 +46,9 @@ _FINS = re.compile(rb"(?:%b)+" % _FIN.pattern)
 class CommandDecoder:
     """Turns received bytes into commands, however the bytes are split.
 
-    It stops after each IDENTIFY and AUTH until `resume` is called. The bytes after an IDENTIFY may belong to
-    the layer that it negotiated, such as TLS; `take_rest` returns them. After an AUTH the auth server's
-    answer may have to be awaited.
+    The decoder pauses after each IDENTIFY and AUTH until `resume` is called. The bytes after an IDENTIFY may
+    belong to a layer that it negotiated, such as TLS; `take_rest` returns them. After an AUTH, the server may
+    have to wait for its auth server.
 
     :param tls_required: whether commands other than IDENTIFY are refused until ``session`` says otherwise
     :ivar session: the state of the connection after the commands decoded so far
@@ -247,7 +246,7 @@ class CommandDecoder:
         topic = topic_name("E_BAD_TOPIC MPUB", params[1])
         self._commands.append(MpubStart(topic))
         yield from self._size("MPUB", "body", "E_BAD_BODY", self._limits.max_body_size)
-        # nsqd does not compare that size with the bodies' own.
+        # nsqd does not compare that size with the sizes of the bodies.
         return Mpub(topic, (yield from read_bodies(self._buffer, self._limits)))
 
     def _body(self, command: str) -> Reading[bytes]:
@@ -273,3 +272,177 @@ class CommandDecoder:
         if size > limit:
             raise ServerError(code, f"{command} {what.split(maxsplit=1)[0]} too big {size} > {limit}")
         return size
+
+
+_NANOSECONDS = 1_000_000
+"""Nanoseconds in a millisecond."""
+
+
+def invalid(detail: str) -> ServerError:
+    """Return an ``E_INVALID`` with ``detail``."""
+    return ServerError("E_INVALID", detail)
+
+
+def topic_name(command: str, name: bytes) -> str:
+    """Return the name of a topic.
+
+    :raises ServerError: ``E_BAD_TOPIC``, if it is not valid
+    """
+    return _name("topic", "E_BAD_TOPIC", command, name)
+
+
+def channel_name(command: str, name: bytes) -> str:
+    """Return the name of a channel.
+
+    :raises ServerError: ``E_BAD_CHANNEL``, if it is not valid
+    """
+    return _name("channel", "E_BAD_CHANNEL", command, name)
+
+
+def _name(kind: str, code: str, command: str, name: bytes) -> str:
+    decoded = name.decode("latin-1")
+    if not is_valid_name(decoded):
+        raise ServerError(code, f"{command} {kind} name {quote(name)} is not valid")
+    return decoded
+
+
+def message_id(param: bytes) -> bytes:
+    """Return the id of a message.
+
+    :raises ServerError: ``E_INVALID``, if it does not have 16 bytes
+    """
+    if len(param) != MESSAGE_ID_LENGTH:
+        raise invalid("invalid message ID")
+    return param
+
+
+def number(problem: str, param: bytes) -> int:
+    """Return a decimal number, wrapped around into 64 bits.
+
+    :param problem: begins the error, such as ``RDY could not parse count``
+    :raises ServerError: ``E_INVALID``, if it is not a number
+    """
+    value = parse_uint64(param)
+    if value is None:
+        raise invalid(f"{problem} {text(param)}")
+    return value
+
+
+def milliseconds(value: int) -> int:
+    """Return ``value`` milliseconds as nsqd stores them.
+
+    nsqd keeps durations as signed nanoseconds. Too large a number wraps around, often to a negative one.
+    """
+    return int64(value * _NANOSECONDS) // _NANOSECONDS
+
+
+def text(param: bytes) -> str:
+    """Return a parameter as text for an error; it may be any bytes.
+
+    nsqd sends them back unchanged, and `encode_error` turns the text into the same bytes.
+    """
+    return param.decode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """nsqd's limits for clients: sizes are in bytes, ``max_defer_ms`` in milliseconds."""
+
+    max_msg_size: int = 1024 * 1024
+    max_body_size: int = 5 * 1024 * 1024
+    max_rdy_count: int = 2500
+    max_defer_ms: int = 3_600_000
+
+
+def decode_bodies(payload: bytes, limits: Limits) -> list[bytes]:
+    """Decode the messages of a binary ``/mpub``, in the format of ``MPUB``.
+
+    :raises ServerError: for messages that ``MPUB`` would refuse
+    """
+    buffer = ReceiveBuffer(payload)
+    buffer.end()
+    steps = read_bodies(buffer, limits)
+    try:
+        # The input has ended, so the decoder runs to its end.
+        next(steps)
+    except StopIteration as done:
+        bodies: list[bytes] = done.value
+        return bodies
+    raise AssertionError("a decoder waited for bytes after the end of the input")
+
+
+def read_bodies(buffer: ReceiveBuffer, limits: Limits) -> Reading[list[bytes]]:
+    """Read the messages one by one, and check each as soon as its size has arrived.
+
+    :raises ServerError: in nsqd's words, for messages that nsqd refuses
+    """
+    try:
+        count = yield from buffer.size()
+    except EndOfInput:
+        raise ServerError("E_BAD_BODY", "MPUB failed to read message count") from None
+    # The most that fit: the count has 4 bytes, and each message 4 bytes of size and at least 1 of body.
+    if not 0 < count <= (limits.max_body_size - 4) // 5:
+        raise ServerError("E_BAD_BODY", f"MPUB invalid message count {count}")
+    bodies: list[bytes] = []
+    for index in range(count):
+        try:
+            size = yield from buffer.size()
+        except EndOfInput:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB failed to read message({index}) body size") from None
+        if size <= 0:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB invalid message({index}) body size {size}")
+        if size > limits.max_msg_size:
+            raise ServerError("E_BAD_MESSAGE", f"MPUB message too big {size} > {limits.max_msg_size}")
+        try:
+            bodies.append((yield from buffer.exactly(size)))
+        except EndOfInput:
+            raise ServerError("E_BAD_MESSAGE", "MPUB failed to read message body") from None
+    return bodies
+
+
+_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
+_MASK = (1 << 64) - 1
+_SIGN = 1 << 63
+_SIGNIFICANT_DIGITS = 64  # 10**64 is a multiple of 2**64: earlier digits change nothing
+
+
+def quote(text: bytes) -> str:
+    """Return ``text`` in double quotes, as Go's ``%q`` writes a string."""
+    return '"' + "".join(map(_quoted, text.decode("utf-8", "surrogateescape"))) + '"'
+
+
+def _quoted(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as surrogateescape keeps it
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def parse_uint64(digits: bytes) -> int | None:
+    """Parse a decimal number as nsqd does: "" is 0, and large numbers wrap around. None for anything else."""
+    if not digits:
+        return 0
+    if not digits.isdigit():
+        return None
+    return int(digits[-_SIGNIFICANT_DIGITS:]) & _MASK
+
+
+def int64(value: int) -> int:
+    """Wrap ``value`` around into a signed 64-bit integer."""
+    return (value + _SIGN & _MASK) - _SIGN

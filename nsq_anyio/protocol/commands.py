@@ -1,4 +1,4 @@
-"""Encodes the commands of protocol V2. The API has already checked names and numbers."""
+"""The encoders of protocol V2's commands. The API has already checked names and numbers."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ..errors import ProtocolError
 from .receive_buffer import ReceiveBuffer
 
 
-class Codec(Protocol):
+class StreamCodec(Protocol):
     """Both directions of one connection. They share no state, so one task may use each."""
 
     def compress(self, data: bytes) -> bytes:
@@ -81,10 +81,10 @@ class Snappy:
         self._compressor: _SnappyCompressor = snappy.StreamCompressor()
         self._decompressor: _SnappyDecompressor = snappy.StreamDecompressor()
         self._input = ReceiveBuffer()
-        self._needed = _HEADER_SIZE  # bytes of input needed for the next step
-        self._to_skip = 0  # bytes of a skippable chunk that are still to come
+        self._needed = _HEADER_SIZE  # the bytes of input that the next step needs
+        self._to_skip = 0  # the bytes of a skippable chunk that have not arrived
         self._identified = False
-        self._rest = memoryview(b"")  # decompressed and not taken yet
+        self._rest = memoryview(b"")  # decompressed, but not taken yet
 
     def compress(self, data: bytes) -> bytes:
         """Compress ``data`` to whole chunks; the first call puts the stream identifier before them."""

@@ -1,4 +1,4 @@
-"""Decodes JSON that is nested deeper than Python's own decoder allows.
+"""A JSON decoder for documents that are nested deeper than Python's own decoder allows.
 
 Python's decoder recurses for each level, and raises RecursionError at about a thousand levels or, from
 CPython 3.14 on, where its stack ends. Go's allows 10,000.
@@ -12,10 +12,24 @@ import re
 from typing import Any
 
 GO_MAX_DEPTH = 10_000
-"""How many levels Go's encoding/json allows."""
+"""The most levels that Go's encoding/json allows."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _ENDS = {"[": "]", "{": "}"}
+
+
+class VerbatimNumber(str):
+    """A number as it is written: Python's own types would round it, or refuse it for its length."""
+
+    __slots__ = ()
+
+
+def no_constant(text: str) -> float:
+    """Refuse ``NaN`` and ``Infinity``, which Python's decoder takes; for the parameter ``parse_constant``.
+
+    :raises ValueError: always
+    """
+    raise ValueError(f"{text} is not JSON")
 
 
 class DeepDecoder:
@@ -56,7 +70,7 @@ class DeepDecoder:
         )
 
     def decode_level_by_level(self, text: str, start: int) -> tuple[Any, int]:
-        """Do as `raw_decode`, without a call of a function for each level.
+        """Decode as `raw_decode` does, without recursion.
 
         :raises ValueError: as `raw_decode`
         """
@@ -92,7 +106,7 @@ class DeepDecoder:
                 return value, place
 
     def _name(self, container: _Container, text: str, place: int) -> int:
-        """Read the name of an object's member, if any; return where its value begins."""
+        """Read the name of an object's member; return where the value begins. Arrays have no names."""
         if container.end == "]":
             return place
         if not text.startswith('"', place):
@@ -105,7 +119,7 @@ class DeepDecoder:
 
 
 class _Container:
-    """An array or object whose end was not reached yet."""
+    """An array or object that is not complete yet."""
 
     __slots__ = ("end", "name", "value")
 

@@ -1,4 +1,4 @@
-"""The error codes that nsqd 1.3.0 sends, and what each means for the connection."""
+"""The error codes that nsqd 1.3.0 sends, and their meaning for the connection."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PERMANENT_CODES = frozenset(
         "E_UNAUTHORIZED",
     }
 )
-"""In a handshake, nsqd gives these to every retry as well."""
+"""In a handshake, nsqd answers every retry with the same code."""
 
 AUTH_FAILURE_CODES = frozenset({"E_AUTH_ERROR", "E_AUTH_FAILED"})
-"""The secret is wrong, or nsqd cannot reach its auth server. nsqd gives the same code for both."""
+"""The secret is wrong, or nsqd cannot reach its auth server: nsqd sends the same codes for both."""
 
 FATAL_CODES = PERMANENT_CODES | {
     "E_BAD_MESSAGE",

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from ..errors import FrameTooLarge, ProtocolError
-from .frame_buffer import HEADER_LENGTH, FrameBuffer
 
 MAGIC_V2 = b"  V2"
 HEARTBEAT = b"_heartbeat_"
@@ -26,6 +25,9 @@ Frame = tuple[int, bytes]
 
 OK: Frame = (FRAME_RESPONSE, b"OK")
 """The answer to a publish, and to some other commands."""
+
+HEADER_LENGTH = 8
+"""The length of a frame's size and type."""
 
 _HEADER = struct.Struct(">ii")
 _MESSAGE_HEADER = struct.Struct(">iiqH16s")
@@ -63,6 +65,40 @@ def encode_message_frame(timestamp: int, attempts: int, message_id: bytes, body:
 _OK_FRAME = encode_frame(*OK)
 
 
+class FrameBuffer:
+    """The base of frame decoders: holds an incomplete frame between two pieces of received bytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # joined once the frame is complete
+        self._held = 0
+        self._needed = HEADER_LENGTH
+
+    @property
+    def buffered(self) -> int:
+        """The bytes of an incomplete frame that are held; 0 between frames."""
+        return self._held
+
+    @property
+    def missing(self) -> int:
+        """The fewest bytes that can complete the next frame. That many bytes complete one frame at most."""
+        return self._needed - self._held
+
+    def _joined(self, data: bytes) -> bytes:
+        """Return the held bytes followed by ``data``; b"" while they cannot complete a frame."""
+        self._parts.append(data)
+        self._held += len(data)
+        return b"" if self._held < self._needed else b"".join(self._parts)
+
+    def _hold(self, data: bytes, position: int, needed: int) -> None:
+        """Hold the bytes after ``position``.
+
+        :param needed: the fewest bytes after ``position`` that can complete a frame
+        """
+        self._held = len(data) - position
+        self._parts = [data[position:]] if self._held else []
+        self._needed = needed
+
+
 class FrameDecoder(FrameBuffer, Generic[SourceT, MessageT]):
     """Turns received bytes into messages and other frames, however the bytes are split.
 
@@ -90,7 +126,7 @@ class FrameDecoder(FrameBuffer, Generic[SourceT, MessageT]):
         if self._parts:
             if not (data := self._joined(data)):
                 return [], []
-        elif data == _OK_FRAME:  # nearly all that comes while one task publishes; it is within any limit
+        elif data == _OK_FRAME:  # most of what arrives while one task publishes; it is within any limit
             return [], [OK]
 
         messages: list[MessageT] = []
@@ -102,8 +138,8 @@ class FrameDecoder(FrameBuffer, Generic[SourceT, MessageT]):
         position = 0
         end = len(data)
 
-        # The first loop decodes the answers to publishes, and the second one messages with one unpack each.
-        # Anything but a complete frame of these, within bounds, falls through to the third part.
+        # The first loop decodes answers to publishes, and the second one messages, with one unpack each.
+        # Incomplete frames, other types and sizes out of bounds fall through to the third part.
         while True:
             while data.startswith(_OK_FRAME, position):
                 frames.append(OK)
@@ -138,13 +174,13 @@ class FrameDecoder(FrameBuffer, Generic[SourceT, MessageT]):
 
 
 def message_offsets(data: bytes, position: int, max_frame_size: int) -> bytes:
-    """Find the message frames that follow each other in ``data`` from ``position`` on.
+    """Find the consecutive message frames in ``data`` that begin at ``position``.
 
-    It stops before the first frame that is incomplete, of another type, or breaks the protocol.
+    The run ends before the first frame that is incomplete, of another type, or invalid.
 
     :param data: at most 2147483647 bytes
-    :return: as native 32-bit integers: where each frame begins, then where the last one ends. Without any, it
-        is ``position`` alone
+    :return: native 32-bit integers: the start of each frame, then the end of the last one; only ``position``
+        if there is no frame
     """
     offsets = [position]
     add = offsets.append

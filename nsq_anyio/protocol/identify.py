@@ -1,16 +1,18 @@
-"""IDENTIFY: what the client tells nsqd about itself, and nsqd's answer."""
+"""IDENTIFY and AUTH: the description of the client, and nsqd's replies."""
 
 from __future__ import annotations
 
 import json
+import reprlib
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
+from ..errors import ProtocolError
 from ..options import ConnectionOptions
 from ..options.declaration import declared
 from ..options.kinds import Option, Seconds
 from ..options.tls import TLS
-from .json_fields import field, parse_object, positive
+from .deep_json import GO_MAX_DEPTH, DeepDecoder
 
 DEFAULT_MAX_RDY_COUNT = 2500
 """The limit of an nsqd without feature negotiation (building client libraries, "nsqd Max RDY Count")."""
@@ -22,7 +24,7 @@ _DEFAULT_MAX_MSG_TIMEOUT = 900.0
 
 
 def identify_payload(options: ConnectionOptions) -> bytes:
-    """Return the JSON of an IDENTIFY, without the options that are left to nsqd's defaults."""
+    """Return the JSON of an IDENTIFY; it omits the options that have nsqd's defaults."""
     payload: dict[str, object] = {"feature_negotiation": True}
     for name, option in declared(ConnectionOptions).items():
         sent = option.identify
@@ -44,7 +46,7 @@ def _milliseconds(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class IdentifyReply:
-    """What nsqd answered to IDENTIFY; durations in seconds.
+    """nsqd's answer to IDENTIFY; durations are in seconds.
 
     An nsqd without feature negotiation answers ``OK``; then the defaults of these fields apply.
     """
@@ -90,3 +92,77 @@ class IdentifyReply:
             output_buffer_size=field("IDENTIFY", fields, "output_buffer_size", int, 0),
             output_buffer_timeout=field("IDENTIFY", fields, "output_buffer_timeout", int, 0) / 1000,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AuthReply:
+    """nsqd's answer to AUTH: what it has learnt from its auth server.
+
+    :ivar identity: who this client is
+    :ivar identity_url: where to read about that identity
+    :ivar permission_count: how many authorizations that identity has
+    """
+
+    identity: str = ""
+    identity_url: str = ""
+    permission_count: int = 0
+
+    @classmethod
+    def parse(cls, data: bytes) -> AuthReply:
+        """Parse the data of the answer to an AUTH.
+
+        :raises ProtocolError: if it is not JSON with fields of the right types
+        """
+        fields = parse_object("AUTH", data)
+        return cls(
+            identity=field("AUTH", fields, "identity", str, ""),
+            identity_url=field("AUTH", fields, "identity_url", str, ""),
+            permission_count=field("AUTH", fields, "permission_count", int, 0),
+        )
+
+
+FieldT = TypeVar("FieldT", str, int, bool)
+
+_DECODER = DeepDecoder(max_depth=GO_MAX_DEPTH)
+_MAX_INTEGER = 2**53  # no count or duration of nsqd is larger
+
+
+def parse_object(command: str, data: bytes, problem: str = "no JSON object") -> dict[str, object]:
+    """Parse the JSON object that answers ``command``.
+
+    :param problem: the description of any other answer, for the error
+    :raises ProtocolError: if the answer is not a JSON object
+    """
+    try:
+        parsed = _DECODER.decode(data.decode())
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise ProtocolError(f"the answer to {command} is {problem}: {data[:80]!r}")
+    return cast("dict[str, object]", parsed)
+
+
+def field(command: str, fields: dict[str, object], name: str, kind: type[FieldT], default: FieldT) -> FieldT:
+    """Return a field of the answer to ``command``, or ``default`` if it is missing.
+
+    :raises ProtocolError: if it has another type, or is a number beyond any that nsqd sends
+    """
+    value = fields.get(name, default)
+    # type(), not isinstance(): a bool must not pass for an int.
+    if type(value) is not kind or (isinstance(value, int) and abs(value) > _MAX_INTEGER):
+        # reprlib looks only a few levels deep, where str() could exhaust the stack.
+        raise ProtocolError(
+            f"{command} was answered with {name}={reprlib.repr(value)}: expected {kind.__name__}"
+        )
+    return value
+
+
+def positive(command: str, fields: dict[str, object], name: str, default: int) -> int:
+    """Return a field that must be 1 or more.
+
+    :raises ProtocolError: if it is not
+    """
+    value = field(command, fields, name, int, default)
+    if value < 1:
+        raise ProtocolError(f"{command} was answered with {name}={value}: expected 1 or more")
+    return value

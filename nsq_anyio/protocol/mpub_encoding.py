@@ -1,4 +1,4 @@
-"""Encodes the body of ``MPUB``. `codec` chooses between this, the reference, and the same compiled."""
+"""The reference encoder of the body of ``MPUB``, which `codec` may replace by the compiled one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _pack_size = _size.pack
 
 @dataclass(frozen=True, slots=True)
 class EncodedBodies:
-    """The bodies of one ``MPUB``, of which Python has no objects.
+    """The bodies of one ``MPUB`` in one buffer, without an object for each.
 
     :ivar messages: the number of bodies
-    :ivar data: each body with its size before it
+    :ivar data: the bodies, each after its size
     """
 
     messages: int
@@ -39,7 +39,7 @@ class EncodedBodies:
 def plain_size(bodies: Sequence[object], max_size: int) -> int | None:
     """Return the size of all bodies together; None unless each is a bytes of 1 to ``max_size`` bytes.
 
-    It looks at all of them at once: a call for each took a tenth of the time of an MPUB of 100 messages.
+    The whole list is checked at once: a call for each body took a tenth of the time of an MPUB of 100.
     """
     if set(map(type, bodies)) != {bytes}:
         return None
@@ -48,7 +48,7 @@ def plain_size(bodies: Sequence[object], max_size: int) -> int | None:
 
 
 def encode_bodies(bodies: Sequence[bytes]) -> bytes:
-    """Return the body of ``MPUB`` and of ``/mpub?binary=true``: a count, then each message with its size."""
+    """Return the body of ``MPUB`` and of ``/mpub?binary=true``: a count, then each body after its size."""
     parts = [b""] * (2 * len(bodies))
     parts[::2] = map(_pack_size, map(len, bodies))
     parts[1::2] = bodies

@@ -21,8 +21,8 @@ class EndOfInput(Exception):
 class ReceiveBuffer:
     """Bytes that arrive in pieces of any size.
 
-    Pieces are joined only once all bytes that a decoder waits for have arrived. So a large body in small
-    pieces costs one copy.
+    Pieces are joined once all bytes that a decoder waits for have arrived, so a large body in small pieces is
+    copied once.
 
     :ivar data: the joined bytes
     :ivar position: the index in ``data`` of the first byte that was not taken
@@ -39,7 +39,7 @@ class ReceiveBuffer:
 
     @property
     def available(self) -> int:
-        """How many bytes were not taken yet."""
+        """The number of bytes that were not taken yet."""
         return len(self.data) - self.position + self._waiting
 
     @property

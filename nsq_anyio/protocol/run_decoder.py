@@ -1,4 +1,4 @@
-"""Decodes received bytes into runs of message frames, without an object for each message."""
+"""A decoder of received bytes into runs of message frames, without an object for each message."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from .codec import message_offsets
-from .frame_buffer import HEADER_LENGTH, FrameBuffer
-from .frames import FRAME_MESSAGE, Frame, frame_header, refusal
+from .frames import FRAME_MESSAGE, HEADER_LENGTH, Frame, FrameBuffer, frame_header, refusal
 
 _SIZE_LENGTH = 4
 
 _LARGEST_FRAME = 2**30
-"""Together with what was received with it, such a frame still has offsets of 32 bits."""
+"""With the bytes that were received together with it, a frame of this size still has 32-bit offsets."""
 
 SourceT = TypeVar("SourceT")
 RunT = TypeVar("RunT")
@@ -21,9 +20,9 @@ RunT = TypeVar("RunT")
 class RunDecoder(FrameBuffer, Generic[SourceT, RunT]):
     """Turns received bytes into runs of messages and other frames, however the bytes are split.
 
-    :param make_run: called as ``make_run(source, data, offsets)`` for the message frames that follow each
-        other in ``data``, one or more, with the ``source`` that was given to `feed`. ``offsets`` says, as
-        32-bit integers, where each frame begins, and where the last one ends
+    :param make_run: called as ``make_run(source, data, offsets)`` for one or more consecutive message frames
+        in ``data``, with the ``source`` that was given to `feed`. ``offsets`` are 32-bit integers: the start
+        of each frame, then the end of the last one
     :param max_frame_size: the largest size that a frame may announce, in bytes; at most 1 GiB is accepted
     """
 
@@ -59,7 +58,7 @@ class RunDecoder(FrameBuffer, Generic[SourceT, RunT]):
                 stop = offsets[-1]
                 run = data
                 if 2 * (stop - position) < len(data):
-                    # A few messages must not keep all that came with them in memory.
+                    # A few messages must not keep the whole received chunk in memory.
                     run = data[position:stop]
                     offsets = _offsets(run, 0, max_size)
                 runs.append(self._make_run(source, run, offsets))

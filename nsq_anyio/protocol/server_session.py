@@ -1,4 +1,4 @@
-"""nsqd's side of one connection: which commands are legal in which state, and how errors are encoded."""
+"""nsqd's side of one connection: the legal commands of each state, and the encoding of errors."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class ServerSession:
     The state advances before the command is executed. That is safe: a command that changes the state either
     succeeds, or its error ends the connection.
 
-    :param tls_required: whether the client may do nothing before it has negotiated TLS
-    :ivar tls_required: the same; set it to False once TLS runs
+    :ivar tls_required: whether the client must negotiate TLS before anything else; set it to False once TLS
+        runs
     """
 
     __slots__ = ("state", "tls_required")

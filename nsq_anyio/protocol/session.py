@@ -1,4 +1,4 @@
-"""The client's side of one connection: which commands are legal, and which frame answers which request.
+"""The client's side of one connection: the legal commands, and the pairing of answers with requests.
 
 nsqd handles the commands of a connection strictly in order, so answers pair with requests first in,
 first out. Heartbeats and the three failed-response errors are outside that order.
@@ -44,7 +44,7 @@ class Command(Enum):
     NOP = "NOP"
 
 
-# Enum's own is written in Python, and is called twice for each publish.
+# Enum.__hash__ is written in Python, and runs twice for each publish.
 Command.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 _PUBLISHES = (Command.PUB, Command.MPUB, Command.DPUB)
@@ -124,14 +124,13 @@ class ClientSession(Generic[RequestT]):
 
     @property
     def waiting(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of requests that have no answer yet."""
         return len(self._requests)
 
     def sending(self, command: Command, request: RequestT | None = None) -> int:
         """Note that ``command`` is sent next; ``request`` is returned with its answer.
 
-        :return: how many requests have no answer yet
-
+        :return: the number of requests that have no answer yet
         :raises ProtocolError: if the command is not legal in this state, or if it is one that nsqd
             answers and ``request`` is None
         """
@@ -177,16 +176,15 @@ class ClientSession(Generic[RequestT]):
         error = parse_error(data, handshake=in_handshake)
         if error.code in FAILED_RESPONSE_CODES:
             return ResponseFailed(failed_message_id(error), error)
-        # A fatal error may also come for a RDY, FIN, REQ or TOUCH, which are not recorded. Only CLS
-        # can be waiting among those, and it may get the error of another one. That is harmless, because nsqd
-        # closes the connection either way.
+        # A fatal error may also answer a RDY, FIN, REQ or TOUCH, which are not recorded. A waiting CLS may
+        # get the error of such a command. That is harmless, because nsqd closes the connection either way.
         if not self._requests:
             return Refusal(None, error)
         _, request = self._requests.popleft()
         return Refusal(request, error)
 
     def abandon(self) -> list[RequestT]:
-        """Forget the waiting requests, and return them, oldest first: the connection has ended."""
+        """Return and forget the waiting requests, oldest first, because the connection has ended."""
         requests = [request for _, request in self._requests]
         self._requests.clear()
         return requests

@@ -20,7 +20,7 @@ from anyio.streams.stapled import MultiListener
 from ..address import Address, UnixAddress, host_port
 from ..errors import InvalidOption, NSQError
 from ..options.checks import is_integer
-from ..transport.half_close import half_close
+from ..transport.layer import half_close
 from .unix_listener import UnixListener
 
 _logger = logging.getLogger(__name__)

@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable
 import anyio
 
 from ..connection import Connection, Request
-from ..connection.in_flight_limit import InFlightLimit
-from ..connection.loop_watch import LoopWatch
-from ..connection.settling import settled
+from ..connection.flow import InFlightLimit, LoopWatch, settled
 from ..protocol import commands
 from ..protocol.identify import IdentifyReply
 from ..protocol.session import ResponseFailed

@@ -10,7 +10,7 @@ import anyio
 
 from ..address import NsqdAddress
 from ..connection import Experience, open_connection
-from ..connection.loop_watch import LoopWatch
+from ..connection.flow import LoopWatch
 from ..errors import ConnectionFailed, TLSFailed
 from ..options import ConnectionOptions
 from ..policy.delays import ReconnectDelay

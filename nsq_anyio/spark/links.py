@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from ..address import nsqd_addresses
 from ..connection import prepared
-from ..connection.loop_watch import LoopWatch
+from ..connection.flow import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..options import ConnectionOptions
 from ..policy.delays import ReconnectDelay

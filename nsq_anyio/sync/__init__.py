@@ -14,8 +14,7 @@ Each consumer and producer runs an event loop in a thread of its own, from its f
 block or `close()`.
 """
 
-from .consume import consume
-from .consumer import Consumer
+from .consumer import Consumer, consume
 from .message import Message
 from .producer import Producer, produce
 

@@ -1,25 +1,35 @@
-"""The consumer for plain functions."""
+"""`consume` for plain functions, and the consumer that it creates."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from threading import Thread
 
+import anyio
+
+from ..child_process import end_child
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import ConsumerStatistics
-from ..errors import Closed
-from ..options import ConsumerOptions
+from ..consumer import Message as AsyncMessage
+from ..consumer import consume as consume_async
+from ..consumer.batches import shareable
+from ..consumer.message import ConsumerMiddleware
+from ..errors import Closed, InvalidOption
+from ..events import EventHook
+from ..options import ConnectionOptions, ConsumerOptions
+from ..options.aliases import knowing_other_names
 from ..options.checks import check_flag, check_integer, check_seconds
-from .batches import Batches
+from ..options.declaration import options_or_default
 from .exchange import Exchange
 from .handlers import Handler, HandlerThreads
 from .handover import Over
 from .lifetime import Lifetime
-from .loop_thread import LoopThread
+from .loop_thread import Backend, LoopThread
 from .message import Message
-from .wake import Backend
 
 _REMEDY = "take messages in a thread of your own"
 
@@ -114,10 +124,10 @@ class Consumer(Lifetime[AsyncConsumer]):
         thread, _ = self._open_to_wait()
         self._exchange.offer(max_size)
         max_attempts = self._options.max_attempts
-        batches = Batches(self._exchange, max_size, max_wait, max_attempts, lambda: self.is_starved)
+        batches = BatchCollector(self._exchange, max_size, max_wait, max_attempts, lambda: self.is_starved)
         return self._iterate(batches, thread)
 
-    def _iterate(self, batches: Batches, thread: LoopThread[AsyncConsumer]) -> Iterator[list[Message]]:
+    def _iterate(self, batches: BatchCollector, thread: LoopThread[AsyncConsumer]) -> Iterator[list[Message]]:
         try:
             while True:
                 self._open()  # not in a forked child
@@ -264,3 +274,187 @@ class Consumer(Lifetime[AsyncConsumer]):
         thread.wait_for_end()
         if thread.failure is not None:
             raise thread.failure
+
+
+class BatchCollector:
+    """Collects lists of messages. Made by `Consumer.batches`.
+
+    :param max_size: the most messages in a batch
+    :param max_wait: seconds to wait for more messages after the first one
+    :param max_attempts: from this attempt on, a message whose handling fails is given up; 0 for never
+    :param is_starved: whether no more messages may come before the ones in flight are answered
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        max_size: int,
+        max_wait: float,
+        max_attempts: int,
+        is_starved: Callable[[], bool],
+    ) -> None:
+        self._exchange = exchange
+        self._max_size = max_size
+        self._max_wait = max_wait
+        self._max_attempts = max_attempts
+        self._is_starved = is_starved
+
+    def take(self) -> list[Message]:
+        """Wait for the next batch of at least one message.
+
+        :raises Over: if no more messages come
+        """
+        while True:
+            batch = self._collect()
+            # While the batch was filling, its first messages may have timed out or lost their connection.
+            held = [message for message in batch if self._exchange.handover.is_current(message)]
+            if held:
+                return [Message(message, self._exchange) for message in held]
+
+    def _collect(self) -> list[AsyncMessage]:
+        """Wait for a first message, then for more until the batch is full, time is up, or it is starved."""
+        handover, stop = self._exchange.handover, self._exchange.stopping
+        batch: list[AsyncMessage] = []
+        try:
+            first = handover.take(None, stop)
+            if first is None:
+                return batch
+            batch.append(first)
+            if not shareable(batch, self._max_attempts):
+                return batch
+            deadline = time.monotonic() + self._max_wait
+            while len(batch) < self._max_size:
+                if self._add(batch, handover.take_ready(self._max_size - len(batch))) or self._has_all(batch):
+                    break
+                if not handover.wait(deadline, stop):
+                    break
+        except Over:
+            if not batch:
+                raise
+        except BaseException:
+            handover.put_back(batch)  # interrupted
+            raise
+        return batch
+
+    def _has_all(self, batch: list[AsyncMessage]) -> bool:
+        """Whether no more messages may come before some are answered."""
+        try:
+            if not self._is_starved():
+                return False
+        except Closed:
+            return True
+        # Some of the messages in flight may still be on their way to this thread.
+        self._add(batch, self._exchange.take_ready(self._max_size - len(batch)))
+        return True
+
+    def _add(self, batch: list[AsyncMessage], taken: list[AsyncMessage]) -> bool:
+        """Add the messages that may share the batch; return whether the batch is complete."""
+        count = shareable(taken, self._max_attempts)
+        batch += taken[:count]
+        if count < len(taken):
+            self._exchange.handover.put_back(taken[count:])
+            return True
+        return len(batch) == self._max_size
+
+
+GiveUp = Callable[[Message], object]
+"""A plain function of one message, called in a thread of its own before the message is given up. If it
+raises, the message is requeued."""
+
+
+@knowing_other_names
+def consume(
+    topic: str,
+    channel: str,
+    *,
+    nsqd: str | Sequence[str] | None = None,
+    nsqlookupd: str | Sequence[str] | None = None,
+    max_in_flight: int | None = None,
+    on_give_up: GiveUp | None = None,
+    dead_letter: str | None = None,
+    on_event: EventHook | None = None,
+    middleware: Sequence[ConsumerMiddleware] = (),
+    options: ConsumerOptions | None = None,
+    connection: ConnectionOptions | None = None,
+    backend: Backend = "asyncio",
+) -> Consumer:
+    """Consume a channel of a topic from code without an event loop.
+
+    ::
+
+        with nsq.sync.consume("clicks", "archive", nsqlookupd="http://127.0.0.1:4161") as consumer:
+            for message in consumer:
+                with message:
+                    print(message.payload)
+
+    The consumer opens at its first use, or when its ``with`` block is entered. The end of the block or
+    `Consumer.close` ends it, and hands unanswered messages back to nsqd, within ``close_timeout``. A consumer
+    that is still open when the interpreter exits ends in the same way. In a forked child, every use of a
+    consumer that was open raises `Closed`; in the parent it continues.
+
+    The other parameters are those of `nsq_anyio.consume`, with the same ranges and defaults.
+
+    :param max_in_flight: the most messages that may be unanswered at once, over all connections, 0 or more;
+        default: as many as the caller can use: 1 for iteration, ``max_size`` for `Consumer.batches` and
+        ``threads`` for `Consumer.run`
+    :param on_give_up: a plain function, called in a thread of its own with each message that is given up,
+        before it is finished
+    :param dead_letter: the topic for messages that are given up or discarded, such as ``{topic}.dead``
+    :param on_event: called in the thread of the event loop
+    :param middleware: as for `nsq_anyio.consume`. It wraps each handler of `Consumer.run`, each ``with
+        message:`` block, and each give-up. It runs in the event loop; the thread of the handler or block sees
+        the context variables that it sets
+    :param backend: AnyIO's backend for the event loop, ``asyncio`` or ``trio``; default ``asyncio``
+    :raises InvalidName: if nsqd would refuse the topic or channel
+    :raises InvalidAddress: if an address or URL is not valid
+    :raises InvalidOption: if another value is not valid
+    :raises PermanentRefusal: from the next call, the end of the block or `Consumer.close`, if an nsqd refuses
+        permanently
+    """
+    options = options_or_default("options", options, ConsumerOptions)
+    if not isinstance(dead_letter, str | None):
+        raise InvalidOption(f"dead_letter={dead_letter!r} is not valid: use a topic such as '{{topic}}.dead'")
+    exchange = Exchange()
+    block = consume_async(
+        topic,
+        channel,
+        nsqd=nsqd,
+        nsqlookupd=nsqlookupd,
+        max_in_flight=max_in_flight,
+        on_give_up=None if on_give_up is None else _in_thread(on_give_up, exchange),
+        dead_letter=dead_letter,
+        on_event=on_event,
+        middleware=middleware,
+        options=options,
+        connection=connection,
+    )
+    return Consumer(block, exchange, options, backend)
+
+
+def _in_thread(on_give_up: GiveUp, exchange: Exchange) -> Callable[[AsyncMessage], Awaitable[None]]:
+    """Return an async function that calls ``on_give_up`` in a thread, because it may block.
+
+    The thread is not one of AnyIO's, which may keep the interpreter from exiting.
+    """
+    if not callable(on_give_up) or inspect.iscoroutinefunction(on_give_up):
+        raise InvalidOption(f"on_give_up={on_give_up!r} is not valid: use a plain function of one message")
+
+    async def give_up(message: AsyncMessage) -> None:
+        returned = anyio.Event()
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                on_give_up(Message(message, exchange))
+            except BaseException as error:  # noqa: BLE001 - raised in the event loop
+                errors.append(error)
+            if exchange.is_forked:
+                end_child(errors[0] if errors else None)
+            exchange.notify(returned.set)
+
+        Thread(target=work, name="nsq-anyio on_give_up", daemon=True).start()
+        await returned.wait()
+        for error in errors:
+            raise error if isinstance(error, Exception) else RuntimeError(repr(error))
+
+    return give_up

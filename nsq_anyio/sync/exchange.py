@@ -1,7 +1,8 @@
-"""Passes messages and answers between the event loop of a consumer and the threads that use it."""
+"""The exchange of messages and answers between a consumer's event loop and the threads that use it."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
@@ -10,19 +11,19 @@ from anyio.abc import TaskGroup
 
 from ..consumer import Consumer as AsyncConsumer
 from ..consumer import Message as AsyncMessage
-from ..consumer.inbox import Feed
+from ..consumer.inbox import Feed, Stop
+from ..consumer.message import finish_all
 from ..consumer.meter import ConsumerMeter
 from ..consumer.wrapping import WrappedMessage
 from ..errors import Closed, WouldDeadlock
 from ..events import Event
 from ..tasks import background_tasks
-from .answers import Answers
-from .around import ThreadAround
-from .handover import Handover, Stop
+from .handover import Handover
 from .loop_thread import LoopThread
+from .thread_middleware import ThreadMiddleware
 
 _MOST = 1000
-"""The most messages handed over in one step, which takes the event loop about 1 ms."""
+"""The most messages that are handed over in one step. The event loop needs about 1 ms for them."""
 
 
 class Exchange:
@@ -31,7 +32,7 @@ class Exchange:
     :ivar handover: messages for the threads
     :ivar answers: the answers from the threads
     :ivar thread: the thread of the event loop; set before it starts
-    :ivar stopping: reached once the consumer has to take no more messages
+    :ivar stopping: reached once no more messages are to be taken
     """
 
     def __init__(self) -> None:
@@ -93,13 +94,13 @@ class Exchange:
             taken += self.thread.read(lambda: self._feed.take_ready(most - len(taken)))
         return taken
 
-    def around(self, message: AsyncMessage) -> ThreadAround | None:
+    def around(self, message: AsyncMessage) -> ThreadMiddleware | None:
         """Return the middleware for a message; None if there is none, or it already wraps the message."""
         if self._feed.wrapping is None or not isinstance(message, WrappedMessage) or message._is_wrapped:
             return None
-        return ThreadAround(self._feed.wrapping, message, self._start, self.notify)
+        return ThreadMiddleware(self._feed.wrapping, message, self._start, self.notify)
 
-    def _start(self, around: ThreadAround) -> None:
+    def _start(self, around: ThreadMiddleware) -> None:
         self.thread.notify(self.thread.in_context_of_caller(lambda: self._start_in_loop(around)))
 
     def emit(self, event: Event) -> None:
@@ -112,7 +113,7 @@ class Exchange:
         return self._consumer._meter if self._consumer is not None else None
 
     def handled(self, seconds: float) -> None:
-        """Report to the meter how long a handler ran."""
+        """Report the duration of a handler to the meter."""
         if (meter := self.meter) is not None:
             self.answers.call(lambda: meter.handled(seconds))
 
@@ -158,7 +159,7 @@ class Exchange:
         except StopAsyncIteration:
             self._hand_back()
 
-    def _start_in_loop(self, around: ThreadAround) -> None:
+    def _start_in_loop(self, around: ThreadMiddleware) -> None:
         if self._has_ended:
             around.refuse()
         else:
@@ -171,3 +172,54 @@ class Exchange:
         for message in self.handover.end():
             if not message.responded:
                 message.requeue(0, backoff=False)
+
+
+class Answers:
+    """Answers of the threads, on their way to the event loop, which sends them.
+
+    The first answer wakes the event loop, which then takes all answers. Those that finish messages become one
+    `finish_all`.
+
+    :param wake: schedules a function in the event loop, and does not wait for it
+    """
+
+    def __init__(self, wake: Callable[[Callable[[], object]], object]) -> None:
+        self._wake = wake
+        self._waiting: deque[AsyncMessage | Callable[[], object]] = deque()
+        self._woken = False
+
+    def finish(self, message: AsyncMessage) -> None:
+        """Finish a message, unless it was answered before."""
+        self._waiting.append(message)
+        if not self._woken:
+            self._wake_loop()
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function in the event loop, after all earlier answers. It must not raise."""
+        self._waiting.append(function)
+        if not self._woken:
+            self._wake_loop()
+
+    def settle(self) -> None:
+        """Pass all answers to the consumer. Called in the event loop."""
+        self._woken = False  # first, so that an answer that comes meanwhile wakes the loop again
+        waiting = self._waiting
+        finished: list[AsyncMessage] = []
+        while waiting:
+            answer = waiting.popleft()
+            if isinstance(answer, AsyncMessage):
+                if not answer.responded:
+                    finished.append(answer)
+                continue
+            finish_all(finished)
+            finished.clear()
+            answer()
+        finish_all(finished)
+
+    def _wake_loop(self) -> None:
+        try:
+            self._woken = True
+            self._wake(self.settle)
+        except BaseException:  # the loop has ended, or a signal handler has raised
+            self._woken = False
+            raise

@@ -1,4 +1,4 @@
-"""Runs plain handlers in threads, answers their messages, and ends them.
+"""The threads that run plain handlers, and answer their messages.
 
 A thread cannot be cancelled. So a handler that does not return in time is abandoned: its message is requeued,
 an event reports it, and because its thread is a daemon, it does not keep the interpreter from exiting.
@@ -17,12 +17,13 @@ from typing import Any
 
 from ..child_process import end_child
 from ..consumer.handler import name_of
+from ..consumer.inbox import Stop
 from ..errors import Discard, InvalidOption, Requeue
 from ..events import HandlerFailed, HandlerReturnedFalse, ThreadAbandoned
 from ..exceptions import only_error
 from ..options.checks import other_parameters
 from .exchange import Exchange
-from .handover import Over, Stop
+from .handover import Over
 from .message import Message
 
 Handler = Callable[[Message], object]
@@ -44,7 +45,7 @@ class _Worker:
 
 
 class HandlerThreads:
-    """Threads that take messages and call the handler.
+    """The threads of one `run`.
 
     :param drain_timeout: seconds that running handlers have once the consumer is stopped
     :param cancelled_drain_timeout: seconds that they have once the consumer is closed or `run` is interrupted
@@ -74,7 +75,7 @@ class HandlerThreads:
         self._warned = False
 
     def run(self, threads: int) -> None:
-        """Handle messages in that many threads, until the consumer is stopped or closed.
+        """Handle messages in ``threads`` threads, until the consumer is stopped or closed.
 
         :raises BaseException: the error that ended one of the threads: `InvalidOption` for a handler that
             returns an awaitable, or a handler's `SystemExit`
@@ -152,7 +153,7 @@ class HandlerThreads:
                 raise
             return
         if inspect.isawaitable(result):
-            # Every message would end like this. Leave this one for a program with a valid handler, not for
+            # Every message would end like this. It is left for a program with a valid handler, and not for
             # another of these threads.
             self._stop.reached = True
             if not message.responded:

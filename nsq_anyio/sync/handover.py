@@ -1,4 +1,4 @@
-"""Hands messages from the thread of the event loop to the threads that take them.
+"""The hand-over of messages from the event loop to the threads that take them.
 
 Taking a message that has been handed over costs no lock and no wake-up. A thread that finds none asks the
 event loop for more, and waits. The event loop hands over many at a time, and only while threads wait. So
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ..consumer import Message as AsyncMessage
+from ..consumer.inbox import Stop
 from .waiters import Waiters
 
 
@@ -19,19 +20,8 @@ class Over(Exception):
     """No more messages come."""
 
 
-class Stop:
-    """Tells the threads that look at it to end, once it is `reached`."""
-
-    __slots__ = ("reached",)
-
-    def __init__(self) -> None:
-        self.reached: bool = False
-
-
 class Handover:
-    """Messages on their way from the event loop to the threads that take them.
-
-    Signal handlers run during each wait, and may use the consumer.
+    """The queue of messages between the event loop and the threads. Signal handlers may use it during a wait.
 
     :param want: called when a thread begins to wait and the event loop is not about to hand over messages;
         it must not wait for the event loop
@@ -46,7 +36,7 @@ class Handover:
         self._want = want
         self._messages: deque[AsyncMessage] = deque()
         self._takers = Waiters()
-        # Separate from the takers, or a thread that waits for something else could be woken in place of one.
+        # Separate, or a thread that waits for something else could be woken in place of a taker.
         self._others = Waiters()
 
     def __len__(self) -> int:
@@ -54,7 +44,7 @@ class Handover:
 
     @property
     def waiting(self) -> int:
-        """How many threads are waiting for messages."""
+        """The number of threads that wait for messages."""
         return len(self._takers)
 
     # In the event loop
@@ -120,7 +110,7 @@ class Handover:
         return self._takers.wait_for(has_messages, deadline, self._ask)
 
     def wait_until(self, is_true: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until ``is_true()``, for up to ``seconds``. Whoever makes it true calls `wake_all`."""
+        """Wait up to ``seconds`` until ``is_true()``. Whoever makes it true calls `wake_all`."""
         self._others.wait_for(is_true, None if seconds is None else time.monotonic() + seconds)
 
     def wake_all(self) -> None:

@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import ClassVar, Generic, NoReturn, Self, TypeVar
 
 from ..errors import Closed, WouldDeadlock
-from .loop_thread import LoopThread
-from .wake import Backend
+from .loop_thread import Backend, LoopThread
 
 BlockT = TypeVar("BlockT")
 ResultT = TypeVar("ResultT")
@@ -26,8 +25,9 @@ class Lifetime(Generic[BlockT]):
     """An async block, held open by a thread of its own.
 
     :param block: the block; it must end in bounded time
-    :param patience: see `LoopThread`
-    :param ended: see `LoopThread`; it must not refer to this object, or that is never garbage-collected
+    :param patience: the ``patience`` of the `LoopThread`
+    :param ended: the ``ended`` of the `LoopThread`. It must not refer to this object, which would never be
+        garbage-collected
     """
 
     _noun: ClassVar[str]
@@ -87,7 +87,7 @@ class Lifetime(Generic[BlockT]):
         )
 
     def _open(self) -> tuple[LoopThread[BlockT], BlockT]:
-        """Open the block if it is not open yet; return the thread, and what the block yielded."""
+        """Open the block if it is not open yet; return the thread and the object that the block yields."""
         thread, inner = self._thread, self._inner
         if thread is not None:
             thread.check_process()
@@ -134,7 +134,7 @@ class Lifetime(Generic[BlockT]):
             raise thread.failure
 
     def _read(self, function: Callable[[BlockT], ResultT]) -> ResultT:
-        """Call a function with what the block yielded, in the event loop, and return its result."""
+        """Call a function with the object of the block, in the event loop, and return its result."""
         thread, inner = self._open()
         try:
             return thread.read(lambda: function(inner))

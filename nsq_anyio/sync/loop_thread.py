@@ -8,13 +8,15 @@ The thread ends with the block, in bounded time, however the block ends:
 - The garbage collector may close an abandoned generator in this very thread. A thread cannot wait for its own
   end, so the block is only told to end.
 
-Calls reach the event loop through `Calls` and a wake-up, without a lock, so a signal handler may make them.
+Calls reach the event loop through `Calls` and the loop's own wake-up. They take no lock, so a signal handler
+may make a call in the middle of another.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager, suppress
@@ -22,7 +24,7 @@ from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from threading import Thread, current_thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 from anyio import run as run_event_loop
@@ -30,15 +32,22 @@ from anyio.abc import TaskGroup
 
 from ..errors import Closed
 from ..exceptions import only_error
-from .after_fork import check_process
-from .calls import Calls
+from ..transport.event_loop import call_from_threads
 from .outcome import Outcome
-from .wake import Backend, waker
 
 __all__ = ["Backend", "LoopThread"]
 
+
+Backend = Literal["asyncio", "trio"]
+
 BlockT = TypeVar("BlockT")
 ResultT = TypeVar("ResultT")
+
+_REMEDY = (
+    "threads and connections do not survive a fork, so create one in each process, after the fork: in "
+    "gunicorn's post_fork, uWSGI's @postfork or with lazy-apps, in the initializer of a multiprocessing "
+    "pool, or in Celery's worker_process_init"
+)
 
 
 class LoopThread(Generic[BlockT]):
@@ -48,7 +57,7 @@ class LoopThread(Generic[BlockT]):
     :param patience: seconds for calls that are still running when the block is left; then it is cancelled
     :param backend: AnyIO's backend
     :param noun: ``consumer`` or ``producer``, for the name of the thread and for errors
-    :param ended: called in the thread once the event loop has ended, in whatever way
+    :param ended: called in the thread when the event loop has ended or crashed
     :ivar failure: the exception that the block raised, or None
     :ivar process: the id of the process that has the thread
     """
@@ -95,7 +104,11 @@ class LoopThread(Generic[BlockT]):
 
         :raises Closed: if it is a forked child of the one that has
         """
-        check_process(self._noun, self.process)
+        if self.is_forked:
+            raise Closed(
+                f"this {self._noun} was opened in process {self.process}, and this is process {os.getpid()}, "
+                f"forked from it: {_REMEDY}"
+            )
 
     @property
     def is_current(self) -> bool:
@@ -108,7 +121,7 @@ class LoopThread(Generic[BlockT]):
         return self._ended.is_there
 
     def start(self) -> BlockT:
-        """Enter the block, and return what it yields."""
+        """Enter the block, and return the object that it yields."""
         self._thread.start()
         try:
             entered = self._entered.result()
@@ -163,7 +176,7 @@ class LoopThread(Generic[BlockT]):
 
     def wait_for_end(self) -> None:
         """Wait until the block has ended. It must have been told to end, or have failed."""
-        self._ended.result()  # not `join` alone: once interrupted, Python 3.11's takes the thread for ended
+        self._ended.result()  # Python 3.11's `join` believes that an interrupted thread has ended
         self._thread.join()
 
     def leave(self, *, cancelled: bool) -> None:
@@ -226,7 +239,7 @@ class LoopThread(Generic[BlockT]):
             atexit.unregister(self._leave_at_exit)
 
     async def _hold_open(self) -> None:
-        self._wake = waker(self._backend)
+        self._wake = call_from_threads()
         self._variables = list(copy_context().items())
         self._leaving, self._idle = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as self._tasks:
@@ -249,7 +262,7 @@ class LoopThread(Generic[BlockT]):
                 if self._running:
                     self._scope.cancel()
                     await anyio.lowlevel.checkpoint()
-        except Exception as error:  # noqa: BLE001 - as above, and in no exception group
+        except Exception as error:  # noqa: BLE001 - reported to the users, in no exception group
             self._fail(error)
 
     def _make_calls_while_open(self) -> None:
@@ -297,3 +310,47 @@ class LoopThread(Generic[BlockT]):
         self.failure = self.failure or only_error(error)
         self._calls.over = True
         self._entered.fail(self.failure)
+
+
+class Calls:
+    """A lock-free queue of calls for the event loop. Any thread and any signal handler may add to it.
+
+    :ivar over: whether no more calls are accepted; the event loop makes its last calls after it has set this
+    """
+
+    def __init__(self) -> None:
+        self.over: bool = False
+        self._calls: deque[tuple[Callable[[], object], Outcome[Any] | None]] = deque()
+
+    def check_open(self) -> None:
+        """Check that calls are accepted.
+
+        :raises Closed: if they are not
+        """
+        if self.over:
+            raise Closed("the block has ended")
+
+    def add(self, function: Callable[[], object], outcome: Outcome[Any] | None) -> None:
+        """Add a call, and the outcome that a thread may wait for.
+
+        :raises Closed: if no more calls are accepted
+        """
+        call = (function, outcome)
+        self._calls.append(call)
+        if self.over:
+            with suppress(ValueError):  # the call was among the last ones
+                self._calls.remove(call)
+                self.check_open()
+
+    def make(self) -> None:
+        """Make the calls."""
+        while self._calls:
+            function, _ = self._calls.popleft()
+            function()
+
+    def give_up(self) -> None:
+        """Drop the calls that a crashed event loop has left behind: their outcome is `Closed`."""
+        while self._calls:
+            _, outcome = self._calls.popleft()
+            if outcome is not None:
+                outcome.fail(Closed("the block has ended"))

@@ -1,4 +1,4 @@
-"""A message, as the threads of plain functions see it."""
+"""The message of plain functions, which any thread may answer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..consumer import Message as AsyncMessage
 from ..consumer.message import About, about
 from ..errors import AlreadyResponded, Closed, Discard, Requeue
 from ..exceptions import only_error
-from .around import ThreadAround
 from .exchange import Exchange
 from .handover import Over
+from .thread_middleware import ThreadMiddleware
 
 
 class Message:
@@ -41,8 +41,8 @@ class Message:
         self.timestamp: int = message.timestamp
         self._message = message
         self._exchange = exchange
-        self._answered = Lock()  # taken by the one thread that answers, and never waited for
-        self._around: ThreadAround | None = None
+        self._answered = Lock()  # taken by the thread that answers; nobody waits for it
+        self._around: ThreadMiddleware | None = None
         self._tokens: list[tuple[ContextVar[Any], Token[Any]]] = []
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class Message:
         """Return the fields of an event about the message."""
         return about(self._message, self._exchange.handover.now())
 
-    def _middleware(self) -> ThreadAround | None:
+    def _middleware(self) -> ThreadMiddleware | None:
         """Return the middleware around the message, unless it is already entered."""
         return None if self.responded else self._exchange.around(self._message)
 

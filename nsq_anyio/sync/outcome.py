@@ -1,12 +1,18 @@
-"""The outcome of a call in the event loop, for the threads that wait for it."""
+"""The outcome of a call in the event loop, and the future of a publish, for the threads that wait."""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from concurrent.futures import CancelledError, Future
+from threading import Thread
+from typing import Any, Generic, TypeVar, cast
 
 from .waiters import Waiters
+
+_log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 
@@ -79,3 +85,99 @@ class Outcome(Generic[ResultT]):
         then, self._then = self._then, None  # it may refer to this object
         if then is not None:
             then(self)
+
+
+class PublishFuture(Future[None]):
+    """A future for which the event loop never waits.
+
+    `Future` has a lock. A signal handler may interrupt a thread that holds it, and wait for the event loop,
+    which would wait for the lock. Here waits and callbacks do not take the lock. The rest of the class and
+    `concurrent.futures.wait` need it, so the event loop takes it only when no thread holds it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._outcome: Outcome[None] | None = None
+        self._callbacks: deque[Callable[[Future[None]], object]] = deque()
+        self._blocked = Waiters()
+
+    # In the event loop
+
+    def take(self, outcome: Outcome[None]) -> None:
+        """Take an outcome over, unless the future was cancelled."""
+        if not self._condition.acquire(blocking=False):
+            Thread(target=self._take, args=(outcome,), name="nsq-anyio outcome", daemon=True).start()
+            return
+        try:
+            taken = self._settle(outcome)
+        finally:
+            self._condition.release()
+        self._tell(taken)
+
+    # In any thread
+
+    def done(self) -> bool:
+        """Whether the future has an outcome, or was cancelled."""
+        return self._outcome is not None
+
+    def cancel(self) -> bool:
+        """Cancel the publish."""
+        cancelled = super().cancel()
+        if cancelled:
+            self._tell(_cancelled())
+        return cancelled
+
+    def result(self, timeout: float | None = None) -> None:
+        return self._wait(timeout).result()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        error = self._wait(timeout).error()
+        if isinstance(error, CancelledError):
+            raise error
+        return error
+
+    def add_done_callback(self, fn: Callable[[Future[None]], Any]) -> None:
+        self._callbacks.append(fn)
+        if self.done():
+            self._call_back()
+
+    def _wait(self, timeout: float | None) -> Outcome[None]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not self._blocked.wait_for(self.done, deadline):
+            raise TimeoutError
+        assert self._outcome is not None  # noqa: S101
+        return self._outcome
+
+    def _take(self, outcome: Outcome[None]) -> None:
+        self._tell(self._settle(outcome))
+
+    def _settle(self, outcome: Outcome[None]) -> Outcome[None]:
+        if not self.running() and not self.set_running_or_notify_cancel():
+            return _cancelled()
+        if (error := outcome.error()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(None)
+        return outcome
+
+    def _tell(self, outcome: Outcome[None]) -> None:
+        self._outcome = self._outcome or outcome
+        self._blocked.wake_all()
+        self._call_back()
+
+    def _call_back(self) -> None:
+        while self._callbacks:
+            try:
+                callback = self._callbacks.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                callback(self)
+            except Exception:  # noqa: BLE001 - it is the caller's, and the event loop goes on
+                _log.exception("a callback of a publish failed: %r", callback)
+
+
+def _cancelled() -> Outcome[None]:
+    outcome: Outcome[None] = Outcome()
+    outcome.fail(CancelledError())
+    return outcome

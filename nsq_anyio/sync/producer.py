@@ -1,4 +1,4 @@
-"""The producer for plain functions."""
+"""`produce` for plain functions, and the producer that it creates."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..producer import Body, ProducerMiddleware, ProducerStatistics
 from ..producer import Producer as AsyncProducer
 from ..producer import produce as produce_async
 from .lifetime import Lifetime
-from .publish_future import PublishFuture
-from .wake import Backend
+from .loop_thread import Backend
+from .outcome import PublishFuture
 
 _Publish = Callable[[AsyncProducer], Coroutine[Any, Any, None]]
 

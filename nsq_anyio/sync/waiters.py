@@ -1,9 +1,13 @@
-"""Lets threads wait, and wakes them.
+"""The waits of threads, and the calls that wake them, without a lock that two threads need.
 
 `threading.Condition` would not be safe here. A thread holds its lock while it checks whether it has to wait,
 and a signal handler may interrupt the thread at that point. If the handler then waits for the event loop, and
-the event loop waits for the lock, both wait for ever. If the handler raises, the lock may stay locked. With
-`Waiters`, no thread holds a lock that another one waits for.
+the event loop waits for the lock, both wait for ever. If the handler raises, the lock may stay locked. The
+queues of culsans and aiologic that have a lock fail in the same way, and all of them take a tenth of a second
+to import. With `Waiters`, no thread holds a lock that another one waits for.
+
+A signal handler can miss the moment in which its own thread begins to wait, so only the event loop ends
+waits.
 """
 
 from __future__ import annotations
@@ -15,23 +19,23 @@ from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, current_thread, main_thread
 
 _SECONDS_WITHOUT_SIGNALS = 0.5
-"""Python calls signal handlers between two instructions of the main thread. A signal that comes when that
-thread is about to sleep does not wake it, and its handler is called when it wakes for another reason."""
+"""The longest wait of the main thread, in which Python calls signal handlers between two instructions. A
+signal that arrives when the thread is about to sleep does not wake it. Its handler runs at the next
+wake-up."""
 
 
 class Waiters:
     """Threads that wait for something to become true.
 
-    Each thread waits on a lock of its own, which is already locked. To wake the thread, another one takes the
-    lock from the queue and releases it. Any thread and any signal handler may call these methods; only
-    `wait_for` waits.
+    Each thread waits for a locked lock of its own. To wake the thread, another one takes the lock from the
+    queue and releases it. Any thread and any signal handler may call these methods; only `wait_for` waits.
     """
 
     def __init__(self) -> None:
         self._locks: deque[Lock] = deque()
 
     def __len__(self) -> int:
-        """Return how many threads wait and have not been woken."""
+        """Return the number of threads that wait and have not been woken."""
         return len(self._locks)
 
     def wait_for(
@@ -42,7 +46,7 @@ class Waiters:
     ) -> bool:
         """Wait until ``is_true`` returns true; return False if it has not done so by ``deadline``.
 
-        :param is_true: called before each wait; whoever changes what it returns wakes this thread afterwards
+        :param is_true: called before each wait; whoever makes it true wakes this thread afterwards
         :param deadline: on `time.monotonic`'s clock; None to wait for ever
         :param begins: called before each wait, when this thread can already be woken
         """
@@ -53,7 +57,7 @@ class Waiters:
                     return False
                 self._wait(is_true, left, begins)
         except BaseException:
-            self.wake()  # this thread may have been woken: another one can look in its place
+            self.wake()  # this thread may have been woken in place of another
             raise
         return True
 

@@ -31,7 +31,7 @@ from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 from ..address import Address
 from ..options.checks import check_integer, check_seconds
 from ..tasks import background_tasks
-from ..transport.half_close import half_close
+from ..transport.layer import half_close
 
 CHUNK = 64 * 1024
 """The bytes that are received at once, and by default sent on at once."""

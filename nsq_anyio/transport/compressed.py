@@ -1,4 +1,4 @@
-"""A byte stream that sends and receives compressed bytes over another one."""
+"""A byte stream that sends and receives compressed bytes over another one, for clients and servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
-from ..protocol.compression import Codec
+from ..protocol.compression import StreamCodec
 from .layer import Layer, attributes_of, send_all_now
 
 _MIN_READ = 65536
@@ -18,16 +18,16 @@ _MIN_READ = 65536
 class CompressedStream(Layer):
     """``stream``, compressed in both directions by ``codec``. One task may send while another receives.
 
-    When the inner stream ends, this one ends, even within a compressed chunk. All data before that chunk is
-    returned, and an NSQ frame that was cut off is recognized by its length.
+    The end of the inner stream ends this one, even within a compressed chunk. All data before that chunk is
+    returned; the length of an NSQ frame shows whether it was cut off.
 
     :param received: bytes that were already received from ``stream``
     """
 
-    def __init__(self, stream: ByteStream, codec: Codec, received: bytes = b"") -> None:
+    def __init__(self, stream: ByteStream, codec: StreamCodec, received: bytes = b"") -> None:
         self._stream = stream
         self._codec = codec
-        self._drained = not received  # whether the codec needs more input before it has output
+        self._drained = not received  # whether the codec has no output without more input
         self._send_ended = False
         self._closed = False
         codec.feed(received)
@@ -47,7 +47,7 @@ class CompressedStream(Layer):
                 self._codec.feed(await self._stream.receive(max(max_bytes, _MIN_READ)))
                 self._drained = False
             else:
-                await checkpoint()  # before output is taken, since a cancellation would lose it
+                await checkpoint()  # before output is taken, because a cancellation would lose it
                 if self._closed:
                     raise anyio.ClosedResourceError
             if data := self._codec.decompress(max_bytes):

@@ -1,4 +1,10 @@
-"""TCP connections to hosts by name, whose look-up no block has to wait for."""
+"""TCP connections to hosts by name. The end of a block never waits for the look-up of a name.
+
+Host names are looked up in daemon threads, for nsqd and for HTTP: httpcore takes `connect_tcp` as its network
+backend. AnyIO leaves the look-up to asyncio's executor. That keeps the loop open until a silent resolver has
+answered, and takes no more calls once the main thread has ended, although threads with `nsq.sync` may live
+on. Trio itself looks names up in such threads.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +25,7 @@ from anyio.abc import SocketStream
 from .event_loop import on_asyncio
 
 _STAGGER = 0.25
-"""Seconds that one address has before the next one is tried as well (RFC 8305)."""
+"""The seconds after which the next address is tried as well (RFC 8305)."""
 
 
 class _Closable(Protocol):
@@ -45,7 +51,7 @@ async def connect_tcp(host: str, port: int) -> SocketStream:
 async def connect_by_name(host: str, port: int, connect: Callable[[str], Awaitable[StreamT]]) -> StreamT:
     """Call ``connect`` with the addresses of ``host``, and return the stream of the first that accepts.
 
-    Raises what the first address raised if none does, and as `connect_tcp` where the look-up fails.
+    If no address accepts, the error of the first one is raised. A failed look-up raises as in `connect_tcp`.
     """
     streams: list[StreamT] = []
     errors: list[Exception] = []
@@ -78,7 +84,7 @@ async def connect_by_name(host: str, port: int, connect: Callable[[str], Awaitab
 
 
 async def _addresses(host: str, port: int) -> list[str]:
-    """Return the addresses of a host, those of IPv6 and of IPv4 by turns."""
+    """Return the addresses of a host, IPv6 and IPv4 in turn."""
     try:
         return [str(ip_address(host))]
     except ValueError:
@@ -105,14 +111,9 @@ async def look_up(host: str, port: int, kind: socket.SocketKind) -> list[Any]:
 
 
 class _DaemonThreads(Executor):
-    """A thread for each call, which may outlive the event loop and the program.
-
-    asyncio waits for the threads of its own executor when the loop is closed: for as long as a resolver is
-    silent. And that executor takes no more calls once the main thread has ended.
-    """
+    """A daemon thread for each call, which may outlive the event loop."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As `Executor.submit`."""
         future: Future[Any] = Future()
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Opens a byte stream to nsqd: by TCP, by a unix socket, or with the user's dialer."""
+"""The byte stream to nsqd: by TCP, by a unix socket, or from the user's dialer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def dial(
     """Connect to ``address`` within ``timeout`` seconds, trying all addresses of a name (RFC 8305).
 
     :param write_timeout: seconds after which a send raises `TimeoutError`, if the peer accepts no bytes
-    :param dialer: opens the stream instead
+    :param dialer: opens the stream in place of TCP or a unix socket
     :raises DialFailed: if nothing listens there, the name is unknown, the time is over, or ``dialer`` raises
     """
     try:

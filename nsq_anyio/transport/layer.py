@@ -1,6 +1,6 @@
-"""Streams that stand on another stream: the base of TLS and compression, and what all of them need.
+"""Streams over another stream: the base of TLS and compression, timed sends, and the half-close.
 
-TLS and compression stand apart because they take long to import, and few connections have them.
+TLS and compression have modules of their own because they take long to import, and few connections need them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import anyio
 from anyio.abc import ByteStream
 
 _PIECE = 64 * 1024
-"""The size of a piece in bytes. The timeout is for each piece, not for a whole send, which can be of any
-size."""
+"""The size of a piece in bytes. The timeout is for each piece, because a send can have any size."""
 
 
 class Layer(ByteStream):
@@ -54,7 +53,7 @@ def send_all_now(stream: Any, data: bytes) -> None:
 class TimedSends(ByteStream):
     """A stream that sends over ``stream`` in pieces, each within ``timeout`` seconds.
 
-    For a stream that does not report the progress of a send, whose peer may accept no bytes any more.
+    It detects a peer that accepts no more bytes where the stream does not report the progress of a send.
     """
 
     def __init__(self, stream: ByteStream, timeout: float) -> None:
@@ -89,6 +88,21 @@ class TimedSends(ByteStream):
 
 
 def attributes_of(stream: Any) -> Mapping[Any, Callable[[], Any]]:
-    """Return the ``extra_attributes`` of a stream with the types that AnyIO leaves open."""
+    """Return the ``extra_attributes`` of a stream, with types that AnyIO omits."""
     attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
     return attributes
+
+
+async def half_close(stream: ByteStream) -> None:
+    """Tell the peer that nothing more will be sent; what it sends can still be received.
+
+    :raises anyio.BrokenResourceError: if the peer has vanished, or the stream cannot half-close
+    :raises anyio.ClosedResourceError: if the stream was closed on this side
+    """
+    try:
+        await stream.send_eof()
+    except (OSError, RuntimeError) as error:
+        # On Trio, AnyIO raises the system's errors; on uvloop, a RuntimeError if the transport is closed
+        # already. A stream of a user's dialer, such as AnyIO's own TLS, may raise NotImplementedError (a
+        # RuntimeError).
+        raise anyio.BrokenResourceError from error

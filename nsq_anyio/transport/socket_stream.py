@@ -1,8 +1,8 @@
 """A byte stream directly on a non-blocking socket.
 
-AnyIO's own stream can send only from a task. This one can also send at once, from a plain function. When few
+AnyIO's own stream sends only from a task. This stream also sends at once, from a plain function. When few
 messages are in flight, each costs a round trip, and a third of it was the wait for the writer task (RDY 1,
-both backends).
+both backends). A plain function can also send the last bytes when no task can run any more.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +23,16 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from .anyio_readable import AnyioReadable
-from .asyncio_readable import AsyncioReadable
+from .asyncio_backend import AsyncioReadable
 from .event_loop import continues_in_callbacks, on_asyncio
+from .layer import Layer
 
 if TYPE_CHECKING:
-    from .trio_readable import TrioReadable
+    from .trio_backend import TrioReadable
+
 
 _LIKELY_MORE = 32 * 1024
-"""After receiving this many bytes, more have likely arrived: to try at once is cheaper than to wait first."""
+"""After this many bytes, more have likely arrived: an immediate attempt is cheaper than a wait."""
 
 _INT = struct.Struct("i")
 
@@ -102,11 +104,11 @@ class DirectSocketStream(ByteStream):
             return await self._readable.receive(max_bytes)
 
     def receive_soon(self, max_bytes: int, seconds: float, received: list[bytes]) -> float:
-        """Receive what comes within ``seconds``, without the event loop, while a task waits in `receive`.
+        """Receive within ``seconds``, without the event loop, while a task waits in `receive`.
 
-        :param received: what has come is appended to it, at most once. The end of the stream, and errors, are
-            left to `receive`
-        :return: for how many seconds this process last yielded its core to others
+        :param received: the bytes are appended to it, in one piece. The end of the stream and errors are left
+            to `receive`
+        :return: the seconds of the last yield of this core to other processes
         """
         if self._closed or self._readable.holds_bytes:
             return 0.0
@@ -188,7 +190,7 @@ class DirectSocketStream(ByteStream):
         self.send_eof_now()
 
     def send_eof_now(self) -> None:
-        """`send_eof`, from a plain function."""
+        """End the outgoing side from a plain function. Raises as `send_eof` does."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -206,7 +208,7 @@ class DirectSocketStream(ByteStream):
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """The attributes of AnyIO's socket stream, as they were when the connection was made."""
+        """The attributes of AnyIO's socket stream when the connection was made."""
         return self._attributes
 
     def _broken(self) -> Exception:
@@ -214,16 +216,16 @@ class DirectSocketStream(ByteStream):
 
 
 def readable(sock: socket.SocketType) -> AsyncioReadable | TrioReadable | AnyioReadable:
-    """Return what receives fastest on this loop."""
+    """Return the fastest receiver of a socket on this loop."""
     if on_asyncio():
         return AsyncioReadable(sock) if continues_in_callbacks() else AnyioReadable(sock)
-    from .trio_readable import TrioReadable  # noqa: PLC0415 - an extra
+    from .trio_backend import TrioReadable  # noqa: PLC0415 - an extra
 
     return TrioReadable(sock)
 
 
 def _copy(stream: SocketStream, copies: list[socket.SocketType]) -> dict[SocketAttribute, Callable[[], Any]]:
-    """Return the stream's attributes; a copy of its socket is appended to ``copies``.
+    """Return the stream's attributes, and append a copy of its socket to ``copies``.
 
     A signal handler may raise right after the system call, and a returned copy would stay open for ever.
     """
@@ -250,12 +252,62 @@ if sys.platform == "linux":
     import termios
 
     def unacknowledged(sock: socket.SocketType) -> int:
-        """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
+        """Return the number of bytes that the system holds for the peer; 0 where it is not known."""
         (count,) = _INT.unpack(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(_INT.size)))
         return int(count)
 
 else:
 
     def unacknowledged(sock: socket.SocketType) -> int:  # noqa: ARG001
-        """Return how many bytes the system holds for the peer; always 0 where the system does not tell."""
+        """Return the number of bytes that the system holds for the peer; 0 where it is not known."""
         return 0
+
+
+class AnyioReadable:
+    """Waits for a socket on any event loop, and receives from it. `anyio.notify_closing` ends the wait."""
+
+    holds_bytes = False
+    """Never: the task that waits receives them itself."""
+
+    def __init__(self, sock: socket.SocketType) -> None:
+        self._socket = sock
+
+    async def receive(self, max_bytes: int) -> bytes:
+        """Wait for bytes and return them; b"" at the end of the stream.
+
+        :raises OSError: if the connection broke
+        :raises anyio.ClosedResourceError: if the socket was closed meanwhile
+        :raises anyio.BusyResourceError: if another task is already waiting
+        """
+        while True:
+            await anyio.wait_readable(self._socket)
+            try:
+                return self._socket.recv(max_bytes)
+            except BlockingIOError:
+                continue  # it was not readable after all
+
+
+def last_send(stream: ByteStream) -> Callable[[bytes, list[int]], None] | None:
+    """Return the ``send_now`` of ``stream``; None unless a `DirectSocketStream` is below all layers.
+
+    Use it only at the end of a connection: with TLS or compression, nothing can follow an incomplete send.
+    """
+    if isinstance(stream, DirectSocketStream | Layer) and _socket_below(stream):
+        return stream.send_now
+    return None
+
+
+def end_now(stream: ByteStream) -> None:
+    """End the outgoing side of the socket below all layers; do nothing without a socket or if it is closed.
+
+    nsqd handles all commands before the end of the stream, whichever layer ends.
+    """
+    if (sock := _socket_below(stream)) is not None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            sock.send_eof_now()
+
+
+def _socket_below(stream: ByteStream) -> DirectSocketStream | None:
+    while isinstance(stream, Layer):
+        stream = stream.below
+    return stream if isinstance(stream, DirectSocketStream) else None

@@ -1,11 +1,11 @@
 """TLS over any byte stream.
 
-AnyIO has a ``TLSStream`` too. This one exists for three reasons:
+It replaces AnyIO's ``TLSStream`` for three reasons:
 
-- Only one task may write to a socket (an invariant of the architecture), but AnyIO's stream also sends from
-  ``receive()``. Here only the handshake, ``send()`` and ``send_eof()`` send. What OpenSSL wants to send while
-  it reads, such as the answer to a KeyUpdate, waits for the next send: RFC 8446, 4.6.3 requires that answer
-  only before the next application data.
+- Only one task may write to a socket, but AnyIO's stream also sends from ``receive()``. Here only the
+  handshake, ``send()`` and ``send_eof()`` send. Bytes that OpenSSL wants to send while it reads, such as the
+  answer to a KeyUpdate, wait for the next send: RFC 8446, 4.6.3 requires that answer only before the next
+  application data.
 - ``send_eof()`` ends one direction only, as NSQ's orderly close requires; AnyIO's raises an error.
 - One ``receive()`` decrypts all records that have arrived; AnyIO's returns one of at most 16 KiB.
 """
@@ -29,7 +29,7 @@ RECEIVE_SIZE = 256 * 1024
 """The most encrypted bytes that are taken from the transport at once."""
 
 SEND_SIZE = 256 * 1024
-"""How many bytes of a large send are encrypted at once, so that memory does not hold all of them twice."""
+"""The most bytes that are encrypted at once, so that memory does not hold a large send twice."""
 
 RECORD_SIZE = 16 * 1024
 """The most data of one record (RFC 8446, 5.1)."""
@@ -38,8 +38,8 @@ RECORD_SIZE = 16 * 1024
 class TLSStream(Layer):
     """The stream that `start_tls` returns. One task may receive while another sends.
 
-    The stream also ends when the peer ends the transport without close_notify, as nsqd does: an NSQ
-    frame that was cut off is recognized by its length.
+    The stream also ends when the peer ends the transport without close_notify, as nsqd does: the length of an
+    NSQ frame shows whether it was cut off.
 
     `aclose` closes the transport without close_notify. The orderly end is `send_eof`.
     """
@@ -115,8 +115,8 @@ class TLSStream(Layer):
     def send_now(self, item: bytes | memoryview, sent: list[int]) -> None:
         """Encrypt ``item`` and send all of it without waiting; the transport must have `send_now`, too.
 
-        If the system accepts a record only in part, the rest cannot be sent later, nor can anything else. So
-        use it only for the last bytes of a connection.
+        Use it only for the last bytes of a connection: if the system accepts a record only in part, nothing
+        more can be sent.
 
         :param sent: the length of ``item`` is appended to it
         :raises anyio.BrokenResourceError: as `send` does, or if the system did not accept all

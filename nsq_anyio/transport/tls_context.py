@@ -1,4 +1,4 @@
-"""Makes the TLS context that options describe."""
+"""The TLS context that options describe."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from nsq_anyio.connection.heartbeat import watch_silence
+from nsq_anyio.connection.connection import watch_silence
 
 pytestmark = pytest.mark.anyio
 

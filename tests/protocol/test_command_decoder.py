@@ -28,9 +28,8 @@ from nsq_anyio.protocol.client_commands import (
     Touch,
 )
 from nsq_anyio.protocol.codec import encode_bodies
-from nsq_anyio.protocol.command_decoder import CommandDecoder
+from nsq_anyio.protocol.command_decoder import CommandDecoder, Limits, decode_bodies
 from nsq_anyio.protocol.frames import MAGIC_V2
-from nsq_anyio.protocol.mpub_bodies import Limits, decode_bodies
 from nsq_anyio.protocol.server_session import ServerState
 
 from .fins import one_by_one

@@ -21,9 +21,8 @@ from nsq_anyio.protocol.client_commands import (
     Sub,
     Touch,
 )
-from nsq_anyio.protocol.command_decoder import CommandDecoder
+from nsq_anyio.protocol.command_decoder import CommandDecoder, Limits
 from nsq_anyio.protocol.frames import MAGIC_V2
-from nsq_anyio.protocol.mpub_bodies import Limits
 
 from .fins import one_by_one
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.errors import ProtocolError
-from nsq_anyio.protocol.compression import Codec, Deflate, Snappy
+from nsq_anyio.protocol.compression import Deflate, Snappy, StreamCodec
 from nsq_anyio.protocol.receive_buffer import ReceiveBuffer
 
-CODECS: dict[str, Callable[[], Codec]] = {
+CODECS: dict[str, Callable[[], StreamCodec]] = {
     "snappy": Snappy,
     "deflate 1": lambda: Deflate(1),
     "deflate": Deflate,
@@ -28,7 +28,7 @@ BLOCK = 65536
 EVERYTHING = 1 << 30
 
 
-def take_all(codec: Codec, max_size: int = EVERYTHING) -> bytes:
+def take_all(codec: StreamCodec, max_size: int = EVERYTHING) -> bytes:
     pieces: list[bytes] = []
     while piece := codec.decompress(max_size):
         assert len(piece) <= max_size
@@ -36,7 +36,7 @@ def take_all(codec: Codec, max_size: int = EVERYTHING) -> bytes:
     return b"".join(pieces)
 
 
-def decompress(codec: Codec, *pieces: bytes, max_size: int = EVERYTHING) -> bytes:
+def decompress(codec: StreamCodec, *pieces: bytes, max_size: int = EVERYTHING) -> bytes:
     output: list[bytes] = []
     for piece in pieces:
         codec.feed(piece)
@@ -78,13 +78,13 @@ def stored(data: bytes) -> bytes:
 @every_codec
 @pytest.mark.parametrize("size", [1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 300_000])
 @pytest.mark.parametrize("random", [True, False], ids=["random", "text"])
-def test_what_is_compressed_comes_back(make: Callable[[], Codec], size: int, random: bool) -> None:
+def test_what_is_compressed_comes_back(make: Callable[[], StreamCodec], size: int, random: bool) -> None:
     data = os.urandom(size) if random else (b"a message like many others, " * size)[:size]
     assert decompress(make(), make().compress(data)) == data
 
 
 @every_codec
-def test_each_piece_can_be_decompressed_when_it_was_compressed(make: Callable[[], Codec]) -> None:
+def test_each_piece_can_be_decompressed_when_it_was_compressed(make: Callable[[], StreamCodec]) -> None:
     sender, receiver = make(), make()
     for number in range(50):
         data = b"FIN %016x\n" % number * (number + 1)
@@ -92,7 +92,7 @@ def test_each_piece_can_be_decompressed_when_it_was_compressed(make: Callable[[]
 
 
 @every_codec
-def test_nothing_is_compressed_to_something_harmless(make: Callable[[], Codec]) -> None:
+def test_nothing_is_compressed_to_something_harmless(make: Callable[[], StreamCodec]) -> None:
     sender, receiver = make(), make()
     assert (
         decompress(receiver, sender.compress(b""), sender.compress(b"NOP\n"), sender.compress(b""))
@@ -101,7 +101,7 @@ def test_nothing_is_compressed_to_something_harmless(make: Callable[[], Codec]) 
 
 
 @every_codec
-def test_there_is_no_output_without_input(make: Callable[[], Codec]) -> None:
+def test_there_is_no_output_without_input(make: Callable[[], StreamCodec]) -> None:
     codec = make()
     assert codec.decompress(100) == b""
     codec.feed(b"")
@@ -117,7 +117,7 @@ def test_there_is_no_output_without_input(make: Callable[[], Codec]) -> None:
     max_size=st.integers(1, 200_000) | st.just(BLOCK),
 )
 def test_how_the_bytes_are_cut_makes_no_difference(
-    make: Callable[[], Codec], parts: list[bytes], cuts: list[int], max_size: int
+    make: Callable[[], StreamCodec], parts: list[bytes], cuts: list[int], max_size: int
 ) -> None:
     max_size = max(max_size, sum(map(len, parts)) // 200)  # a few hundred calls are enough
     sender = make()
@@ -131,7 +131,7 @@ def test_how_the_bytes_are_cut_makes_no_difference(
 
 
 @every_codec
-def test_byte_by_byte(make: Callable[[], Codec]) -> None:
+def test_byte_by_byte(make: Callable[[], StreamCodec]) -> None:
     sender = make()
     parts = [b"aaaaaaaaaaaaaaaaaaaaaaaaaa", os.urandom(50), b"b" * 1000]
     wire = b"".join(map(sender.compress, parts))
@@ -139,7 +139,7 @@ def test_byte_by_byte(make: Callable[[], Codec]) -> None:
 
 
 @every_codec
-def test_truncated_input_is_no_damage(make: Callable[[], Codec]) -> None:
+def test_truncated_input_is_no_damage(make: Callable[[], StreamCodec]) -> None:
     sender = make()
     parts = [b"first " * 10, os.urandom(40), b"last"]
     wire = b"".join(map(sender.compress, parts))
@@ -151,7 +151,7 @@ def test_truncated_input_is_no_damage(make: Callable[[], Codec]) -> None:
 
 
 @every_codec
-def test_several_pieces_may_be_fed_at_once(make: Callable[[], Codec]) -> None:
+def test_several_pieces_may_be_fed_at_once(make: Callable[[], StreamCodec]) -> None:
     codec, data = make(), os.urandom(1000)
     for piece in cut(make().compress(data), 7):
         codec.feed(piece)
@@ -159,7 +159,7 @@ def test_several_pieces_may_be_fed_at_once(make: Callable[[], Codec]) -> None:
 
 
 @every_codec
-def test_the_directions_are_independent(make: Callable[[], Codec]) -> None:
+def test_the_directions_are_independent(make: Callable[[], StreamCodec]) -> None:
     one, other = make(), make()
     for number in range(5):
         question, answer = b"question %d" % number * 50, b"answer %d" % number * 50

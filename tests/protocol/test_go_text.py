@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsq_anyio.protocol.go_text import int64, parse_uint64, quote
+from nsq_anyio.protocol.command_decoder import int64, parse_uint64, quote
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.protocol.codec import Codec, chosen
-from nsq_anyio.protocol.mpub_bodies import Limits, decode_bodies
+from nsq_anyio.protocol.command_decoder import Limits, decode_bodies
 
 from ..decoders import needs_codec
 

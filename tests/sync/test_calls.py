@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.sync.calls import Calls
+from nsq_anyio.sync.loop_thread import Calls
 from nsq_anyio.sync.outcome import Outcome
 
 

@@ -10,8 +10,7 @@ from concurrent.futures import CancelledError, Future, as_completed, wait
 
 import pytest
 
-from nsq_anyio.sync.outcome import Outcome
-from nsq_anyio.sync.publish_future import PublishFuture
+from nsq_anyio.sync.outcome import Outcome, PublishFuture
 
 LIMIT = 20.0
 """Seconds; far more than a busy machine needs."""

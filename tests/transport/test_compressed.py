@@ -13,7 +13,7 @@ import pytest
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 
 from nsq_anyio.errors import ProtocolError
-from nsq_anyio.protocol.compression import Codec, Deflate, Snappy
+from nsq_anyio.protocol.compression import Deflate, Snappy, StreamCodec
 from nsq_anyio.transport.compressed import CompressedStream
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ async def stream_pair() -> tuple[SocketStream, SocketStream]:
     return await SocketStream.from_socket(one), await SocketStream.from_socket(other)
 
 
-def decompressed(pieces: list[bytes], codec: Codec) -> bytes:
+def decompressed(pieces: list[bytes], codec: StreamCodec) -> bytes:
     output: list[bytes] = []
     for piece in pieces:
         codec.feed(piece)
@@ -85,7 +85,7 @@ def decompressed(pieces: list[bytes], codec: Codec) -> bytes:
 
 
 @every_codec
-async def test_both_directions_at_once(make: Callable[[], Codec]) -> None:
+async def test_both_directions_at_once(make: Callable[[], StreamCodec]) -> None:
     sides = [CompressedStream(stream, make()) for stream in await stream_pair()]
     there, back = os.urandom(700_000), b"text that becomes short " * 60_000
 
@@ -107,7 +107,7 @@ async def test_both_directions_at_once(make: Callable[[], Codec]) -> None:
 
 
 @every_codec
-async def test_cancelled_receives_lose_nothing(make: Callable[[], Codec]) -> None:
+async def test_cancelled_receives_lose_nothing(make: Callable[[], StreamCodec]) -> None:
     """A receive is cancelled at each of its steps in turn, while the bytes arrive in small pieces."""
     raw, inner = await stream_pair()
     data = os.urandom(5000) + b"text " * 20_000
@@ -143,7 +143,7 @@ async def test_cancelled_receives_lose_nothing(make: Callable[[], Codec]) -> Non
 
 
 @every_codec
-async def test_what_was_received_before_comes_first(make: Callable[[], Codec]) -> None:
+async def test_what_was_received_before_comes_first(make: Callable[[], StreamCodec]) -> None:
     sender, wire = make(), Wire()
     stream = CompressedStream(wire, make(), sender.compress(b"OK"))
     assert await stream.receive() == b"OK"
@@ -153,7 +153,7 @@ async def test_what_was_received_before_comes_first(make: Callable[[], Codec]) -
 
 
 @every_codec
-async def test_what_was_received_before_may_be_a_part(make: Callable[[], Codec]) -> None:
+async def test_what_was_received_before_may_be_a_part(make: Callable[[], StreamCodec]) -> None:
     data = make().compress(b"a piece")
     wire = Wire(data[5:])
     wire.ended = True
@@ -169,7 +169,7 @@ async def test_input_without_output_is_no_result() -> None:
 
 
 @every_codec
-async def test_no_more_is_returned_than_asked_for(make: Callable[[], Codec]) -> None:
+async def test_no_more_is_returned_than_asked_for(make: Callable[[], StreamCodec]) -> None:
     wire = Wire(make().compress(b"0123456789" * 100))
     stream = CompressedStream(wire, make())
     assert [await stream.receive(size) for size in (1, 9, 990)] == [b"0", b"123456789", b"0123456789" * 99]
@@ -190,7 +190,7 @@ async def test_the_transport_is_read_in_large_pieces(max_bytes: int, asked: int)
 
 
 @every_codec
-async def test_other_tasks_run_while_there_is_output(make: Callable[[], Codec]) -> None:
+async def test_other_tasks_run_while_there_is_output(make: Callable[[], StreamCodec]) -> None:
     stream = CompressedStream(Wire(), make(), make().compress(bytes(1000)))
     turns = 0
 
@@ -212,7 +212,7 @@ async def test_other_tasks_run_while_there_is_output(make: Callable[[], Codec]) 
 
 @every_codec
 async def test_a_cancellation_is_noticed_while_there_is_output_and_takes_none(
-    make: Callable[[], Codec],
+    make: Callable[[], StreamCodec],
 ) -> None:
     stream = CompressedStream(Wire(), make(), make().compress(b"0123456789"))
     assert await stream.receive(2) == b"01"
@@ -225,7 +225,7 @@ async def test_a_cancellation_is_noticed_while_there_is_output_and_takes_none(
 
 
 @every_codec
-async def test_a_cancelled_wait_keeps_the_part_that_arrived(make: Callable[[], Codec]) -> None:
+async def test_a_cancelled_wait_keeps_the_part_that_arrived(make: Callable[[], StreamCodec]) -> None:
     data = make().compress(b"some message" * 10)
     wire, received = Wire(), b""
     stream = CompressedStream(wire, make())
@@ -247,7 +247,7 @@ async def test_a_cancelled_wait_keeps_the_part_that_arrived(make: Callable[[], C
 
 @every_codec
 @pytest.mark.parametrize("missing", [0, 1, 5])
-async def test_the_end_of_the_transport_is_the_end(make: Callable[[], Codec], missing: int) -> None:
+async def test_the_end_of_the_transport_is_the_end(make: Callable[[], StreamCodec], missing: int) -> None:
     """Even within a chunk: what is cut is a frame, and its reader knows its length."""
     sender = make()
     first, second = sender.compress(b"first"), sender.compress(b"second")
@@ -271,7 +271,7 @@ async def test_the_end_of_the_transport_is_the_end(make: Callable[[], Codec], mi
     ],
     ids=["snappy", "deflate"],
 )
-async def test_damage_is_told_each_time(codec: Codec, data: bytes, text: str) -> None:
+async def test_damage_is_told_each_time(codec: StreamCodec, data: bytes, text: str) -> None:
     stream = CompressedStream(Wire(data), codec)
     for _ in range(2):
         with pytest.raises(ProtocolError, match=text):
@@ -282,7 +282,7 @@ async def test_damage_is_told_each_time(codec: Codec, data: bytes, text: str) ->
 
 
 @every_codec
-async def test_each_item_is_sent_as_one_piece(make: Callable[[], Codec]) -> None:
+async def test_each_item_is_sent_as_one_piece(make: Callable[[], StreamCodec]) -> None:
     wire, peer = Wire(), make()
     stream = CompressedStream(wire, make())
     for number, item in enumerate([b"RDY 1\n", os.urandom(200_000), b"NOP\n"], start=1):
@@ -292,7 +292,7 @@ async def test_each_item_is_sent_as_one_piece(make: Callable[[], Codec]) -> None
 
 
 @every_codec
-async def test_nothing_is_sent_after_a_send_that_was_cancelled(make: Callable[[], Codec]) -> None:
+async def test_nothing_is_sent_after_a_send_that_was_cancelled(make: Callable[[], StreamCodec]) -> None:
     wire = Wire()
     stream = CompressedStream(wire, make())
     await stream.send(b"whole")
@@ -343,7 +343,7 @@ async def test_the_end_and_the_attributes_are_the_transports() -> None:
 
 
 @every_codec
-async def test_a_closed_stream_returns_nothing_that_is_left(make: Callable[[], Codec]) -> None:
+async def test_a_closed_stream_returns_nothing_that_is_left(make: Callable[[], StreamCodec]) -> None:
     stream = CompressedStream(Wire(), make(), make().compress(b"0123456789"))
     assert await stream.receive(2) == b"01"
     await stream.aclose()
@@ -352,7 +352,7 @@ async def test_a_closed_stream_returns_nothing_that_is_left(make: Callable[[], C
 
 
 @every_codec
-async def test_closing_fails_what_runs_and_what_follows(make: Callable[[], Codec]) -> None:
+async def test_closing_fails_what_runs_and_what_follows(make: Callable[[], StreamCodec]) -> None:
     inner, other = await stream_pair()
     stream = CompressedStream(inner, make())
 

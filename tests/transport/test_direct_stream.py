@@ -23,10 +23,9 @@ from anyio.abc import SocketAttribute
 
 from nsq_anyio.address import Address
 from nsq_anyio.transport import socket_stream
-from nsq_anyio.transport.anyio_readable import AnyioReadable
-from nsq_anyio.transport.asyncio_readable import AsyncioReadable
+from nsq_anyio.transport.asyncio_backend import AsyncioReadable
 from nsq_anyio.transport.dial import dial
-from nsq_anyio.transport.socket_stream import DirectSocketStream
+from nsq_anyio.transport.socket_stream import AnyioReadable, DirectSocketStream
 
 from ..fake_nsqd import until
 

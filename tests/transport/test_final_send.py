@@ -15,7 +15,7 @@ from nsq_anyio.address import Address
 from nsq_anyio.options import TLSOptions
 from nsq_anyio.transport.compressed import CompressedStream
 from nsq_anyio.transport.dial import dial
-from nsq_anyio.transport.final_send import end_now, last_send
+from nsq_anyio.transport.socket_stream import end_now, last_send
 from nsq_anyio.transport.tls import start_tls
 from nsq_anyio.transport.tls_context import client_context
 

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from nsq_anyio.transport.half_close import half_close
+from nsq_anyio.transport.layer import half_close
 
 from .tls_streams import transports
 

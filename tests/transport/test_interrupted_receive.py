@@ -15,9 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from nsq_anyio.transport import asyncio_readable, resuming
-from nsq_anyio.transport.asyncio_readable import AsyncioReadable
-from nsq_anyio.transport.resuming import AsyncioEvent
+from nsq_anyio.transport import asyncio_backend
+from nsq_anyio.transport.asyncio_backend import AsyncioEvent, AsyncioReadable
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +26,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]
     return "asyncio", {"use_uvloop": request.param}
 
 
-FILES = {asyncio_readable.__file__, resuming.__file__}
+FILES = {asyncio_backend.__file__}
 IN_TASKS = {"receive", "set", "wait"}
 """What is raised there reaches a task, which may lose what it was about to do."""
 

@@ -13,8 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nsq_anyio.transport.asyncio_readable import AsyncioReadable
-from nsq_anyio.transport.resuming import AsyncioEvent, resume
+from nsq_anyio.transport.asyncio_backend import AsyncioEvent, AsyncioReadable, resume
 
 pytestmark = pytest.mark.anyio
 

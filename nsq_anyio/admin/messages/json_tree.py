@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard
 
+from ...protocol.deep_json import VerbatimNumber, no_constant
 from ...terminal_text import one_line
 
 _MAX_DEPTH = 40
@@ -38,12 +39,6 @@ class Node:
         return len(self.children) + self.more
 
 
-class _Number(str):
-    """A number as it was written: Python's own types would round it, or refuse it for its length."""
-
-    __slots__ = ()
-
-
 class _Members(list[tuple[str, Any]]):
     """The members of an object, in order; a name may be there twice."""
 
@@ -54,7 +49,11 @@ def json_tree(text: str) -> Node | None:
     """Parse an object or array; None if the text is neither, or is nested too deeply."""
     try:
         value = json.loads(
-            text, object_pairs_hook=_Members, parse_int=_Number, parse_float=_Number, parse_constant=_refuse
+            text,
+            object_pairs_hook=_Members,
+            parse_int=VerbatimNumber,
+            parse_float=VerbatimNumber,
+            parse_constant=no_constant,
         )
     except (ValueError, RecursionError):
         return None
@@ -65,10 +64,6 @@ def json_tree(text: str) -> Node | None:
 
 def _is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list)
-
-
-def _refuse(text: str) -> object:
-    raise ValueError(f"{text} is not JSON")
 
 
 class _Budget:
@@ -86,7 +81,7 @@ class _Budget:
             return self._container("object", key, value, depth)
         if _is_list(value):
             return self._container("array", key, [(None, each) for each in value], depth)
-        if isinstance(value, _Number):
+        if isinstance(value, VerbatimNumber):
             return Node("number", key, self._cut(value, _MAX_STRING))
         if isinstance(value, str):
             return Node(

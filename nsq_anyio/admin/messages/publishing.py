@@ -15,6 +15,7 @@ from ...envelope import encode
 from ...errors import HTTPError, HTTPStatusError, HTTPUnavailable, InvalidOption
 from ...http import Nsqd
 from ...http.servers import Servers
+from ...protocol.deep_json import no_constant
 
 _FORMATS = "text, json, hex, base64"
 
@@ -131,7 +132,7 @@ def _payload(text: str, form: str) -> bytes:
             return _encoded(text.replace("\r\n", "\n"))
         case "json":
             try:
-                json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+                json.loads(text, parse_int=str, parse_float=str, parse_constant=no_constant)
             except RecursionError:
                 raise InvalidOption("The body is nested too deeply to be checked: send it as text.") from None
             except ValueError as error:
@@ -158,10 +159,6 @@ def _encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise InvalidOption("The body has half of a character: send it as hexadecimal.") from None
-
-
-def _no_constant(text: str) -> object:
-    raise ValueError(f"{text} is not JSON")
 
 
 def _headers(text: str) -> dict[str, str]:

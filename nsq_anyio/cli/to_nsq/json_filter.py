@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from ...errors import InvalidOption
-from ...protocol.deep_json import DeepDecoder
+from ...protocol.deep_json import DeepDecoder, VerbatimNumber, no_constant
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -21,17 +21,7 @@ class NotJSON(ValueError):
     """The message is not a JSON object."""
 
 
-class _Number(str):
-    """A number as it is written in the message."""
-
-    __slots__ = ()
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = DeepDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant)
+_DECODER = DeepDecoder(parse_float=VerbatimNumber, parse_int=VerbatimNumber, parse_constant=no_constant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +72,7 @@ class JSONFilter:
         if not self.required_value:
             return True
         match member[1]:
-            case _Number() as number:
+            case VerbatimNumber() as number:
                 return _is_same_number(number, self.required_value)
             case str() as text:
                 return text == self.required_value

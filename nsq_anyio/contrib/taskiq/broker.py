@@ -1,10 +1,11 @@
-"""The broker."""
+"""The broker for taskiq."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+import math
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from taskiq import AckableMessage, AsyncBroker, BrokerMessage
@@ -14,6 +15,7 @@ from taskiq.middlewares import SmartRetryMiddleware
 from ...address import nsqd_addresses
 from ...consumer import DeadLetter, consume
 from ...discovery import nsqlookupd_urls
+from ...envelope import MAX_HEADERS, MAX_SIZE, encode_headers
 from ...errors import Closed, InvalidOption, PermanentRefusal
 from ...events import EventHook
 from ...names import check_channel, check_topic
@@ -22,21 +24,20 @@ from ...options.checks import check_flag, check_integer
 from ...options.declaration import options_or_default
 from ...producer import Producer, produce
 from ..held import Held
-from .formatter import DeliveryFormatter
-from .labels import delay_of, headers_of
+from .delivery import DeliveryFormatter
 from .listener import Listener
 
 _logger = logging.getLogger("nsq_anyio.contrib.taskiq")
 RESTART_DELAY = 30.0
-"""The seconds by which a worker process that nsqd refuses ends late."""
+"""The seconds for which a worker process that nsqd refuses delays its end."""
 
 
 class NsqBroker(AsyncBroker):
     """Sends taskiq's tasks through a topic of NSQ. It runs on asyncio, as taskiq does.
 
     A worker acknowledges a message after its task, at the time that taskiq's ``--ack-type`` names, and
-    touches it until then. What a killed worker had is delivered to another worker after the ``msg_timeout``
-    of its connection.
+    touches it until then. The messages of a killed worker are delivered to another worker after the
+    ``msg_timeout`` of its connection.
 
     The label ``delay`` defers a task by as many seconds; None does not. On a task with taskiq's
     ``SmartRetryMiddleware`` it is that middleware's interval, and defers the retries only, unless the call
@@ -110,7 +111,7 @@ class NsqBroker(AsyncBroker):
 
     @property
     def formatter(self) -> TaskiqFormatter:
-        """What converts tasks to messages and back; setting another one wraps it."""
+        """The converter of tasks to messages and back; a formatter that is set is wrapped."""
         return self._formatter
 
     @formatter.setter
@@ -213,8 +214,51 @@ class NsqBroker(AsyncBroker):
 
     async def _close(self) -> None:
         producer, self._producer = self._producer, None
-        async with AsyncExitStack() as stack:  # each of them is closed, whatever the others raise
+        async with AsyncExitStack() as stack:  # all of them are closed, even if one raises
             if producer is not None:
                 stack.push_async_callback(producer.close)  # last, because dead letters need it
             for listener in self.listeners:
                 stack.push_async_callback(listener.close)
+
+
+TASK_ID = "taskiq-task-id"
+TASK_NAME = "taskiq-task-name"
+_WITHOUT_HEADERS = len(encode_headers({}))
+
+
+def headers_of(message: BrokerMessage) -> dict[str, str]:
+    """Return the headers of a task's message: its id, its name, and its labels as text.
+
+    A label that an envelope cannot hold is left out. taskiq does not miss it: the body has all labels.
+    """
+    headers: dict[str, str] = {}
+    size = 0
+    for given, value in ((TASK_ID, message.task_id), (TASK_NAME, message.task_name), *message.labels.items()):
+        name, text = str(given).lower(), str(value)
+        if name in headers or len(headers) == MAX_HEADERS:
+            continue
+        try:
+            more = len(encode_headers({name: text})) - _WITHOUT_HEADERS
+        except InvalidOption:
+            continue
+        if size + more <= MAX_SIZE:
+            headers[name] = text
+            size += more
+    return headers
+
+
+def delay_of(labels: Mapping[str, object]) -> float | None:
+    """Return the seconds of the label ``delay``; None without one, and if it is None.
+
+    :raises InvalidOption: if it is not a number of 0 or more
+    """
+    given = labels.get("delay")
+    if given in (None, "None"):  # taskiq sends labels as text
+        return None
+    try:
+        delay = float(str(given))
+    except ValueError:
+        delay = math.nan
+    if not 0 <= delay < math.inf:
+        raise InvalidOption(f"the label delay={given!r} is not valid: use 0 or more (seconds)")
+    return delay

@@ -1,4 +1,4 @@
-"""A message on its way through taskiq, until it is answered."""
+"""The delivery of a message to taskiq, until it is answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from taskiq import AckableMessage
+from taskiq import AckableMessage, AsyncBroker, BrokerMessage, TaskiqMessage
+from taskiq.abc.formatter import TaskiqFormatter
 
 from ...consumer import Message
 from ...errors import Closed, Discard, InvalidEnvelope, Requeue
@@ -19,7 +20,7 @@ _current: ContextVar[Delivery] = ContextVar("nsq_anyio.contrib.taskiq")
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What NSQ says about the message of a task.
+    """The facts about the message of a task.
 
     :ivar id: the message's id, unique within its nsqd
     :ivar attempts: how many times nsqd has delivered it, including this time; 1 to 65535
@@ -40,7 +41,7 @@ class Delivered:
 
 
 def delivered() -> Delivered:
-    """Return what NSQ says about the message of the task that runs; a dependency for ``TaskiqDepends``.
+    """Return the facts about the message of the running task; a dependency for ``TaskiqDepends``.
 
     ::
 
@@ -61,13 +62,13 @@ def current_delivery() -> Delivery | None:
 
 
 class DeliveryBytes(bytes):
-    """The body of a task, which knows its delivery: taskiq passes on nothing else."""
+    """The body of a task, which knows its delivery: taskiq passes on nothing but the body."""
 
     delivery: Delivery
 
 
 class Delivery:
-    """A message that taskiq has, or that waits for taskiq to take it.
+    """A message that taskiq holds, or that waits for taskiq to take it.
 
     :ivar message: the message
     :ivar verdict: the answer that replaces FIN when taskiq acknowledges the message
@@ -90,7 +91,7 @@ class Delivery:
         return not self.message.responded and self.message._arrival.delegate.holds(self.message)
 
     def facts(self) -> Delivered:
-        """Return what NSQ says about the message."""
+        """Return the facts about the message."""
         message = self.message
         return Delivered(
             message.id,
@@ -115,7 +116,7 @@ class Delivery:
         return AckableMessage.model_construct(data=data, ack=self.acknowledge)
 
     def begin(self) -> None:
-        """Take the calling task of asyncio for the one that handles the message."""
+        """Note that the calling task of asyncio handles the message."""
         _current.set(self)
         if task := asyncio.current_task():
             task.add_done_callback(self._handled)
@@ -167,3 +168,40 @@ class Delivery:
                 return  # nsqd extends it no more
             await asyncio.sleep(self._seconds_to_touch())
         self.end()
+
+
+class DeliveryFormatter(TaskiqFormatter):
+    """A user's formatter, or taskiq's own, that notes which delivery is handled.
+
+    It is the first to see the bytes of a message, in the task of asyncio that handles it. A context variable
+    holds the delivery there, for `NsqRetryMiddleware` and `delivered`.
+
+    taskiq acknowledges messages that it cannot read, or has no task for. Here such messages are discarded
+    instead, so that they become dead letters.
+
+    :ivar inner: the formatter that does the work
+    """
+
+    def __init__(self, broker: AsyncBroker, inner: TaskiqFormatter) -> None:
+        self._broker = broker
+        self.inner = inner
+
+    def dumps(self, message: TaskiqMessage) -> BrokerMessage:
+        return self.inner.dumps(message)
+
+    def loads(self, message: bytes) -> TaskiqMessage:
+        """Read a message. taskiq calls this in the task of asyncio that handles the message."""
+        if not isinstance(message, DeliveryBytes):
+            return self.inner.loads(message)
+        message.delivery.begin()
+        return self._loaded(message, message.delivery)
+
+    def _loaded(self, message: bytes, delivery: Delivery) -> TaskiqMessage:
+        try:
+            loaded = self.inner.loads(message)
+        except Exception as error:
+            delivery.verdict = delivery.verdict or Discard(f"taskiq cannot read it: {error}")
+            raise
+        if self._broker.find_task(loaded.task_name) is None:
+            delivery.verdict = Discard(f"the worker has no task {loaded.task_name!r}")
+        return loaded

@@ -1,4 +1,4 @@
-"""The messages that one call of `NsqBroker.listen` takes."""
+"""The consumer behind one call of `NsqBroker.listen`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .delivery import Delivery
 
 
 class Listener:
-    """Takes all messages as they arrive, so that those that wait for taskiq are touched too.
+    """Takes all messages as they arrive, so that messages that wait for taskiq are touched, too.
 
-    `stop` hands back what taskiq has not taken. The consumer stays until taskiq has answered the rest.
+    `stop` hands back the messages that taskiq has not taken. The consumer stays until taskiq has answered the
+    others.
 
     :param block: the consumer's block
     :param keep_alive: whether to touch messages
@@ -41,14 +42,14 @@ class Listener:
     async def open(self) -> None:
         """Subscribe.
 
-        :raises Exception: what the consumer's block raises
+        :raises Exception: the exception of the consumer's block
         """
         self._consumer = await self._held.open()
 
     async def next(self) -> Delivery:
         """Wait for the next message.
 
-        :raises Exception: what has ended the consumer's block
+        :raises Exception: the exception that has ended the consumer's block
         :raises Closed: if the broker is shut down
         """
         while True:
@@ -63,14 +64,15 @@ class Listener:
 
     @property
     def waiting(self) -> int:
-        """How many messages wait for taskiq to take them, including those that have timed out meanwhile."""
+        """The number of messages that wait for taskiq, including those that have timed out meanwhile."""
         return len(self._waiting)
 
     def stop(self) -> None:
-        """Take no more messages, and hand back those that taskiq has not taken."""
+        """Take no more messages, and hand back the messages that taskiq has not taken."""
         self._is_stopped = True
         if self._consumer is not None:
-            self._consumer.stop()  # first: what is handed back must not be pushed to this consumer again
+            # First, so that nsqd does not push handed-back messages to this consumer again.
+            self._consumer.stop()
         while self._waiting:
             self._waiting.popleft().hand_back()
         self._end_if_idle()
@@ -78,7 +80,7 @@ class Listener:
     async def close(self) -> None:
         """Hand back all messages, and disconnect.
 
-        :raises Exception: what has ended the consumer's block before
+        :raises Exception: the exception that has ended the consumer's block before
         """
         if not self._held.loop_is_closed:
             self.stop()

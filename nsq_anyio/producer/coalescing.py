@@ -1,7 +1,8 @@
-"""Coalesce publishes: those to one topic that wait at the same time are sent as one MPUB.
+"""Coalesced publishes: messages to one topic that wait at the same time are sent as one MPUB.
 
 A batch gathers messages while the previous batch awaits nsqd's answer. It is sent when that answer arrives,
-when it is full, or, with a ``linger``, when the linger is over.
+when it is full, or, with a ``linger``, when the linger is over. When nsqd refuses a batch because of one
+message, each message is published on its own.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from .dispatcher import Dispatcher
 from .publication import SPLITTABLE_CODES, Publication
 
 
-class Batch(Publication):
-    """The messages of several callers, who learn the outcome together.
+class CoalescedBatch(Publication):
+    """The messages of several callers, sent as one MPUB with one outcome.
 
     :ivar bytes: the size of all bodies together
     :ivar full_at: the number of messages at which the batch is sent at once
     :ivar gathering: whether more messages may join
-    :ivar parts: after nsqd has refused the batch: the publication of each message on its own, by its index
+    :ivar parts: after a refusal by nsqd: the publication of each single message, by its index
     """
 
     __slots__ = (
@@ -54,7 +55,7 @@ class Batch(Publication):
         deadline: float,
         full_at: int,
         new_event: Callable[[], LoopEvent],
-        completed: Callable[[Batch], None],
+        completed: Callable[[CoalescedBatch], None],
     ) -> None:
         super().__init__(Command.MPUB, topic, b"", 0, now, deadline, new_event())
         self.bytes: int = 0
@@ -88,26 +89,24 @@ class Batch(Publication):
         return self._deadlines[index]
 
     def encode(self) -> tuple[Command, bytes]:
-        """See `Publication.encode`."""
         bodies = [body for body in self._bodies if body is not None]
         if len(bodies) == 1:
             return Command.PUB, commands.pub(self.topic, bodies[0])
         return Command.MPUB, commands.mpub(self.topic, bodies)
 
     def complete(self, error: PublishError | None) -> None:
-        """See `Publication.complete`."""
         super().complete(error)
         self._completed(self)
 
     def expire(self, now: float) -> bool:
-        """See `Publication.expire`: callers whose deadline has passed leave, and the batch stays."""
+        """Let the callers whose deadline has passed leave; the batch stays."""
         self.deadline = next((deadline for deadline in self._deadlines if deadline > now), math.inf)
         self.event.set()
         self.event = self._new_event()
         return False
 
     def split(self, refusal: PublishRejected, sent_messages: int) -> list[Publication] | None:
-        """See `Publication.split`: nsqd stored none of the messages, so each can be published on its own."""
+        """Return a publication for each message, since nsqd stored none of them; None if that cannot help."""
         if refusal.code not in SPLITTABLE_CODES or sent_messages == 1:
             return None
         self.parts = {
@@ -126,7 +125,11 @@ class Batch(Publication):
 
 
 class Batcher:
-    """Gathers the publishes of all tasks into batches, one for each topic at a time."""
+    """Gathers the publishes of all tasks into batches, one for each topic at a time.
+
+    While one batch of a topic is outstanding, the next one gathers. Two outstanding at a time measured
+    slower.
+    """
 
     def __init__(self, dispatcher: Dispatcher, options: ProducerOptions) -> None:
         self._dispatcher = dispatcher
@@ -135,7 +138,7 @@ class Batcher:
         self._max_messages = min(options.max_batch_messages, options.max_outstanding)
         room = options.max_body_size - batch_size(self._max_messages, 0)
         self._max_bytes = max(min(options.max_batch_bytes, room), 1)
-        self._gathering: dict[str, Batch] = {}
+        self._gathering: dict[str, CoalescedBatch] = {}
         self._outstanding: dict[str, int] = {}
         self._work: anyio.Event | None = None
         self._now: float | None = None
@@ -148,11 +151,11 @@ class Batcher:
 
     # From the callers
 
-    def join(self, topic: str, body: bytes) -> tuple[Batch, int]:
+    def join(self, topic: str, body: bytes) -> tuple[CoalescedBatch, int]:
         """Add a message to a batch; return the batch and the index of the message in it.
 
-        The caller then waits for `Batch.event`. It calls `leave` when it is cancelled, and `failed` unless
-        the batch is done without an error.
+        The caller then waits for the batch's ``event``. It calls `leave` when it is cancelled, and `failed`
+        unless the batch is done without an error.
         """
         now = self._now
         if now is None:
@@ -166,7 +169,7 @@ class Batcher:
             self._send(batch, now)
         return batch, index
 
-    def leave(self, batch: Batch, index: int) -> None:
+    def leave(self, batch: CoalescedBatch, index: int) -> None:
         """Remove the message of a caller that was cancelled or has timed out."""
         if batch.parts is not None:
             self._dispatcher.abandon(batch.parts[index])
@@ -175,7 +178,7 @@ class Batcher:
             if not batch.messages:
                 self._dispatcher.abandon(batch)
 
-    async def failed(self, batch: Batch, index: int) -> None:
+    async def failed(self, batch: CoalescedBatch, index: int) -> None:
         """Wait for the outcome of one message of a batch that has timed out or was refused.
 
         :raises PublishError: if that message was not stored, or may not have been
@@ -232,22 +235,24 @@ class Batcher:
             self._work.set()
             self._work = None
 
-    def _is_due(self, batch: Batch, now: float) -> bool:
+    def _is_due(self, batch: CoalescedBatch, now: float) -> bool:
         if self._linger:
             return now >= batch.started + self._linger
         # The next batch gathers while one awaits its answer: the busier nsqd is, the larger batches get.
         return self._outstanding.get(batch.topic, 0) < max(len(self._dispatcher.pool.open), 1)
 
-    def _begin(self, topic: str, now: float) -> Batch:
+    def _begin(self, topic: str, now: float) -> CoalescedBatch:
         if (full := self._gathering.get(topic)) is not None:
             self._send(full, now)
         full_at = min(self._expected.pop(topic, self._max_messages), self._max_messages)
-        batch = Batch(topic, now, now + self._timeout, full_at, self._dispatcher.new_event, self._completed)
+        batch = CoalescedBatch(
+            topic, now, now + self._timeout, full_at, self._dispatcher.new_event, self._completed
+        )
         self._gathering[topic] = batch
         self._dispatcher.watch(batch)
         return batch
 
-    def _send(self, batch: Batch, now: float) -> None:
+    def _send(self, batch: CoalescedBatch, now: float) -> None:
         batch.gathering = False
         batch.size = batch_size(batch.messages, batch.bytes)
         del self._gathering[batch.topic]
@@ -255,14 +260,14 @@ class Batcher:
         self._dispatcher.submit(batch, now)
 
     def _expect(self, topic: str, callers: int) -> None:
-        """Send the next batch as soon as the ``callers`` that were just answered could all have joined it."""
+        """Send the next batch once all ``callers`` that were just answered may have joined it."""
         batch = self._gathering.get(topic)
         if batch is None:
             self._expected[topic] = callers
         else:
             batch.full_at = min(batch.messages + callers, self._max_messages)
 
-    def _completed(self, batch: Batch) -> None:
+    def _completed(self, batch: CoalescedBatch) -> None:
         topic = batch.topic
         if batch.gathering:
             del self._gathering[topic]

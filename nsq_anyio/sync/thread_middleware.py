@@ -22,7 +22,7 @@ Variables = list[tuple[ContextVar[Any], Any]]
 """Context variables and their values."""
 
 
-class ThreadAround:
+class ThreadMiddleware:
     """The middleware around one message.
 
     :param start: starts `run` in the event loop, with the caller's context variables
@@ -33,7 +33,7 @@ class ThreadAround:
         self,
         wrapping: Wrapping,
         message: AsyncMessage,
-        start: Callable[[ThreadAround], None],
+        start: Callable[[ThreadMiddleware], None],
         notify: Callable[[Callable[[], object]], None],
     ) -> None:
         self._call = wrapping.handler(self._wait_for_thread)
@@ -45,7 +45,7 @@ class ThreadAround:
         self._error: BaseException | None = None
         self._is_over = False
         self._over: anyio.Event | None = None
-        self._told = False  # whether the middleware has learned how the thread ended
+        self._knows_end = False  # whether the middleware has learned how the thread ended
         self._before: dict[ContextVar[Any], Any] = {}
 
     # In the thread
@@ -78,7 +78,7 @@ class ThreadAround:
             if self._left.is_there and self._left.error() is raised:
                 return raised
             raise  # an interrupt
-        return None if self._told else error
+        return None if self._knows_end else error
 
     def _end(self, error: BaseException | None) -> None:
         self._error = error
@@ -95,7 +95,7 @@ class ThreadAround:
             ends = isinstance(error, anyio.get_cancelled_exc_class()) and not is_stray(error)
             self._entered.fail(Over() if ends else error)
             if ends:
-                self._told = False
+                self._knows_end = False
                 raise
             self._left.fail(error)
         finally:
@@ -122,9 +122,9 @@ class ThreadAround:
                 if before.get(each, missing) is not value
             ]
         )
-        # A middleware that cancels this wait cannot end the thread: it exits, and does not learn the outcome.
+        # A middleware that cancels this wait cannot end the thread. It exits without learning the outcome.
         if not self._is_over:
             await self._over.wait()
-        self._told = True
+        self._knows_end = True
         if self._error is not None:
             raise self._error
