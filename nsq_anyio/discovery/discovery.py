@@ -6,19 +6,57 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from typing import TypeAlias
 
 import anyio
 
 from ..address import Address
-from ..errors import HTTPError, InvalidAddress
+from ..connection.auth_secret import bearer
+from ..errors import HTTPError, InvalidAddress, InvalidOption
 from ..events import Emitter, Event, LookupDone, LookupFailed
-from ..http import Nsqlookupd
+from ..http import Authorization, Nsqlookupd
 from ..http.models import Producer
-from ..options import AuthSecret
+from ..options import AuthSecret, ConsumerOptions, ProducerOptions
 from ..policy.complaints import PATIENCE, Repeats
 from ..policy.poll_schedule import PollSchedule
 from ..policy.reconcile import Directory
-from .clients import LookupOptions, lookup_clients
+from ..transport.tls_context import client_context, tls_options
+
+LookupOptions: TypeAlias = ConsumerOptions | ProducerOptions
+"""Options that include those of ``nsq_anyio.options.lookup``."""
+
+
+def lookup_clients(
+    urls: Sequence[str], options: LookupOptions, auth_secret: AuthSecret | None
+) -> list[Nsqlookupd]:
+    """Return a client for each URL.
+
+    :raises InvalidOption: if a file of ``lookupd_tls`` cannot be used, or there is no secret to send
+    """
+    # A client without a context loads the system's authorities when it is opened, in a thread.
+    tls = None if isinstance(options.lookupd_tls, bool) else tls_options(options.lookupd_tls)
+    context = None if tls is None else client_context(tls)
+    return [
+        Nsqlookupd(
+            url,
+            timeout=options.lookupd_poll_timeout,
+            authorization=_authorization(url, options, auth_secret),
+            ssl_context=context,
+            server_hostname=None if tls is None else tls.server_hostname,
+        )
+        for url in urls
+    ]
+
+
+def _authorization(url: str, options: LookupOptions, auth_secret: AuthSecret | None) -> Authorization | None:
+    if not options.lookupd_authorization:
+        return None
+    if auth_secret is None:
+        raise InvalidOption(
+            "lookupd_authorization=True without a secret: set ConnectionOptions(auth_secret=...)"
+        )
+    return bearer(auth_secret, url)
+
 
 _LEAST_INTERVAL = 1.0
 """The least seconds between two polls, however often connections are lost."""

@@ -16,9 +16,8 @@ import httpx
 from ..address import host_port
 from ..errors import InvalidOption
 from ..exceptions import first_text
-from ..http.body import read_body
-from ..http.fields import is_object, parse_json
-from ..http.transport import make_transport
+from ..http.reply import is_object, parse_json
+from ..http.transport import make_transport, read_body
 from ..http.url import ServerURL
 from ..re2_pattern import check_patterns_work
 from .authorization import Authorization, AuthRequest, AuthState, NoAuthorization

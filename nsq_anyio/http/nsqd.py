@@ -14,10 +14,9 @@ from ..checks import check_integer, check_seconds
 from ..errors import HTTPStatusError, InvalidBody, InvalidOption
 from ..names import check_topic
 from ..protocol.codec import encode_bodies
-from .client import Client
-from .fields import Fields
+from .client import Client, channel_parameters, stats_parameters, topic_parameters
 from .models import NsqdInfo
-from .parameters import channel_parameters, stats_parameters, topic_parameters
+from .reply import Fields
 from .rereading import StatsReader
 from .stats import Stats
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from .fields import MAX_INTEGER, MIN_INTEGER, Fields, no_constant, parse_json
-from .reply import Reply
+from .reply import MAX_INTEGER, MIN_INTEGER, Fields, Reply, no_constant, parse_json
 from .stats import ChannelStats, Stats, TopicStats
 
 _MARK = b'{"topic_name":'

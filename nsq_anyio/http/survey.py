@@ -12,13 +12,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..errors import HTTPError
-from .nodes import Node, sighting, unite
+from .models import Node, sighting, unite
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
 from .rereading import StatsReaders
 from .servers import Servers
-from .stats import Stats, TopicStats
-from .totals import Totals, totals_by_topic
+from .stats import Stats, TopicStats, Totals, totals_by_topic
 
 NO_STATS = Stats()
 

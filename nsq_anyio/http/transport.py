@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import anyio
@@ -156,3 +156,26 @@ class SharedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Pass the request on."""
         return await self._transport.handle_async_request(request)
+
+
+async def read_body(response: httpx.Response, chunks: AsyncIterator[bytes], limit: int) -> bytes | None:
+    """Return the body; None if it has more than ``limit`` bytes, after closing the connection.
+
+    :param chunks: the chunks of ``response``, raw or decoded
+    """
+    body = bytearray()
+    is_too_large = False
+    try:
+        async for chunk in chunks:
+            if is_too_large:
+                continue
+            body += chunk
+            if len(body) > limit:
+                # httpx reads through a chain of async generators. An error raised here would leave them to
+                # the garbage collector; the closed connection ends them from the inside.
+                is_too_large = True
+                await response.aclose()
+    except (httpx.RequestError, OSError):
+        if not is_too_large:
+            raise
+    return None if is_too_large else bytes(body)

@@ -9,14 +9,13 @@ TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than ev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .service import Service
-    from .until_signal import serve
-    from .vital import vital
+    from .draining import vital
+    from .service import Service, serve
 
 __all__ = ["Service", "serve", "vital"]
 
 # Commands that consume nothing import a module of this package for its signals.
 __getattr__: Callable[[str], object] = importer(
     __name__,
-    {".service": ("Service",), ".until_signal": ("serve",), ".vital": ("vital",)},
+    {".service": ("Service", "serve"), ".draining": ("vital",)},
 )

@@ -8,8 +8,9 @@ before it has rows. So a storage that has no directories must remember them in a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 DELETED = ".deleted-"
@@ -155,3 +156,27 @@ class Storage(ABC, Generic[P]):
 
         :raises OSError: if a second put of a name succeeds
         """
+
+
+NOT_ALLOWED = "let the credentials read, write, list and delete there"
+
+
+class StorageFailure(OSError):
+    """A server of a storage has refused a request, or did not answer.
+
+    :ivar remedy: what to do about it; empty if unknown
+    """
+
+    def __init__(self, code: int, text: str, remedy: str = "") -> None:
+        super().__init__(code, text)
+        self.remedy = remedy
+
+
+def explained(error: OSError, remedies: Mapping[int, str] = MappingProxyType({})) -> str:
+    """Return the text of an error, with what to do about it if that is known.
+
+    :param remedies: for errors of the system, by their numbers
+    """
+    text = error.strerror or str(error)
+    remedy = getattr(error, "remedy", "") or remedies.get(error.errno or 0)
+    return f"{text}: {remedy}" if remedy else text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from .failure import NOT_ALLOWED, StorageFailure
+from .interface import NOT_ALLOWED, StorageFailure
 
 if TYPE_CHECKING:
     from obstore.store import BackoffConfig, ClientConfig

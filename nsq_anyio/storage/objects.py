@@ -19,8 +19,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from .interface import MARKER, Entry, Status
 from .object_stores import Client, is_answer_lost, is_undecided, object_store
-from .patience import GIVE_UP, tried
-from .remote import RemotePlace, RemoteStorage
+from .remote import GIVE_UP, RemotePlace, RemoteStorage, tried
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from .interface import DELETED, Entry, Status
-from .patience import GIVE_UP, tried
-from .remote import RemotePlace, RemoteStorage
+from .remote import GIVE_UP, RemotePlace, RemoteStorage, tried
 from .webhdfs_client import DatanodeFailed, WebHdfsClient
 
 _ONLY_IF_FREE = "NONE"

@@ -8,14 +8,16 @@ import os
 import weakref
 from functools import partial
 from operator import ne
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree as ET
 
 import httpx
 
-from .failure import NOT_ALLOWED, StorageFailure
-from .namenodes import http_addresses
-from .patience import GIVE_UP, Patience
+from ..errors import InvalidOption
+from .interface import NOT_ALLOWED, StorageFailure
+from .remote import GIVE_UP, Patience
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
@@ -138,3 +140,58 @@ def _error_of(answer: httpx.Response) -> OSError | _Again:
     if name in _FORBIDDEN or (answer.status_code == 403 and not name):
         return StorageFailure(errno.EACCES, told, NOT_ALLOWED)
     return StorageFailure(errno.EIO, told)
+
+
+_HTTP_PORT = 9870
+_HTTPS_PORT = 9871
+
+
+def http_addresses(root: str) -> list[str]:
+    """Return the URLs of the namenodes of ``scheme://server``, one of which is active.
+
+    :raises InvalidOption: if Hadoop's configuration cannot be read, or names no address for a name service
+    """
+    scheme, _, server = root.partition("://")
+    if scheme == "webhdfs":
+        return [f"http://{_with_port(server, _HTTP_PORT)}"]
+    if scheme == "swebhdfs":
+        return [f"https://{_with_port(server, _HTTPS_PORT)}"]
+    settings = _settings()
+    is_https = settings.get("dfs.http.policy") == "HTTPS_ONLY"
+    kind, port = ("https", _HTTPS_PORT) if is_https else ("http", _HTTP_PORT)
+    if server not in _listed(settings.get("dfs.nameservices", "")):
+        host = urlsplit(root).hostname or server
+        # The port in such a URL is that of the RPC server.
+        return [f"{kind}://{f'[{host}]' if ':' in host else host}:{port}"]
+    option = f"dfs.namenode.{kind}-address.{server}"
+    namenodes = _listed(settings.get(f"dfs.ha.namenodes.{server}", ""))
+    names = [f"{option}.{namenode}" for namenode in namenodes] or [option]
+    found = [settings[name] for name in names if name in settings]
+    if not found:
+        raise InvalidOption(f"hdfs-site.xml knows the name service {server}, but not {' or '.join(names)}")
+    return [f"{kind}://{address}" for address in found]
+
+
+def _with_port(server: str, port: int) -> str:
+    return server if ":" in server.rpartition("]")[2] else f"{server}:{port}"
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _settings() -> dict[str, str]:
+    """Return Hadoop's settings of HDFS; none without ``HADOOP_CONF_DIR``."""
+    directory = os.environ.get("HADOOP_CONF_DIR")
+    if not directory:
+        return {}
+    path = Path(directory, "hdfs-site.xml")
+    try:
+        # The administrator's own file, not what a server sends.
+        tree = ET.parse(path)  # noqa: S314
+    except FileNotFoundError:
+        return {}
+    except (OSError, ET.ParseError) as error:
+        raise InvalidOption(f"cannot read {path}, where HADOOP_CONF_DIR is: {error}") from None
+    found = ((each.findtext("name"), each.findtext("value")) for each in tree.getroot().iter("property"))
+    return {name.strip(): value.strip() for name, value in found if name and value}

@@ -10,8 +10,7 @@ from ..consumer.inbox import Stop
 from ..consumer.message import Message
 from ..consumer.workers import Workers
 from ..events import Emitter, Event, HandlerFailed
-from .answers import Answer
-from .recorded import RecordedMessage
+from .recorded import Answer, RecordedMessage
 
 _CANCELLED_DRAIN_TIMEOUT = 1.0
 """The default of `ConsumerOptions.cancelled_drain_timeout`."""

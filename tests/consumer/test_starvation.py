@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.dead_letters.walk import Walk
+from nsq_anyio.dead_letters import Walk
 from nsq_anyio.events import Starved
 
 from .. import virtual_time

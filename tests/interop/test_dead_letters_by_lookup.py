@@ -10,10 +10,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio import envelope
-from nsq_anyio.dead_letters.letters import Filter
-from nsq_anyio.dead_letters.look import Look
-from nsq_anyio.dead_letters.walk import Walk
-from nsq_anyio.dead_letters.work import Work
+from nsq_anyio.dead_letters import Filter, Look, Walk, Work
 
 from ..cli.processes import COMMAND
 from .cluster import Cluster, Kind, Server

@@ -14,9 +14,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio import envelope
-from nsq_anyio.dead_letters.letters import Filter
-from nsq_anyio.dead_letters.walk import Walk
-from nsq_anyio.dead_letters.work import Work
+from nsq_anyio.dead_letters import Filter, Walk, Work
 from nsq_anyio.testing import fault_proxy
 from tests.real_servers import RealServer, real_nsqd
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from nsq_anyio.storage.failure import StorageFailure
-from nsq_anyio.storage.interface import Entry
+from nsq_anyio.storage.interface import Entry, StorageFailure
 from nsq_anyio.storage.objects import ObjectStorage
 from nsq_anyio.storage.place import Place, place_of, storage_of
 from nsq_anyio.storage.remote import RemotePlace, RemoteStorage

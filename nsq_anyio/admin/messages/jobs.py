@@ -14,10 +14,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ...dead_letters.letters import Filter
-from ...dead_letters.look import Look
-from ...dead_letters.walk import Bounds, Walk
-from ...dead_letters.work import Work
+from ...dead_letters import Bounds, Filter, Look, Walk, Work
 from ...errors import ConnectionLost, HTTPError, NSQError
 from ...exceptions import ungrouped
 from ...monitoring import Watch

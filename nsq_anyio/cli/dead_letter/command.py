@@ -20,9 +20,7 @@ from ..lazy_group import SentenceGroup
 from .flags import HELD_BY_ONE, filter_flags, ids_argument, limit_flag, place_flags
 
 if TYPE_CHECKING:
-    from ...dead_letters.letters import Filter
-    from ...dead_letters.walk import Walk
-    from ...dead_letters.work import Work
+    from ...dead_letters import Filter, Walk, Work
     from ...service.draining import Draining
 
 _AT = "\\\n    --nsqd-tcp-address 127.0.0.1:4150"
@@ -79,7 +77,7 @@ def list_letters(
 
     With --json, print a line of JSON for each letter.
     """
-    from ...dead_letters.look import Look
+    from ...dead_letters import Look
     from ..event_loop import run_draining
     from .run import reaching
     from .show import blocks, json_line, table
@@ -123,8 +121,7 @@ def show(
     ID is the id of the letter, or of the message that it was made from, alone or as NSQD/ID. If several
     letters have it, all are shown. With --json, the body is complete.
     """
-    from ...dead_letters.letters import Filter
-    from ...dead_letters.look import Look
+    from ...dead_letters import Filter, Look
     from ..event_loop import run_draining
     from .run import reaching
     from .show import json_line, text
@@ -231,7 +228,7 @@ def _walk(
     *,
     only_earlier: bool = False,
 ) -> Walk:
-    from ...dead_letters.walk import Walk
+    from ...dead_letters import Walk
     from ...names import check_channel, check_topic
 
     flags = consumer.never_giving_up()
@@ -261,7 +258,7 @@ def _work(
     """Process letters, and report how many."""
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from ...dead_letters.work import Work
+    from ...dead_letters import Work
     from ..display import progress_display
     from ..event_loop import run_draining
 

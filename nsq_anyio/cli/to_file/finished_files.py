@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...files import link_exclusively, sync_directory
-from ...storage.failure import explained
+from ...storage.interface import explained
 from ...storage.place import Place, remote_storage_of
 from ...storage.remote import RemotePlace, RemoteStorage
 from .directories import make_directories

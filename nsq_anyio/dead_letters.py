@@ -1,19 +1,11 @@
-"""Takes every message that waits in a channel once, and puts back those that were not finished.
-
-Messages that are not finished are held until the end, because a message that is put back earlier would come
-again. A connection holds at most nsqd's --max-rdy-count messages, and an nsqd that hangs is as silent as one
-that has no more. So when no more messages come, another consumer takes over, until one gets none.
-
-nsqd does not answer FIN. Only the orderly end of a connection proves that it has handled those before: it
-answers CLS after them. So a message that was finished on a connection which was lost may still be there.
-"""
+"""Dead letters, and the filter that selects some of them."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -22,13 +14,14 @@ from typing import TypeVar
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from ..address import nsqd_addresses
-from ..connection import prepared
-from ..consumer import Consumer, Message
-from ..consumer.supervisor import BeforeSubscribing
-from ..discovery import nsqlookupd_urls
-from ..errors import Closed, NSQError
-from ..events import (
+from .address import nsqd_addresses
+from .connection import prepared
+from .consumer import Consumer, Message
+from .consumer.dead_letter import DeadLetterHeaders, original_body
+from .consumer.supervisor import BeforeSubscribing
+from .discovery import nsqlookupd_urls
+from .errors import Closed, InvalidEnvelope, InvalidName, NSQError
+from .events import (
     Connected,
     ConnectFailed,
     ConnectionClosed,
@@ -38,10 +31,104 @@ from ..events import (
     ResponseFailed,
     Subscribed,
 )
-from ..exceptions import ungrouped
-from ..names import check_channel, check_topic
-from ..options import ConnectionOptions, ConsumerOptions
-from .letters import key_of
+from .exceptions import ungrouped
+from .names import check_channel, check_topic
+from .options import ConnectionOptions, ConsumerOptions, ProducerOptions
+from .producer import Producer, produce
+
+_NANO = 1e9
+
+
+def key_of(message: Message) -> str:
+    """Return ``NSQD/ID``, which names a message of a topic: its id alone is unique within one nsqd only."""
+    return f"{message.nsqd}/{message.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message of the topic of dead letters.
+
+    :ivar body: the original body; None if this is not a dead letter
+    :ivar problem: why this is not a dead letter; empty if it is one
+    :ivar died: when its message was given up or discarded, in seconds since the epoch; if that is not known,
+        when the letter was published
+    """
+
+    message: Message
+    headers: dict[str, str]
+    body: bytes | None
+    problem: str
+    died: float
+
+    @classmethod
+    def of(cls, message: Message) -> Letter:
+        """Read a message. If it is not a dead letter, `problem` says why."""
+        published = message.timestamp / _NANO
+        try:
+            headers = dict(message.headers)
+            body = original_body(message.payload, headers)
+        except InvalidEnvelope as error:
+            return cls(message, {}, None, str(error), published)
+        time = headers.get(DeadLetterHeaders.TIME, "")
+        died = int(time) / _NANO if time.isascii() and time.isdigit() and len(time) < 20 else published
+        return cls(message, headers, body, "", died)
+
+    def get(self, name: str) -> str:
+        """Return the value of a header; empty if there is none."""
+        return self.headers.get(name, "")
+
+    @property
+    def error(self) -> str:
+        """The class and the text of the error."""
+        kind, text = self.get(DeadLetterHeaders.ERROR_TYPE), self.get(DeadLetterHeaders.ERROR)
+        return f"{kind}: {text}" if kind else text
+
+    @property
+    def key(self) -> str:
+        """See `key_of`."""
+        return key_of(self.message)
+
+    @property
+    def ids(self) -> set[str]:
+        """Its own id and that of the message that it was made from, each also as ``NSQD/ID``."""
+        nsqd, id = self.get(DeadLetterHeaders.NSQD), self.get(DeadLetterHeaders.ID)
+        return {self.key, self.message.id, f"{nsqd}/{id}", id}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Selects letters; a field that is None or empty selects all.
+
+    :ivar error: contained in the error's class and text
+    :ivar died_before: seconds since the epoch
+    :ivar died_after: seconds since the epoch
+    :ivar keys: the letters themselves, each as `Letter.key`
+    :ivar ids: as `Letter.ids`. Several letters may share one
+    :ivar letters_only: whether to leave out messages that are not dead letters
+    """
+
+    error: str | None = None
+    died_before: float | None = None
+    died_after: float | None = None
+    topic: str | None = None
+    channel: str | None = None
+    keys: Collection[str] = ()
+    ids: Collection[str] = ()
+    letters_only: bool = False
+
+    def takes(self, letter: Letter) -> bool:
+        """Return whether this letter is selected."""
+        return (
+            (self.error is None or self.error in letter.error)
+            and (self.died_before is None or letter.died <= self.died_before)
+            and (self.died_after is None or letter.died >= self.died_after)
+            and (self.topic is None or letter.get(DeadLetterHeaders.TOPIC) == self.topic)
+            and (self.channel is None or letter.get(DeadLetterHeaders.CHANNEL) == self.channel)
+            and (not self.keys or letter.key in self.keys)
+            and (not self.ids or not letter.ids.isdisjoint(self.ids))
+            and not (self.letters_only and letter.problem)
+        )
+
 
 T = TypeVar("T")
 
@@ -53,7 +140,6 @@ HELD_BY_ONE = 2500
 
 _BATCH = 500
 _GATHER = 0.02
-_NANO = 1e9
 _MAX_SLEEP = 0.5
 
 
@@ -312,3 +398,145 @@ class Walk:
                     message.touch()
                     self._held[message] = (now + message.deadline) / 2
             await anyio.sleep(min([_MAX_SLEEP, *(max(due - now, 0.05) for due in self._held.values())]))
+
+
+class Look:
+    """Reads letters, and leaves all of them in the topic.
+
+    :param limit: how many letters to keep in ``letters``; 0 for all
+    :param enough: whether to end once that many are found, rather than count the others too
+    :ivar letters: the selected letters
+    :ivar count: how many letters are selected
+    """
+
+    def __init__(self, walk: Walk, meant: Filter, limit: int, *, enough: bool) -> None:
+        self.letters: list[Letter] = []
+        self.count = 0
+        self._walk = walk
+        self._meant = meant
+        self._limit = limit
+        self._enough = enough
+
+    async def run(self, stop: anyio.Event) -> None:
+        """Read all letters that are waiting.
+
+        :raises NSQError: as `Walk.run` does
+        """
+
+        async def visit(messages: Sequence[Message]) -> None:
+            meant = [letter for letter in map(Letter.of, messages) if self._meant.takes(letter)]
+            self.count += len(meant)
+            self.letters += meant if not self._limit else meant[: self._limit - len(self.letters)]
+            if self._enough and len(self.letters) == self._limit:
+                stop.set()
+
+        await self._walk.run(visit, stop)
+
+
+class Work:
+    """Retries or drops each selected letter of a walk.
+
+    :param limit: the most letters to process; 0 for all
+    :param progress: called for each letter that is finished
+    :ivar left: how many were selected, but stay
+    :ivar first_problem: why the first of those stays
+    """
+
+    def __init__(
+        self, walk: Walk, meant: Filter, limit: int, progress: Callable[[], None] = lambda: None
+    ) -> None:
+        self.left: int = 0
+        self.first_problem: str = ""
+        self._walk = walk
+        self._meant = meant
+        self._limit = limit
+        self._chosen_so_far = 0
+        self._progress = progress
+        self._stop = anyio.Event()
+        self._producer: Producer | None = None
+
+    @property
+    def finished(self) -> int:
+        """How many letters were retried or dropped, of which nsqd may not have confirmed some yet."""
+        return len(self._walk.finished)
+
+    @property
+    def done(self) -> int:
+        """How many letters were retried or dropped, as nsqd has confirmed at the end."""
+        return len(self._walk.confirmed)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many letters were finished and may still be there, because the connection was lost."""
+        return self.finished - self.done
+
+    async def drop(self, stop: anyio.Event) -> None:
+        """Finish the letters.
+
+        :raises NSQError: as `Walk.run` does
+        """
+        self._stop = stop
+        await self._walk.run(self._drop, stop)
+
+    async def retry(
+        self,
+        stop: anyio.Event,
+        *,
+        options: ProducerOptions | None = None,
+        connection: ConnectionOptions | None = None,
+    ) -> None:
+        """Publish the original bodies to the topics that they came from, and then finish the letters.
+
+        They are published on the nsqds that hold the letters.
+
+        :raises NSQError: as `Walk.run` does
+        """
+        self._stop = stop
+
+        async def visit(messages: Sequence[Message]) -> None:
+            if self._producer is None:
+                block = produce([*self._walk.nsqds.values()], options=options, connection=connection)
+                self._producer = await self._walk.enter(block)
+            async with anyio.create_task_group() as tasks:
+                for letter in self._chosen(messages):
+                    tasks.start_soon(self._retry, self._producer, letter)
+
+        await self._walk.run(visit, stop)
+
+    async def _drop(self, messages: Sequence[Message]) -> None:
+        for letter in self._chosen(messages):
+            self._finish(letter)
+
+    async def _retry(self, producer: Producer, letter: Letter) -> None:
+        try:
+            topic = check_topic(letter.get(DeadLetterHeaders.TOPIC))
+        except InvalidName as error:
+            self._stays(letter, letter.problem or str(error))
+            return
+        if letter.body is None:
+            self._stays(letter, letter.problem)
+            return
+        try:
+            await producer.publish(topic, letter.body)
+        except NSQError as error:
+            self._stays(letter, str(error))
+        else:
+            self._finish(letter)
+
+    def _chosen(self, messages: Sequence[Message]) -> list[Letter]:
+        """Return the selected letters, up to the limit."""
+        letters = [letter for letter in map(Letter.of, messages) if self._meant.takes(letter)]
+        if self._limit:
+            letters = letters[: self._limit - self._chosen_so_far]
+            self._chosen_so_far += len(letters)
+            if self._chosen_so_far == self._limit:
+                self._stop.set()
+        return letters
+
+    def _finish(self, letter: Letter) -> None:
+        self._walk.finish(letter.message)
+        self._progress()
+
+    def _stays(self, letter: Letter, problem: str) -> None:
+        self.left += 1
+        self.first_problem = self.first_problem or f"letter {letter.key}: {problem}"

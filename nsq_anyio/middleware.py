@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from types import TracebackType
-from typing import Generic, Protocol, TypeVar
+from contextvars import Context, copy_context
+from functools import partial
+from types import TracebackType, coroutine
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import anyio
 
-from ..exceptions import leaves
-from ..tasks import is_cancelled, is_stray
-from .check import no_context_manager
+from .errors import InvalidOption
+from .exceptions import leaves
+from .tasks import is_cancelled, is_stray
 
 
 class Subject(Protocol):
@@ -102,3 +105,69 @@ class Around(Generic[SubjectT]):
 def _is_cancellation(error: BaseException) -> bool:
     cancelled = anyio.get_cancelled_exc_class()
     return not is_stray(error) and any(isinstance(leaf, cancelled) for leaf in leaves(error))
+
+
+_REMEDY = "decorate an `async def` function that yields once with `@contextlib.asynccontextmanager`"
+
+
+def check_middleware(
+    middleware: Sequence[Callable[[SubjectT], AbstractAsyncContextManager[object]]],
+) -> tuple[Callable[[SubjectT], AbstractAsyncContextManager[object]], ...]:
+    """Return the middleware as a tuple.
+
+    :raises InvalidOption: if it is not a sequence, or a member certainly returns no context manager
+    """
+    if not isinstance(middleware, Sequence) or isinstance(middleware, str | bytes):
+        raise InvalidOption(
+            f"middleware={middleware!r} is not valid: use a sequence of callables, such as [middleware]"
+        )
+    for place, each in enumerate(cast("Sequence[object]", middleware)):
+        if not callable(each):
+            raise InvalidOption(f"middleware[{place}]={each!r} is not valid, it cannot be called: {_REMEDY}")
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            raise InvalidOption(
+                f"middleware[{place}]={each!r} is not valid, it returns no context manager: {_REMEDY}"
+            )
+    return tuple(middleware)
+
+
+def no_context_manager(middleware: object, returned: object) -> InvalidOption:
+    """Return the error for middleware that has returned something else than an async context manager."""
+    kind = type(returned).__name__
+    return InvalidOption(
+        f"middleware={middleware!r} is not valid, it returned {kind}, which is no async context "
+        f"manager: {_REMEDY}"
+    )
+
+
+ResultT = TypeVar("ResultT")
+
+
+@coroutine
+def in_own_context(
+    inner: Coroutine[Any, Any, ResultT], context: Context | None = None
+) -> Generator[Any, Any, ResultT]:
+    """Await a coroutine in a context of its own, so that its changes do not outlive it.
+
+    The event loop sees only what the coroutine yields, so this works on every backend.
+
+    :param context: the context; default: a copy of the current one
+    """
+    if context is None:
+        context = copy_context()
+    step: Callable[[], Any] = partial(inner.send, None)
+    while True:
+        try:
+            yielded = context.run(step)
+        except StopIteration as end:
+            result: ResultT = end.value
+            return result
+        try:
+            value = yield yielded
+        except GeneratorExit:
+            context.run(inner.close)
+            raise
+        except BaseException as error:  # noqa: BLE001 - passed to the coroutine
+            step = partial(inner.throw, error)
+        else:
+            step = partial(inner.send, value)
