@@ -38,6 +38,13 @@ from .producer import Producer, produce
 
 _NANO = 1e9
 
+T = TypeVar("T")
+HELD_BY_ONE = 2500
+"""How many messages a connection holds by nsqd's default."""
+_BATCH = 500
+_GATHER = 0.02
+_MAX_SLEEP = 0.5
+
 
 def key_of(message: Message) -> str:
     """Return ``NSQD/ID``, which names a message of a topic: its id alone is unique within one nsqd only."""
@@ -130,17 +137,8 @@ class Filter:
         )
 
 
-T = TypeVar("T")
-
 Visit = Callable[[Sequence[Message]], Awaitable[None]]
 """Called with messages; finishes those that should leave the channel, by `Walk.finish`."""
-
-HELD_BY_ONE = 2500
-"""How many messages a connection holds by nsqd's default."""
-
-_BATCH = 500
-_GATHER = 0.02
-_MAX_SLEEP = 0.5
 
 
 class NoSubscription(NSQError):

@@ -1,4 +1,19 @@
-"""Enters and exits the middleware around a handler, block or publish."""
+"""Middleware: the user's context managers around each handler call and each publish.
+
+Under a cancellation, an ``await`` in a middleware's cleanup would raise at once. A shielded scope around the
+cleanup alone would not nest properly with the scopes and task groups that the middleware has opened around
+its ``yield``: it would be entered after them while they are still open, and be open when they are closed,
+which AnyIO and Trio refuse. So `Around` opens a scope before it enters the first middleware, and turns it
+into a shield with a deadline when a cancellation arrives. A scope that the middleware itself has cancelled,
+such as that of `fail_after`, ends inside the middleware; `is_cancelled` distinguishes the two. In an async
+generator, a block opens no such scope: if the generator is abandoned, the scope would stay open in its
+caller's task.
+
+A worker handles one message after another in one task, and a task has one context. The handler must see the
+context variables that a middleware sets for its message, and the next message must not. So `in_own_context`
+runs a coroutine in a copy of the context. With a task for each message, cancellations and exceptions would
+have to be passed between that task and the worker, at a higher cost.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +31,15 @@ from .errors import InvalidOption
 from .exceptions import leaves
 from .tasks import is_cancelled, is_stray
 
+_REMEDY = "decorate an `async def` function that yields once with `@contextlib.asynccontextmanager`"
+ResultT = TypeVar("ResultT")
+
 
 class Subject(Protocol):
     """The argument of middleware: it describes the messages or the publish inside."""
 
     def ended(self, error: BaseException | None) -> None:
-        """Note how everything inside the next middleware has ended, before that middleware exits."""
+        """Record how the code inside the next middleware has ended, before that middleware exits."""
         ...
 
 
@@ -107,9 +125,6 @@ def _is_cancellation(error: BaseException) -> bool:
     return not is_stray(error) and any(isinstance(leaf, cancelled) for leaf in leaves(error))
 
 
-_REMEDY = "decorate an `async def` function that yields once with `@contextlib.asynccontextmanager`"
-
-
 def check_middleware(
     middleware: Sequence[Callable[[SubjectT], AbstractAsyncContextManager[object]]],
 ) -> tuple[Callable[[SubjectT], AbstractAsyncContextManager[object]], ...]:
@@ -138,9 +153,6 @@ def no_context_manager(middleware: object, returned: object) -> InvalidOption:
         f"middleware={middleware!r} is not valid, it returned {kind}, which is no async context "
         f"manager: {_REMEDY}"
     )
-
-
-ResultT = TypeVar("ResultT")
 
 
 @coroutine

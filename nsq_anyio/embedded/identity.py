@@ -1,4 +1,7 @@
-"""How an nsqd describes itself, by HTTP and to nsqlookupds."""
+"""The identity of the embedded servers: the version of NSQ that they report, and an nsqd's addresses.
+
+They behave like this version; nsqadmin and other tools parse it to decide what a server can do.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def version_line(program: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NsqdIdentity:
-    """How an nsqd describes itself.
+    """An nsqd's description of itself.
 
     :ivar tcp_port: the port on which it listens; 0 on a unix socket; likewise ``http_port``
     :ivar broadcast_tcp_port: the port to register with nsqlookupds; likewise ``broadcast_http_port``

@@ -1,4 +1,4 @@
-"""Requests to the HTTP API of nsqd or nsqlookupd, bounded in time and size, with this package's errors."""
+"""The base of the HTTP clients: requests bounded in time and size, with this package's errors."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ _BYTES_PER_VALUE = 16
 _LEAST_VALUES = 1000
 
 Profile = Literal["index", "cmdline", "symbol", "profile", "heap", "goroutine", "block", "threadcreate"]
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 
 
 class Client(anyio.AsyncContextManagerMixin):
@@ -243,9 +246,6 @@ def _reason(error: Exception) -> str:
 
 Authorization: TypeAlias = Callable[[], str | Awaitable[str]]
 """A plain or async function that returns the header ``Authorization``, called before each request."""
-
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 
 
 def checked_headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:

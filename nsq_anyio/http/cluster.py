@@ -1,4 +1,4 @@
-"""A whole NSQ cluster over HTTP: nsqadmin's actions, with the failures beside the results."""
+"""A whole NSQ cluster over HTTP: its topics, nodes and statistics, and nsqadmin's actions."""
 
 from __future__ import annotations
 

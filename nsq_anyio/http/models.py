@@ -138,7 +138,7 @@ def read_registrations(value: object) -> dict[str, tuple[Registration, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class NsqlookupdInfo:
-    """What an nsqlookupd says about itself."""
+    """An nsqlookupd's description of itself."""
 
     version: str = ""
 
@@ -152,7 +152,7 @@ class NsqlookupdInfo:
 
 @dataclass(frozen=True, slots=True)
 class NsqdInfo:
-    """What an nsqd says about itself. A limit is None if nsqd is too old to report it.
+    """An nsqd's description of itself. A limit is None if nsqd is too old to report it.
 
     :ivar tcp_port: negative when it listens on a unix socket
     :ivar http_port: as ``tcp_port``
@@ -219,7 +219,7 @@ class Node:
 
     @classmethod
     def registered(cls, producer: Producer, nsqlookupd: str) -> Node:
-        """Make a node from what an nsqlookupd knows about the nsqd.
+        """Make a node from an nsqlookupd's entry for the nsqd.
 
         :raises InvalidAddress: if the nsqd registered no valid HTTP address
         """
@@ -239,7 +239,7 @@ class Node:
 
     @classmethod
     def asked(cls, url: str, info: NsqdInfo, topics: Iterable[str]) -> Node:
-        """Make a node from what the nsqd says about itself."""
+        """Make a node from the nsqd's description of itself."""
         return cls(
             url=url,
             hostname=info.hostname,

@@ -1,4 +1,7 @@
-"""A server's complete answer, and the parts of it that may be shown."""
+"""A server's answer: its body as typed JSON, and the parts that may be shown.
+
+Each fault in the JSON raises a ``ValueError`` that names its place.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ _MAX_DIGITS = 20
 _VALUE_MARKS = (b",", b"[", b"{")
 
 _NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
+
+_MAX_SHOWN_LENGTH = 200
 
 
 def parse_json(body: bytes, *, most_values: int | None = None) -> object:
@@ -156,7 +161,7 @@ class Fields:
         for name, kind, default in _declared(cast("Hashable", cls)):
             if name not in known:
                 value = values.get(name)
-                # Almost every value is as it should be, and a large cluster has millions.
+                # Almost every value has the right type, and a large cluster has millions.
                 is_plain = type(value) is kind and kind is not str
                 known[name] = value if is_plain else self._typed(value, default, name)
         return cls(**known)
@@ -187,7 +192,7 @@ class Fields:
 
 
 def _are_plain(elements: Sequence[object], kind: type[object]) -> bool:
-    """Whether all are as they should be, as almost always; an nsqlookupd lists very many topics."""
+    """Return whether no element needs a conversion. That is usual: an nsqlookupd lists very many topics."""
     if {*map(type, elements)} != {kind}:
         return False
     return kind is not str or "".join(cast("Sequence[str]", elements)).isascii()
@@ -201,9 +206,6 @@ def _declared(cls: Hashable) -> tuple[tuple[str, type[object], Any], ...]:
         for field in fields(cast("Any", cls))
         if field.default is not MISSING
     )
-
-
-_MAX_SHOWN_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ class Reply:
         return self.body.decode("utf-8", "replace")
 
     def read(self, reader: Callable[[object], T]) -> T:
-        """Return what ``reader`` makes of the body's JSON.
+        """Return the result of ``reader`` for the body's JSON.
 
         :raises HTTPInvalidReply: if it is not JSON, or ``reader`` raises ValueError
         :raises HTTPStatusError: if the JSON has an error status inside, as in nsq before 1.0

@@ -1,4 +1,4 @@
-"""The clients of a `Cluster`: for the servers that it was given, and for nsqds that nsqlookupds name."""
+"""The servers of a `Cluster`: requests to many at once, with their failures beside their answers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from .transport import SharedTransport, make_transport
 
 T = TypeVar("T")
 
+ClientT = TypeVar("ClientT", bound=Client)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterReply(Generic[T]):
     """The result of asking many servers.
 
     :ivar value: the result, made from the answers that arrived
-    :ivar failures: what went wrong, each with the URL that was asked; empty if nothing did
+    :ivar failures: the errors, each with the URL that was asked; empty if there were none
     """
 
     value: T
@@ -37,7 +39,7 @@ class ClusterReply(Generic[T]):
 class ClusterFailed(HTTPError):
     """No server did what was asked.
 
-    :ivar failures: what went wrong, each with its own URL; empty if no server had the topic or channel
+    :ivar failures: the errors, each with its own URL; empty if no server had the topic or channel
     """
 
     def __init__(self, servers: Sequence[str], reason: str, failures: Sequence[HTTPError] = ()) -> None:
@@ -89,9 +91,6 @@ class FanOut:
         )
 
 
-ClientT = TypeVar("ClientT", bound=Client)
-
-
 class Servers(anyio.AsyncContextManagerMixin):
     """Asks nsqlookupds and nsqds in parallel. The parameters are those of `Cluster` and of `Client`.
 
@@ -139,7 +138,8 @@ class Servers(anyio.AsyncContextManagerMixin):
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
         self._timeout = timeout
         self._max_reply_size = max_reply_size
-        # For nsqds that nsqlookupds name, if they want https. A certificate tells a name, and no secret.
+        # Also for nsqds that nsqlookupds name, if they require https: a certificate discloses a name, but no
+        # secret.
         self._ssl_context = ssl_context
         self._fan_out = FanOut(timeout, concurrency)
         self._given_transport = transport

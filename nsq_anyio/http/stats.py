@@ -1,4 +1,4 @@
-"""nsqd's statistics: topics, channels, clients and memory. Durations are in seconds."""
+"""nsqd's statistics: topics, channels, clients and memory, and sums over nsqds. Durations are in seconds."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ __all__ = [
     "Stats",
     "TopicStats",
 ]
+
+_TOPIC_COUNTS = ("depth", "backend_depth", "message_count", "message_bytes")
+_CHANNEL_COUNTS = (
+    "depth",
+    "backend_depth",
+    "in_flight_count",
+    "deferred_count",
+    "message_count",
+    "requeue_count",
+    "timeout_count",
+    "client_count",
+)
+_TOPIC_VALUES = attrgetter(*_TOPIC_COUNTS)
+_CHANNEL_VALUES = attrgetter(*_CHANNEL_COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +65,7 @@ class Latency:
     def read(cls, reply: Fields) -> Latency:
         """Read ``e2e_processing_latency``."""
         if not reply.has("percentiles"):
-            # As almost always; a large cluster has very many of them, so they share one.
+            # The usual case. A large cluster has very many of these, so they share one object.
             return cls(count) if (count := reply.get("count", 0)) else NO_LATENCY
         return reply.fill(cls, percentiles=tuple(map(Percentile.read, reply.children("percentiles"))))
 
@@ -225,29 +239,13 @@ class Stats:
 
 StatsT = TypeVar("StatsT", TopicStats, ChannelStats)
 
-_TOPIC_COUNTS = ("depth", "backend_depth", "message_count", "message_bytes")
-_CHANNEL_COUNTS = (
-    "depth",
-    "backend_depth",
-    "in_flight_count",
-    "deferred_count",
-    "message_count",
-    "requeue_count",
-    "timeout_count",
-    "client_count",
-)
-
-
-_TOPIC_VALUES = attrgetter(*_TOPIC_COUNTS)
-_CHANNEL_VALUES = attrgetter(*_CHANNEL_COUNTS)
-
 
 @dataclass(frozen=True, slots=True)
 class Totals(Generic[StatsT]):
     """The statistics of a topic or channel on all nsqds, and on each.
 
     :ivar total: the sums, with the clients of all nsqds; paused if it is paused on any nsqd. A latency is the
-        largest of any nsqd at that quantile, which is an upper bound for all
+        largest of any nsqd at that quantile, which is an upper bound for the cluster
     :ivar nodes: the statistics on each nsqd, by its URL; empty if no nsqd has it
     """
 

@@ -99,7 +99,7 @@ class _Pools(httpx.AsyncBaseTransport):
 
 
 class _Pool(httpx.AsyncHTTPTransport):
-    """httpx's own transport, but for the look-up of host names."""
+    """httpx's own transport, except for the look-up of host names."""
 
     def __init__(self, context: ssl.SSLContext, socket: str | None = None) -> None:
         super().__init__(verify=context, trust_env=False)
@@ -127,8 +127,6 @@ class _Network(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore.AsyncNetworkStream:
-        """As `httpcore.AsyncNetworkBackend.connect_tcp`."""
-
         async def connect(address: str) -> httpcore.AsyncNetworkStream:
             return await self._anyio.connect_tcp(address, port, None, local_address, socket_options)
 
@@ -143,7 +141,6 @@ class _Network(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Any = None
     ) -> httpcore.AsyncNetworkStream:
-        """As `httpcore.AsyncNetworkBackend.connect_unix_socket`."""
         return await self._anyio.connect_unix_socket(path, timeout, socket_options)
 
 

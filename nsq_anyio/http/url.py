@@ -1,4 +1,4 @@
-"""The URL of the HTTP API of an nsqd or nsqlookupd, with its secrets apart from what may be shown."""
+"""The URL of an nsqd's or nsqlookupd's HTTP API, with its secrets apart from the text to show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Services, which handle messages until a signal, and answer health checks."""
+"""Services, which handle messages until a signal, and answer health checks.
+
+Three modules, for start-up: commands that consume nothing import `draining` alone, for its signals, and the
+supervisor of processes imports `endpoint` without `service`.
+"""
 
 from __future__ import annotations
 

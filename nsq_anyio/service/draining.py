@@ -1,4 +1,9 @@
-"""Drain at the first signal, and end at the second."""
+"""Signals of services and commands: the first drains, the second ends the process.
+
+All calls in a program share one pair of signal handlers. The second signal ends the process in the handler
+itself, because the event loop may be blocked. `vital` ends a process whose server would live on without its
+consumers.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +27,13 @@ Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
 """Runs until its work is done or the event is set, then finishes what it has started and returns."""
 
 _receivers: list[Callable[[int], None]] = []
-"""What is called with each signal. All blocks of the program share the signal handlers, because a block that
-ends would otherwise take them from the others."""
+"""Called with each signal. All blocks of the program share one pair of signal handlers: the first block that
+restored the former handlers would take the signals from the others."""
 
 _before: dict[int, Any] = {}
 """The signal handlers before the first of these blocks."""
+
+_log = logging.getLogger("nsq_anyio.service")
 
 
 async def drain_at_signal(
@@ -90,12 +97,9 @@ def _receive(number: int, _frame: FrameType | None) -> None:
         receive(number)
 
 
-_log = logging.getLogger("nsq_anyio.service")
-
-
 @contextmanager
 def vital() -> Generator[None]:
-    """End the process when the block fails, as at any SIGTERM, so that whatever started it starts it again.
+    """End the process when the block fails, as SIGTERM does, so that its supervisor restarts it.
 
     It goes around the consumers of a web application, in its lifespan::
 
@@ -110,7 +114,7 @@ def vital() -> Generator[None]:
     requests. The error is logged, SIGTERM is raised in this process, and then the error is raised. Where
     nothing handles SIGTERM, as in tests, the error is only raised. A block that is cancelled has not failed.
 
-    The process ends as at any SIGTERM, which systemd takes for a clean end: its unit has ``Restart=always``.
+    systemd regards an end by SIGTERM as a clean exit, so the unit needs ``Restart=always``.
     """
     try:
         yield

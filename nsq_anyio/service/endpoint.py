@@ -1,4 +1,4 @@
-"""The HTTP endpoint of a service: ``/healthz``, ``/readyz`` and ``/metrics``."""
+"""The HTTP endpoint of a service: ``/healthz``, ``/readyz`` and ``/metrics``, and the metrics behind it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _log = logging.getLogger("nsq_anyio.service")
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
 _METRICS = ("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 _ALLOW = ("Allow", "GET, HEAD")
+
+_MISSING = "prometheus_client is not installed: pip install 'nsq-anyio[prometheus]'"
 
 
 class MetricsUnavailable(Exception):
@@ -91,9 +93,6 @@ async def _answer(request: Request, health: Health) -> Response:
 
 def _text(status: HTTPStatus, lines: Sequence[str]) -> Response:
     return Response(status, "".join(f"{line}\n" for line in lines).encode(), (_TEXT,))
-
-
-_MISSING = "prometheus_client is not installed: pip install 'nsq-anyio[prometheus]'"
 
 
 class Metrics:

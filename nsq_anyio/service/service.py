@@ -1,4 +1,4 @@
-"""Handle the messages of several consumers until an event is set, and report their state."""
+"""Services: consumers whose messages are handled until a signal, with their health. `serve` runs one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Part: TypeAlias = tuple[AbstractAsyncContextManager[Consumer], Handler | BatchHa
 class Service:
     """A running service. `serve` gives it to ``await task_group.start(nsq.serve, ...)``.
 
-    It handles the messages of all its parts, and tells its endpoint how it is.
+    It handles the messages of all its parts, and reports its health to its endpoint.
 
     :ivar http_address: the address of its endpoint as ``host:port``, with the port that was free in place of
         0; None if there is none

@@ -1,8 +1,10 @@
-"""What spools and archives need of their storage, whatever that is.
+"""The interface of storages for spools and archives, and their errors.
 
-No file is appended to, and none with rows is replaced. A file is put whole under a name, which fails if the
-name is taken; it is listed, read and deleted. What a spool should hold is shown by directories that exist
-before it has rows. So a storage that has no directories must remember them in another way.
+No file is appended to, and no file with rows is replaced. A file is put whole under a name, which fails if
+the name is taken; it is listed, read and deleted. The directories of a spool exist before it has rows, and
+show what it should hold. So a storage without directories stands in for them, by an empty object in each.
+
+The texts of servers and of their libraries are not shown: they repeat keys, tokens and signed URLs.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 DELETED = ".deleted-"
-"""The prefix of directories that were taken out, and have still to be deleted."""
+"""The prefix of directories that were taken out and are still to be deleted."""
 
 MARKER = ".directory"
-"""The empty object that is a directory where a storage has none."""
+"""The empty object that stands for a directory where a storage has no directories."""
 
 P = TypeVar("P")
+
+NOT_ALLOWED = "let the credentials read, write, list and delete there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,10 @@ class Storage(ABC, Generic[P]):
     """
 
     takes_out_at_once: bool = True
-    """Whether `take_out` is one step. Otherwise a part of a directory may be seen after it."""
+    """Whether `take_out` is one step. Otherwise, a part of the directory may be seen for a while."""
 
-    look_every: float = 0.4
-    """Seconds from one look at what another process may add to the next, at most."""
+    poll_interval: float = 0.4
+    """The longest interval between polls for files of other processes, in seconds."""
 
     @abstractmethod
     def put(self, target: P, *content: bytes | memoryview, record: P | None = None) -> bool:
@@ -89,7 +93,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def status(self, target: P) -> Status:
-        """Return the size and the time of a file."""
+        """Return the size of a file, and when it was last written."""
 
     @abstractmethod
     def statuses(self, directory: P) -> dict[str, Status]:
@@ -107,7 +111,7 @@ class Storage(ABC, Generic[P]):
         """Return whether there is a directory of this name."""
 
     def missing(self, directories: Iterable[P]) -> list[P]:
-        """Return those directories that do not exist."""
+        """Return the directories that do not exist."""
         return [each for each in directories if not self.is_directory(each)]
 
     def proof(self, directory: P) -> P:
@@ -138,7 +142,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def taken_out(self, parent: P) -> list[P]:
-        """Return the directories that were taken out of this one, and have still to be deleted."""
+        """Return the directories that were taken out of this one and are still to be deleted."""
 
     @abstractmethod
     def delete(self, directory: P) -> None:
@@ -158,9 +162,6 @@ class Storage(ABC, Generic[P]):
         """
 
 
-NOT_ALLOWED = "let the credentials read, write, list and delete there"
-
-
 class StorageFailure(OSError):
     """A server of a storage has refused a request, or did not answer.
 
@@ -175,7 +176,7 @@ class StorageFailure(OSError):
 def explained(error: OSError, remedies: Mapping[int, str] = MappingProxyType({})) -> str:
     """Return the text of an error, with what to do about it if that is known.
 
-    :param remedies: for errors of the system, by their numbers
+    :param remedies: by errno
     """
     text = error.strerror or str(error)
     remedy = getattr(error, "remedy", "") or remedies.get(error.errno or 0)

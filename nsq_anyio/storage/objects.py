@@ -1,9 +1,16 @@
-"""Spools in an object store. A put that must not replace anything gives an object its name in one step.
+"""The storage in an object store. A conditional put gives an object its name in one step.
 
 An object store has no directories. Here a directory exists while it has an object of the name `MARKER`: the
-driver makes these before Spark logs a batch. They are deleted before anything else of the directory. So a
-late attempt, which can take a number again once its object is deleted, does not find the marker after its
-put, and does not finish its messages.
+driver makes these before Spark logs a batch. Without them, a partition that lost its chunks and its record
+would look like one that was not begun. A late attempt can take a number again once its object is deleted. But
+markers are deleted before anything else of the directory, and the attempt looks for the marker after its put.
+So it finds that it is late, and does not finish its messages.
+
+obstore sends only requests again that it considers harmless. This module does so for conditional puts and
+deletions too: a server that closes a connection just when it is used again would otherwise end a query. The
+same is done with a put that met another request, which the store has not decided about.
+
+obstore, and not pyarrow: pyarrow's file systems replace existing files, and have no condition.
 """
 
 from __future__ import annotations
@@ -62,7 +69,7 @@ class ObjectStorage(RemoteStorage):
         return True
 
     def _client_for(self, content: bytes) -> Client:
-        """Return one that has time for a large object: the condition of a put needs a single request."""
+        """Return a client with time for a large object: a conditional put must be a single request."""
         if len(content) <= LARGE:
             return self._client
         return self._store.connect(self._root, GIVE_UP, TIMEOUT + len(content) / SLOWEST)

@@ -1,4 +1,4 @@
-"""A file or directory, and the storage that has it."""
+"""Places: the file or directory that a path or URL names, and the storage that has it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ _CHOICES = (
     "abfss://container@account.dfs.core.windows.net/nsq or hdfs://namenode/nsq; "
     "any other store works only if it is mounted"
 )
+
+_POSIX = PosixStorage()
 
 
 def is_url(given: str) -> bool:
@@ -95,8 +97,6 @@ def spool_location(given: str) -> str:
 
 
 Place: TypeAlias = Path | RemotePlace
-
-_POSIX = PosixStorage()
 
 
 def place_of(location: str | os.PathLike[str]) -> Place:

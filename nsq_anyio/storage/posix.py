@@ -1,4 +1,4 @@
-"""Spools in a directory that is mounted. A hard link gives a file its name in one step."""
+"""The storage on a local or mounted file system. A hard link gives a file its name in one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What storages that are reached over a network have in common."""
+"""The base of storages that are reached over a network, where answers get lost.
+
+A lost answer makes a put look as if another attempt had the name. So it is sent again, for a minute, and the
+bytes are compared.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,12 @@ from typing import TypeVar
 from .interface import Storage, StorageFailure
 
 _TRIES = 5
+
+GIVE_UP = 60.0
+"""Seconds for which failed requests are tried again."""
+_PAUSES = (0.1, 0.3, 1.0, 3.0)
+"""Seconds before the next try; the last one is repeated."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,15 +64,15 @@ class RemotePlace:
 
 
 class RemoteStorage(Storage[RemotePlace]):
-    """A storage whose answers may get lost, and which may not keep its promises."""
+    """A storage whose answers may get lost, and whose exclusive put has to be verified."""
 
-    look_every: float = 2.0  # each look is two requests
+    poll_interval: float = 2.0  # each poll is two requests
 
     def __init__(self) -> None:
         self._proved: set[RemotePlace] = set()
 
     def make_around(self, target: RemotePlace) -> None:
-        """Make the directories around a file, where files are in directories."""
+        """Make the parent directories of a file, on storages with real directories."""
 
     @abstractmethod
     def create(self, target: RemotePlace, content: bytes) -> bool:
@@ -86,8 +96,8 @@ class RemoteStorage(Storage[RemotePlace]):
             if self.create(target, content):
                 return True
             try:
-                # Only the same attempt can have written the same bytes: the messages of another one differ
-                # in their attempts or ids. An end chunk is the same, whoever puts it.
+                # Only the same attempt can have written the same bytes: the messages of another attempt
+                # differ in their attempts or ids. End chunks are all alike.
                 return self.get(target) == content
             except FileNotFoundError:
                 continue  # it was deleted meanwhile
@@ -120,7 +130,7 @@ class RemoteStorage(Storage[RemotePlace]):
         probe = directory / f".probe-{uuid.uuid4().hex}"
         self._is_new(probe, b"first")
         if self._is_new(probe, b"second") or self.get(probe) != b"first":
-            with suppress(OSError):  # what it leaves is nobody's
+            with suppress(OSError):  # nobody looks for the probe
                 self.remove(probe)
             raise StorageFailure(
                 errno.EOPNOTSUPP,
@@ -138,16 +148,6 @@ class RemoteStorage(Storage[RemotePlace]):
             raise StorageFailure(
                 errno.ENOENT, "no such bucket or directory", "make it, or correct the URL"
             ) from None
-
-
-GIVE_UP = 60.0
-"""Seconds for which failed requests are tried again."""
-
-_PAUSES = (0.1, 0.3, 1.0, 3.0)
-"""Seconds before the next try; the last one is repeated."""
-
-
-R = TypeVar("R")
 
 
 class Patience:

@@ -1,7 +1,11 @@
-"""Spools in HDFS, over its HTTP interface: a rename that replaces nothing gives a file its name in one step.
+"""The storage in HDFS, over HTTP: a rename that replaces nothing gives a file its name in one step.
 
 HDFS has directories, which it renames in one step, and a file cannot be created in one that is gone. So all
 is as on a file system with hard links, except that a record is an empty file.
+
+WebHDFS, and not pyarrow: that needs libhdfs from a Hadoop distribution and a JVM in each Python worker, and
+its `open_output_stream` replaces existing files; workers cannot use Spark's own JVM. The price is that
+Kerberos is not supported.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ class WebHdfs(RemoteStorage):
             self.client.write(_path(temporary), content, overwrite=False)
             is_new = self._rename(temporary, target)
         except BaseException:
-            with suppress(OSError):  # which says nothing new
+            with suppress(OSError):  # the first error is the one to report
                 self.remove(temporary)
             raise
         if not is_new:

@@ -1,4 +1,8 @@
-"""Requests to WebHDFS: metadata from the active namenode, content from a datanode that it names."""
+"""Requests to WebHDFS: metadata from the active namenode, content from a datanode that it names.
+
+``webhdfs://`` and ``swebhdfs://`` name the HTTP server. ``hdfs://`` names what Hadoop's configuration knows:
+a name service with several namenodes, or a host whose HTTP server listens on its usual port.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,9 @@ _ERRORS: dict[str, tuple[type[OSError], int, str]] = {
 _NOT_NOW = {"StandbyException", "RetriableException", "SafeModeException"}
 _NO_SPACE = {"DSQuotaExceededException", "NSQuotaExceededException", "QuotaExceededException"}
 _FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationException"}
+
+_HTTP_PORT = 9870
+_HTTPS_PORT = 9871
 
 
 class _Again(Exception):
@@ -122,28 +129,24 @@ def _error_of(answer: httpx.Response) -> OSError | _Again:
         name = str(answer.json()["RemoteException"]["exception"])
     except (ValueError, KeyError, TypeError):
         name = ""
-    told = f"HDFS answered {answer.status_code}{f', {name}' if name.isidentifier() else ''}"
+    description = f"HDFS answered {answer.status_code}{f', {name}' if name.isidentifier() else ''}"
     if name in _ERRORS:
         kind, code, text = _ERRORS[name]
         return kind(code, text)
     if name in _NOT_NOW:
-        return _Again(told)
+        return _Again(description)
     if name in _NO_SPACE:
-        return StorageFailure(errno.EDQUOT, told)
+        return StorageFailure(errno.EDQUOT, description)
     if answer.status_code == 401:
         return StorageFailure(
             errno.EACCES,
-            told,
+            description,
             "WebHDFS with Kerberos is not supported: use a directory where HDFS is mounted, or an object "
             "store",
         )
     if name in _FORBIDDEN or (answer.status_code == 403 and not name):
-        return StorageFailure(errno.EACCES, told, NOT_ALLOWED)
-    return StorageFailure(errno.EIO, told)
-
-
-_HTTP_PORT = 9870
-_HTTPS_PORT = 9871
+        return StorageFailure(errno.EACCES, description, NOT_ALLOWED)
+    return StorageFailure(errno.EIO, description)
 
 
 def http_addresses(root: str) -> list[str]:

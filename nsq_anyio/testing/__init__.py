@@ -1,4 +1,4 @@
-"""What tests of programs for NSQ need: messages, servers, faults and virtual time.
+"""Tools for tests of programs that use NSQ: messages, servers, faults and virtual time.
 
 Messages for unit tests of handlers need no nsqd, and record how they are answered::
 

@@ -1,4 +1,11 @@
-"""What waits in the channels of one or several nsqds, for the assertions of a test."""
+"""Assertions about the messages in the topics and channels of one or several nsqds.
+
+They use nsqd's HTTP and TCP, so they work on embedded and on real servers. `Channels` is for async tests,
+where waiting must not block the program under test; `PlainChannels` runs the same functions in the servers'
+thread. Each refuses to be called in the other's place: a coroutine that nobody awaits would let a test pass.
+Messages can only be seen by taking them, so the assertions have a channel of their own, and remember the
+messages.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +37,8 @@ _POLL_INTERVAL = 0.01
 _MAX_IN_FLIGHT = 200
 _MAX_SHOWN = 10
 """Messages in the text of a failed assertion."""
+
+T = TypeVar("T")
 
 
 class Channels:
@@ -317,9 +326,6 @@ class Counts:
         if not self.exists:
             return "not been created"
         return f"a depth of {self.depth}, {self.in_flight} messages in flight and {self.deferred} deferred"
-
-
-T = TypeVar("T")
 
 
 class PlainChannels:

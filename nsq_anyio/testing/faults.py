@@ -1,4 +1,4 @@
-"""A TCP proxy that stands between a client and nsqd, and disturbs the connections as a test says.
+"""A TCP proxy between a client and nsqd, which disturbs connections on demand.
 
 ::
 
@@ -37,12 +37,12 @@ CHUNK = 64 * 1024
 """The bytes that are received at once, and by default sent on at once."""
 
 _RECEIVE_BUFFER = 64 * 1024
-"""Bytes that the kernel takes for a stalled proxy; it would grow to many megabytes otherwise."""
+"""The kernel's receive buffer in bytes; it would grow to many megabytes while the proxy is stalled."""
 
 
 @dataclass(slots=True)
 class Direction:
-    """What happens to the bytes that go one way, on all connections. Changes take effect at the next piece.
+    """The faults in one direction, on all connections. Changes take effect with the next piece.
 
     :ivar piece: the most bytes that are sent on at once, 1 or more; default 65536
     :ivar delay: seconds before each piece is sent on, 0 or more; default 0
@@ -102,7 +102,7 @@ class FaultProxy:
 
     @property
     def stalled(self) -> bool:
-        """Whether nothing passes, in both directions; nothing is read then, so that senders get stuck."""
+        """Whether both directions are blocked. Nothing is read then, so senders get stuck."""
         return not self._flowing.is_set()
 
     @stalled.setter

@@ -1,4 +1,4 @@
-"""Run a handler on a single message."""
+"""A run of a handler on a single message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def handle(handler: Handler, message: RecordedMessage) -> Answer | None:
         _SingleMessage(message),
         handler,
         Emitter("nsq_anyio.consumer", note_error, message.topic, message.channel),
-        drain_timeout=0,  # nothing stops it
+        drain_timeout=0,  # nothing calls its `stop`
         cancelled_drain_timeout=_CANCELLED_DRAIN_TIMEOUT,
         cancel_at_deadline=True,
     )

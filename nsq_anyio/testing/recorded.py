@@ -1,4 +1,4 @@
-"""A message that belongs to no connection."""
+"""Messages of no connection, for unit tests of handlers, and the answers that they record."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from ..names import check_channel, check_topic
 from ..policy.backoff import Result
 from ..tasks import background_tasks
 from .event_loop import is_in_event_loop
+
+_MAX_TOUCHED = 15
+"""By default, nsqd lets TOUCH extend a message to 15 times its timeout: 15 minutes against 1 minute."""
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,7 @@ class TimedOut:
 Answer: TypeAlias = Finished | Requeued | Discarded | TimedOut
 
 
-# ruff: noqa: ARG002 - a MessageDelegate is told more than a recorder needs
-
-
-_MAX_TOUCHED = 15
-"""By default, nsqd lets TOUCH extend a message to 15 times its timeout: 15 minutes against 1 minute."""
-
-_numbers = itertools.count(1)
+# ruff: noqa: ARG002 - a MessageDelegate gets more than a recorder needs
 
 
 class RecordedMessage(Message):

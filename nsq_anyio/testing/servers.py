@@ -1,4 +1,4 @@
-"""One nsqd or nsqlookupd for tests, embedded or real."""
+"""One nsqd or nsqlookupd for tests: embedded, or real with the flags of the same options."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ from ..options.declaration import declarations
 from ..options.kinds import Seconds
 from .channels import Channels, PlainChannels
 from .real_server import real_nsqd, real_nsqlookupd
+
+_WITHOUT_FLAG = {"auth", "keep_deferred", "reported"}
+_SINGULAR = {
+    "auth_http_addresses": "auth-http-address",
+    "e2e_processing_latency_percentiles": "e2e-processing-latency-percentile",
+}
 
 
 class Nsqd(Channels):
@@ -80,13 +86,6 @@ async def run_nsqlookupd(options: NsqlookupdOptions | None, real: Path | None) -
     )
     async with manager as running:
         yield Nsqlookupd(running.tcp_address, running.http_url)
-
-
-_WITHOUT_FLAG = {"auth", "keep_deferred", "reported"}
-_SINGULAR = {
-    "auth_http_addresses": "auth-http-address",
-    "e2e_processing_latency_percentiles": "e2e-processing-latency-percentile",
-}
 
 
 def real_flags(options: NsqdOptions | NsqlookupdOptions | None) -> list[str]:

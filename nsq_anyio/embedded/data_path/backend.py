@@ -17,7 +17,7 @@ from .jobs import READ_BYTES, READ_COUNT, Job
 from .queue_files import Place, Record, Storable
 
 NOT_PINNED = -1
-"""The ``pin`` of a message that the files need not keep."""
+"""The ``pin`` of a message that the files do not have to keep."""
 
 
 class Item(Storable, Protocol):
@@ -36,17 +36,17 @@ class Purpose(Enum):
     """Why a message is written."""
 
     PUBLISHED = auto()
-    """Its publisher waits, and learns of a failure."""
+    """Its publisher waits, and is told of a failure."""
     KEPT = auto()
-    """Nobody else has it."""
+    """Nobody else has a copy."""
     COPIED = auto()
-    """The files of its topic have it until it is written."""
+    """The files of its topic keep it until it is written."""
     HELD = auto()
     """Its publisher waits, and it is deferred in memory."""
 
 
 class Owner(Protocol[ItemT]):
-    """The topic or channel whose queue it is."""
+    """The topic or channel that owns a queue."""
 
     def restored(self, record: Record) -> ItemT:
         """Return a message that was read."""
@@ -54,15 +54,15 @@ class Owner(Protocol[ItemT]):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it would take a message at once."""
+        """Whether the owner would take a message at once."""
         ...
 
     def available(self) -> None:
-        """Messages can be taken, or fetched."""
+        """Called when messages can be taken or fetched."""
         ...
 
     def not_written(self, item: ItemT, purpose: Purpose) -> None:
-        """A message could not be written."""
+        """Called for a message that could not be written."""
         ...
 
 
@@ -70,14 +70,14 @@ _KEPT = (Purpose.KEPT, Purpose.COPIED)
 
 
 class Jobs(Protocol):
-    """What gives jobs to the thread."""
+    """The collector of jobs for the thread."""
 
     def job_of(self, backend: Backend[ItemT]) -> Job:
-        """Return the next job of a backend, and see that it is done."""
+        """Return the next job of a backend, which the thread will do."""
         ...
 
     def persist_soon(self, backend: Backend[ItemT]) -> None:
-        """See that the metadata are written within ``sync_timeout``."""
+        """Have the metadata written within ``sync_timeout``."""
         ...
 
 
@@ -143,7 +143,7 @@ class Backend(Generic[ItemT]):
             self._being_kept += purpose in _KEPT
 
     def release(self, item: ItemT) -> None:
-        """The files need not keep a message any longer."""
+        """Note that the files no longer have to keep a message."""
         self.unwritten_copies.discard(item)
         if item.pin == NOT_PINNED:
             return
@@ -152,7 +152,7 @@ class Backend(Generic[ItemT]):
         item.pin = NOT_PINNED
 
     def let_go(self, item: ItemT) -> bool:
-        """A held message is not deferred any longer; return whether it will be read at its place."""
+        """Note that a held message is no longer deferred; return whether it will be read at its place."""
         if item in self._being_held:
             self._being_held.remove(item)
             self._unwritten += 1
@@ -165,7 +165,7 @@ class Backend(Generic[ItemT]):
         return True
 
     def clear(self) -> None:
-        """Remove all messages from disk, and forget what is in memory."""
+        """Remove all messages, from disk and from memory."""
         job = self._jobs.job_of(self)
         job.appends.clear()
         job.clear = True
@@ -178,7 +178,7 @@ class Backend(Generic[ItemT]):
         self.unwritten_copies.clear()
 
     def delete(self) -> None:
-        """Remove the files; the queue is not used any longer."""
+        """Remove the files, at the end of the queue's life."""
         self.clear()
         self._jobs.job_of(self).closes = True
         self._is_deleted = True
@@ -193,7 +193,7 @@ class Backend(Generic[ItemT]):
         return items
 
     def fetch(self) -> None:
-        """See that messages can be taken soon, if there are any."""
+        """Begin to read messages, if there are any and they have room in memory."""
         if not self._is_reading and self.unread > len(self.held) and self._has_room:
             self._is_reading = True
             self._jobs.job_of(self).read = True
@@ -212,7 +212,7 @@ class Backend(Generic[ItemT]):
     def prepare(self, job: Job) -> None:
         """Complete a job before the thread begins with it."""
         if not job.closes:
-            # Whoever waits for messages need not read what is written now.
+            # An owner that waits for messages gets those that are written now without reading them.
             job.take = self._owner.is_waiting and self._has_room
             job.floor = self._floor()
             job.held = len(self.held)
@@ -224,7 +224,7 @@ class Backend(Generic[ItemT]):
         return None if number is None else Floor(number, self._pinned[number])
 
     def finished(self, job: Job) -> None:
-        """Note what the thread has done."""
+        """Take over the results of the thread."""
         running, self._running = self._running, []
         if job.closes:
             left = running[len(job.places) :]
@@ -233,7 +233,7 @@ class Backend(Generic[ItemT]):
                 for item, purpose in left
             )
         if job.closes or self._was_cleared:
-            return  # what was written and read is gone, or about to be
+            return  # the messages that were written and read are gone, or will be
         if job.appends or job.records:
             self._jobs.persist_soon(self)
         self.unread = job.unread
@@ -296,7 +296,7 @@ class Backend(Generic[ItemT]):
         self._places_held[item] = place
 
     def _note_skipped(self, job: Job) -> None:
-        """Messages in the skipped part of a damaged file are now in memory alone."""
+        """Note that messages in the skipped part of a damaged file are now in memory alone."""
         for place in [place for place in self.held if place < job.read_place]:
             del self._places_held[self.held.pop(place)]
 
@@ -305,10 +305,10 @@ class Backend(Generic[ItemT]):
     def begin_to_close(self, after: Sequence[Job] = ()) -> Job:
         """Decide which messages stay where they are on disk; the owner has to append all others.
 
-        Those that were fetched, and not taken, are to be read again, with all that come after them. If one of
-        these was finished meanwhile, everything is written again instead.
+        A successor reads the messages that were fetched and not taken, and all behind them. If one of these
+        was finished meanwhile, everything is written again instead.
 
-        :param after: the jobs of those that have copies of what was taken
+        :param after: the jobs of the channels that have copies of the messages that were taken
         :return: the last job
         """
         job = self._jobs.job_of(self)
@@ -327,7 +327,7 @@ class Backend(Generic[ItemT]):
         return job
 
     def stays(self, item: ItemT) -> bool:
-        """Whether a message stays where it is on disk, or is being written already."""
+        """Return whether a message stays where it is on disk, or is being written already."""
         return item in self._places_held or item in self._being_held or item.pin >= self._first_to_stay
 
     def place_of(self, item: ItemT) -> Place | None:

@@ -1,10 +1,10 @@
-"""When the deferred messages of an nsqd that has ended are due.
+"""The due times of deferred messages, from the end of an nsqd to its next start.
 
-nsqd stores deferred messages without their delay, so that they come at once after a restart. This file, which
-real nsqds ignore, adds when each of them is due, and where it is on disk. A line is a JSON array: the name of
-the queue, the message's id in hexadecimal, the due time in Unix nanoseconds, the number of the file, the
-position there, and the nanoseconds that were left of the delay. Those bound the delay where the clock was set
-back meanwhile.
+nsqd stores deferred messages without their delay, so that they are delivered at once after a restart. This
+file, which real nsqds ignore, adds the due time of each message, and its place on disk. A line is a JSON
+array: the name of the queue, the message's id in hexadecimal, the due time in Unix nanoseconds, the number of
+the file, the position there, and the nanoseconds that were left of the delay. The last bounds the delay in
+case the clock was set back.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _logger = logging.getLogger(__name__)
 
 
 class Delay(NamedTuple):
-    """When a deferred message is due.
+    """The due time of a deferred message.
 
     :ivar queue: the name of its queue
     :ivar due: in Unix nanoseconds
-    :ivar left: how long the rest of the delay was when nsqd ended, in nanoseconds
+    :ivar left: the rest of the delay when nsqd ended, in nanoseconds
     """
 
     queue: str
@@ -36,7 +36,7 @@ class Delay(NamedTuple):
 
 
 def delays_path(directory: Path) -> Path:
-    """Return where the file is."""
+    """Return the path of the file."""
     return directory / "nsq-anyio.deferred"
 
 

@@ -1,7 +1,7 @@
-"""Gives the work with files to a thread, one batch after the other.
+"""The data path of an nsqd: its lock, and its work with files, which a thread does batch by batch.
 
 While the thread works, topics and channels collect the next batch. So the messages of many publishers are
-written, and synced, together, and the event loop never waits for the disk.
+written and synced together, and the event loop never waits for the disk.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from .disk_queue import DiskQueue, QueueLimits
 from .jobs import Job, Work
 from .queue_files import Place, Record, file_numbers
 from .topic_list import topics_path
+
+_logger = logging.getLogger(__name__)
 
 
 class DataPathUnusable(NSQError):
@@ -57,9 +59,6 @@ def locked(path: Path) -> Generator[None]:
         yield
 
 
-_logger = logging.getLogger(__name__)
-
-
 class _Batch:
     """Work that is being collected or done."""
 
@@ -71,7 +70,7 @@ class _Batch:
         self.callbacks: list[Callable[[], None]] = []
 
     def error(self, backends: Iterable[Backend[Any]]) -> OSError | None:
-        """Return why the work of one of ``backends`` failed, or the list of topics could not be written.
+        """Return the error of one of ``backends``, or of writing the list of topics; None if there is none.
 
         Messages of a topic that is not in the list would not be found by a successor.
         """
@@ -95,7 +94,7 @@ class Receipt:
 
     async def wait(self) -> OSError | None:
         """Wait until they are written, and synced if ``sync_every`` asks for it; return an error if not."""
-        # What is done must cost no turn of the event loop, or each message of a batch would.
+        # Finished work must not cost a turn of the event loop, or each message of a batch would.
         if self._batch.is_wanted and not self._batch.done.is_set():
             await self._batch.done.wait()
         return self._batch.error(self._backends)
@@ -127,7 +126,7 @@ class Disk:
         self._opened: dict[str, DiskQueue] = {}
 
     def serve(self, list_topics: Callable[[], bytes], flush: Callable[[Work], None]) -> None:
-        """Note whose files they are.
+        """Set the owner of the files.
 
         :param list_topics: returns the content of ``nsqd.dat``
         :param flush: called at the end, to close all backends, with the work of which their jobs are a part
@@ -197,7 +196,7 @@ class Disk:
             self._wake.set()
 
     def receipt(self, backends: Sequence[Backend[Any]] = ()) -> Receipt:
-        """Return what to wait for after messages were added to ``backends``, or topics were changed."""
+        """Return a receipt for messages that were just added to ``backends``, or for changes of topics."""
         return Receipt(self._batch, backends)
 
     def afterwards(
@@ -207,7 +206,7 @@ class Disk:
         batch = self._batch
         batch.callbacks.append(lambda: callback(batch.error(backends)))
 
-    # Doing it.
+    # Doing work.
 
     async def run(self) -> None:
         """Do all work, until cancelled."""
@@ -307,5 +306,5 @@ class Disk:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(batch.work.run, limiter=anyio.CapacityLimiter(1))
         finally:
-            batch.work.run()  # it waits for the thread, or there is nothing left to do
+            batch.work.run()  # it waits for the thread, or has nothing left to do
             self._end(batch)

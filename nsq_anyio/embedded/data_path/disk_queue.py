@@ -1,9 +1,9 @@
 """A queue in files, in the format of nsqd's diskqueue. It blocks, and one thread uses it at a time.
 
-What was read stays on disk until the caller no longer needs it: the *floor* is the first message that is
-still needed. The metadata name the floor as the place to read, and files before it are removed. So a message
-that is in flight when the process is killed is there again after the next start, which is more than nsqd
-promises.
+Messages that were read stay on disk as long as the caller needs them: the *floor* is the first message that
+is still needed. The metadata name the floor as the place to read, and files before it are removed. So a
+message that is in flight when the process is killed is there again after the next start, which is more than
+nsqd promises.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from .recovery import count_from, recover
 _SIZE_BYTES = HEADER_SIZE - MIN_SIZE
 _BLOCK = 256 * 1024
 _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+_logger = logging.getLogger(__name__)
+_FAR = 100
 
 
 class QueueReader:
@@ -126,11 +129,8 @@ def _read_at(descriptor: int, count: int, position: int) -> bytes:
     return os.read(descriptor, count)
 
 
-_logger = logging.getLogger(__name__)
-
-
 class Written(NamedTuple):
-    """What was written.
+    """The result of `QueueWriter.append`.
 
     :ivar places: where the messages are; after an error there are fewer places than messages
     """
@@ -216,7 +216,7 @@ class QueueWriter:
         return self._descriptor
 
     def _undo(self) -> None:
-        """After an error, leave no part of a record behind; if that fails too, the next write replaces it."""
+        """After an error, remove the part of a record; if that fails too, the next write replaces it."""
         if self._descriptor is None:
             return
         try:
@@ -236,7 +236,7 @@ class QueueWriter:
         self._is_unsynced = False
 
     def sync(self) -> None:
-        """Return once everything that was written survives a crash of the machine.
+        """Return once everything written survives a crash of the machine.
 
         :raises OSError: if that fails
         """
@@ -253,9 +253,6 @@ class QueueWriter:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
-
-
-_FAR = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +277,7 @@ class Floor(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """What `DiskQueue.append` has done.
+    """The result of `DiskQueue.append`.
 
     :ivar places: where the messages are; after an error there are fewer places than messages
     :ivar taken: whether the messages count as read, in the order in which they were given
@@ -315,7 +312,7 @@ class DiskQueue:
         self._used = 0  # messages written and read since the last sync
 
     def open(self, numbers: list[int] | None = None) -> None:
-        """Find out where reading and writing go on, unless that is known.
+        """Find the places to read and to write, unless they are known.
 
         :param numbers: those of the files, in order; by default the directory is read
         :raises OSError: if the files cannot be read

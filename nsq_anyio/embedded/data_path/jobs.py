@@ -1,4 +1,4 @@
-"""What a thread does with the files of several queues in one go."""
+"""The jobs of a thread with the files of several queues."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Job:
 
 
 class Work:
-    """Jobs that a thread does together, and what is done with the files of the whole directory.
+    """Jobs that a thread does together, and the writing of files for the whole directory.
 
     :param topics_path: where the list of topics is
     :ivar topics: the new content of that list; None if it stays
@@ -116,7 +116,7 @@ class Work:
         self._is_done = False
 
     def run(self) -> None:
-        """Do everything, or wait until the thread has done it that has begun."""
+        """Do everything; if another thread has begun, wait until it is done."""
         with self._lock:
             if self._is_done:
                 return

@@ -1,4 +1,4 @@
-"""The files of one queue of nsqd's diskqueue, by their names, and the queue's metadata.
+"""The format of nsqd's diskqueue: the names of a queue's files, its metadata, and the records of messages.
 
 The messages are in ``<name>.diskqueue.000000.dat`` and so on. ``<name>.diskqueue.meta.dat`` has the number of
 messages, the place of the next one to read, and the place where the next one is written.
@@ -26,9 +26,15 @@ HEADER_SIZE = _HEADER.size
 MIN_SIZE = HEADER_SIZE - _SIZE.size
 """The smallest size that a record may claim: that of a message with an empty body."""
 
+BINARY: int = getattr(os, "O_BINARY", 0)
+"""A flag to open a file of messages with; only Windows has it."""
+_DATA = re.compile(r"(?P<name>.+)\.diskqueue\.(?P<number>[0-9]{6,})\.dat", re.ASCII | re.DOTALL)
+_METADATA = re.compile(r"(?P<name>.+)\.diskqueue\.meta\.dat", re.ASCII | re.DOTALL)
+_NUMBERS = re.compile(rb"(-?[0-9]{1,19})\n([0-9]{1,19}),([0-9]{1,19})\n([0-9]{1,19}),([0-9]{1,19})\s*")
+
 
 class Storable(Protocol):
-    """A message, as far as it is stored."""
+    """The part of a message that is stored."""
 
     id: bytes
     timestamp: int
@@ -56,7 +62,7 @@ def encode_record(message: Storable) -> bytes:
 def decode_records(
     data: bytes, place: Place, *, max_count: int, max_size: int
 ) -> tuple[list[Record], int, bool]:
-    """Return the whole records in ``data``, how many bytes they take, and whether what follows is damaged.
+    """Return the complete records in ``data``, their size, and whether the bytes behind them are damaged.
 
     :param place: where ``data`` begins
     :param max_count: the most records to return
@@ -78,14 +84,6 @@ def decode_records(
         records.append(Record((file, start + offset), timestamp, attempts, message_id, body))
         offset = stop
     return records, offset, False
-
-
-BINARY: int = getattr(os, "O_BINARY", 0)
-"""A flag to open a file of messages with; only Windows has it."""
-
-_DATA = re.compile(r"(?P<name>.+)\.diskqueue\.(?P<number>[0-9]{6,})\.dat", re.ASCII | re.DOTALL)
-_METADATA = re.compile(r"(?P<name>.+)\.diskqueue\.meta\.dat", re.ASCII | re.DOTALL)
-_NUMBERS = re.compile(rb"(-?[0-9]{1,19})\n([0-9]{1,19}),([0-9]{1,19})\n([0-9]{1,19}),([0-9]{1,19})\s*")
 
 
 class QueueMetadata(NamedTuple):
@@ -143,11 +141,11 @@ class QueueFiles:
 
 
 def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
-    """Write a file beside ``path``, and rename it to ``path``: nobody ever sees a part of it.
+    """Write a file beside ``path``, and rename it to ``path``, so that nobody ever sees a part of it.
 
     :raises OSError: if that fails; then the old file is still there
     """
-    # One name suffices, because the directory is locked; what a crash leaves is overwritten.
+    # One name suffices, because the directory is locked. The next write replaces what a crash has left.
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         with open(temporary, "wb", opener=_private) as file:

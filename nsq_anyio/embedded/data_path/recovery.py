@@ -1,8 +1,8 @@
-"""Where reading and writing of a queue go on when its files are opened.
+"""Recovery of a queue: the places at which reading and writing go on when its files are opened.
 
-After an orderly end the metadata say it. After a crash they are older than the files: as in nsqd, writing
-then begins a new file, and everything in the old ones after the known place is read. Where nsqd would trust
-damaged metadata, and overwrite or skip what is there, all messages that still exist are read instead: some
+After an orderly end the metadata name the places. After a crash the metadata are older than the files: as in
+nsqd, writing then begins a new file, and everything in the old files after the known place is read. Damaged
+metadata would make nsqd overwrite or skip messages. Here all messages that still exist are read instead: some
 may be delivered twice, none is lost.
 """
 
@@ -28,9 +28,9 @@ class Opened:
     :ivar read: the place of the next message
     :ivar write: the place where the next message is written
     :ivar depth: the number of messages
-    :ivar oldest: the number of the first file that exists, or would
-    :ivar is_counted: whether the depth is surely right. nsqd's own is wrong after a crash, and stays wrong
-        through orderly ends until it has read everything
+    :ivar oldest: the number of the first file, whether or not it exists yet
+    :ivar is_counted: whether the depth was counted. The depth in nsqd's metadata is wrong after a crash, and
+        stays wrong through orderly ends until nsqd has read everything
     """
 
     read: Place
@@ -63,7 +63,7 @@ def recover(files: QueueFiles, numbers: list[int], max_size: int) -> Opened:
     if read > write or write[0] > numbers[-1] + 1:
         return _everything(files, numbers, max_size, "the metadata do not agree with the files")
     if numbers[0] < read[0]:
-        # Whoever has read a file removes it before the metadata name a later one.
+        # An nsqd removes a file that it has read before its metadata name a later one.
         return _everything(files, numbers, max_size, "files before the one to read still exist")
     if read[0] not in numbers:
         following = [number for number in numbers if number > read[0]]
@@ -97,7 +97,7 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
     is_counted = False
     size = _size(last)
     if write[0] < numbers[-1] or size not in (None, write[1]) or (size is None and write[1]):
-        # As after a crash. The file may end in a part of a record, so nothing is appended to it.
+        # Probably a crash. The file may end in a part of a record, so nothing is appended to it.
         _logger.warning(
             "queue %s: the metadata say that %s has %d bytes, it has %d; writing goes on in a new file",
             files.name,
@@ -144,7 +144,7 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
 
 
 def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size: int) -> int:
-    """Return how many messages there are from ``place`` to the end, without what follows damage in a file.
+    """Return the number of messages from ``place`` to the end, without those behind damage in a file.
 
     :param numbers: those of the files that exist
     """
@@ -156,10 +156,10 @@ def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size
 
 
 def _may_begin_at(path: Path, position: int) -> bool:
-    """Whether the metadata may be right that the next record begins at ``position``.
+    """Return whether the next record may begin at ``position``, as the metadata say.
 
-    They are if the records from there lead as far as those from the start. What was read before may be
-    damaged, or larger than the limit is now; it must not cost what follows.
+    It may if the records from there lead as far as those from the start. Damage before that place, or records
+    that are larger than the limit is now, must not cost the messages behind it.
     """
     size = _size(path)
     if not position or size is None:
@@ -177,7 +177,7 @@ def _size(path: Path) -> int | None:
 def _walk(path: Path, start: int, end: int | None, max_size: int = 2**32) -> tuple[int, int]:
     """Return how many records a file has from ``start`` on, and where the last one ends.
 
-    The walk ends at the first one that ends at ``end`` or later, or at damage.
+    The walk stops at the first record that ends at ``end`` or later, or at damage.
 
     :param end: None for the end of the file
     """

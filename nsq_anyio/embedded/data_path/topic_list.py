@@ -1,7 +1,7 @@
 """``nsqd.dat``: the topics and channels of an nsqd, and which of them are paused.
 
-Where nsqd would refuse to start because the file is damaged, or would forget its topics because it is
-missing, they are found by the files of their queues instead.
+If the file is damaged, nsqd would refuse to start; if it is missing, nsqd would forget its topics. Here the
+topics are found by the files of their queues instead.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from ...names import is_ephemeral, is_valid_name
 from .queue_files import bad_path, queue_names
 
 _logger = logging.getLogger(__name__)
+
+# As in nsqd: on Windows, file names cannot contain colons.
+_SEPARATOR = ";" if os.name == "nt" else ":"
 
 
 class _DamagedError(Exception):
@@ -36,17 +39,13 @@ class StoredTopic:
 
 
 def topics_path(directory: Path) -> Path:
-    """Return where the file is."""
+    """Return the path of the file."""
     return directory / "nsqd.dat"
 
 
 def queue_name(topic: str, channel: str | None = None) -> str:
     """Return the name of the queue of a topic, or of a channel."""
     return topic if channel is None else f"{topic}{_SEPARATOR}{channel}"
-
-
-# As in nsqd: a colon cannot be in the name of a file there.
-_SEPARATOR = ";" if os.name == "nt" else ":"
 
 
 def format_topics(topics: Mapping[str, StoredTopic], version: str) -> bytes:
@@ -56,7 +55,7 @@ def format_topics(topics: Mapping[str, StoredTopic], version: str) -> bytes:
             {
                 "name": name,
                 "paused": topic.is_paused,
-                # Go writes null for a list to which nothing was added.
+                # Go writes null for an empty list.
                 "channels": [
                     {"name": channel, "paused": is_paused}
                     for channel, is_paused in topic.channels.items()

@@ -1,6 +1,6 @@
-"""The request to an auth server, and its answer.
+"""AUTH: the requests to auth servers, their answers, and what one client may do until when.
 
-The names are those of nsqd's JSON, the rules those of nsqd 1.3.0 (``internal/auth``).
+The names are those of nsqd's JSON, the rules and errors those of nsqd 1.3.0 (``internal/auth``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ...errors import InvalidOption, ServerError
 from ...re2_pattern import ANYTHING, pattern
 
 Permission = Literal["subscribe", "publish"]
+
+_logger = logging.getLogger(__name__)
 
 
 class NoAuthorization(Exception):
@@ -84,9 +86,9 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class AuthState:
-    """What an auth server answers.
+    """The answer of an auth server.
 
-    :param authorizations: what the client may do; without any, AUTH fails
+    :param authorizations: the permissions of the client; without any, AUTH fails
     :param identity: who the client is
     :param identity_url: a page about that identity
     :param ttl: the seconds for which this answer holds, more than 0; default 3600. The first publish or SUB
@@ -116,17 +118,15 @@ class AuthState:
 
 
 Authorizer: TypeAlias = Callable[[AuthRequest], AuthState | Awaitable[AuthState]]
-"""Returns what a client may do. If it raises any exception, AUTH fails, and the log says why."""
+"""Returns the permissions of a client. If it raises any exception, AUTH fails, and the log says why."""
 
-
-_logger = logging.getLogger(__name__)
 
 AuthSource: TypeAlias = Callable[[AuthRequest], Awaitable[AuthState]]
-"""Returns what a client may do, in bounded time, or raises `NoAuthorization`."""
+"""Returns the authorizations of a client, in bounded time, or raises `NoAuthorization`."""
 
 
 class FunctionSource:
-    """Asks a function of the user instead of an auth server."""
+    """The user's function in place of an auth server."""
 
     def __init__(self, function: Authorizer, timeout: float) -> None:
         self._function = function
@@ -138,7 +138,7 @@ class FunctionSource:
                 answer = self._function(request)
                 state = await answer if inspect.isawaitable(answer) else answer
         except Exception as error:  # noqa: BLE001 - any exception refuses the client
-            # Its text may quote the secret.
+            # The text of the error may quote the secret.
             text = str(error).replace(request.secret, "***")
             raise NoAuthorization(f"{type(error).__name__}: {text}") from None
         if not isinstance(state, AuthState):
@@ -151,9 +151,9 @@ class AuthorizationExpired(Exception):
 
 
 class Access:
-    """What one client may do.
+    """The authorizations of one client.
 
-    :param describe: returns the request to make for a secret of the client
+    :param describe: returns the request for a secret of the client
     :ivar state: the last answer of the source; None before AUTH
     """
 

@@ -1,4 +1,4 @@
-"""Asks auth servers by HTTP, as nsqd 1.3.0 does, except that redirects are not followed.
+"""Clients of auth servers, which behave as in nsqd 1.3.0, except that redirects are not followed.
 
 The secret is in the query of the URL, so no log line and no error here contains a query.
 """
@@ -103,7 +103,7 @@ class AuthServers:
         except (httpx.RequestError, httpx.StreamError) as error:
             raise NoAuthorization(type(error).__name__) from None
         except OSError as error:
-            # httpx does not map the alert with which a server refuses a client without a certificate.
+            # httpx does not map the alert by which a server refuses a client without a certificate.
             raise NoAuthorization(f"the connection broke: {error}") from None
         if body is None:
             raise NoAuthorization(f"its answer exceeds {_MAX_REPLY_SIZE} bytes")

@@ -1,4 +1,4 @@
-"""A channel: it has its own copy of a topic's messages, and distributes them to its clients."""
+"""A channel: its clients, its copy of a topic's messages, and the part of them that is on disk."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from .latencies import Latencies, measured_latencies
 from .nsqd_options import NsqdOptions
 from .output import Output
 from .scheduler import Dispatchable, Scheduler, Timer
+
+_MAX_ATTEMPTS = 0xFFFF
+_TURN = 1.0
 
 
 class Subscription:
@@ -103,9 +106,6 @@ class Message(Timer):
         self.channel.reached_deadline(self)
 
 
-_MAX_ATTEMPTS = 0xFFFF
-
-
 class Channel:
     """The queue of a channel, its messages in flight and deferred, and its clients.
 
@@ -162,12 +162,12 @@ class Channel:
 
     @property
     def backend_depth(self) -> int:
-        """How many of them are on disk; where all are in memory, how many nsqd would have there."""
+        """The number of them on disk; without a disk, the number that nsqd would have there."""
         if self.disk is not None:
             return self.disk.backend.depth
         return max(0, self.depth - self._options.mem_queue_size)
 
-    # From the topic.
+    # Called by the topic.
 
     def publish(
         self,
@@ -214,7 +214,7 @@ class Channel:
         self.deferred[message] = until
         self._scheduler.set_timer(message, until)
 
-    # To the clients.
+    # Delivery.
 
     def dispatch(self, now: float) -> None:
         """Send one message to each ready client in turn, until no message or no ready client is left."""
@@ -230,13 +230,13 @@ class Channel:
                 continue
             ready.append(subscription)
             message = queue.popleft()
-            # As in nsqd: rate 99 keeps all messages, and no other client gets a discarded one.
+            # As in nsqd: rate 99 keeps all messages, and a discarded message goes to no other client.
             if subscription.sample_rate and random.randrange(100) > subscription.sample_rate:
                 if self.disk is not None:
                     self.disk.backend.release(message)
                 continue
             if self.disk is not None and message.id in self.in_flight:
-                # After a crash a message may be on disk twice. The other one is in flight: this one waits.
+                # After a crash a message may be on disk twice. While one copy is in flight, the other waits.
                 self._defer(message, now + subscription.msg_timeout)
                 continue
             message.attempts = (message.attempts + 1) & _MAX_ATTEMPTS
@@ -250,17 +250,17 @@ class Channel:
             subscription.output.add(frame)
 
     def offer(self, subscription: Subscription) -> None:
-        """Note that ``subscription`` may be able to take messages again."""
+        """Queue ``subscription`` among the ready clients, if it can take messages again."""
         if not subscription.is_queued and subscription.can_take:
             subscription.is_queued = True
             self.ready.append(subscription)
             if self.queue:
                 self._scheduler.wake(self)
-        # A client that was full may have kept its place among the ready ones: then nothing was woken yet.
+        # A client that was full may still be in `ready`: then nothing was woken yet.
         if not self.queue and self.disk is not None and self.disk.backend.depth:
             self._scheduler.wake(self)
 
-    # From the clients.
+    # Called by the clients.
 
     def join(self, subscription: Subscription) -> None:
         """Add a client.
@@ -347,7 +347,7 @@ class Channel:
         subscription.in_flight -= 1
         self.offer(subscription)
 
-    # From the administrator.
+    # Called by the administrator.
 
     def pause(self) -> None:
         """Send nothing until `unpause`."""
@@ -382,9 +382,6 @@ class Channel:
             self.disk.backend.delete()
 
 
-_TURN = 1.0
-
-
 class HasMessages(Dispatchable, WatchesDeadlines, Protocol):
     """A channel, as far as its part on disk needs it."""
 
@@ -413,7 +410,7 @@ class ChannelDisk:
     def refill(self, now: float) -> None:
         """Take messages from disk for the clients that wait: when none is in memory, or at least each second.
 
-        nsqd picks at random where both have messages. Memory comes first here, but it must not starve the
+        Where both have messages, nsqd picks one at random. Here memory comes first, but must not starve the
         disk.
         """
         queue, backend = self._channel.queue, self.backend
@@ -436,7 +433,7 @@ class ChannelDisk:
         return bool(self._channel.ready) and not self._channel.is_paused
 
     def available(self) -> None:
-        """Distribute what is on disk."""
+        """Distribute the messages on disk."""
         self._scheduler.wake(self._channel)
 
     def restored(self, record: Record) -> Message:
@@ -453,7 +450,7 @@ class ChannelDisk:
         self._scheduler.set_timer(message, until)
 
     def not_written(self, item: Message, purpose: Purpose) -> None:
-        """Keep a message in memory that could not be written, unless its publisher learns of it."""
+        """Keep a message in memory that could not be written, unless its publisher is told of the failure."""
         channel = self._channel
         if purpose in (Purpose.KEPT, Purpose.COPIED):
             channel.queue.append(item)
@@ -465,7 +462,7 @@ class ChannelDisk:
             self._scheduler.cancel_timer(item)
 
     def write_copies(self) -> None:
-        """Write the messages again that the topic keeps on disk because they could not be written."""
+        """Write the messages again that could not be written, and that the topic keeps on disk until then."""
         queue, copies = self._channel.queue, self.backend.unwritten_copies
         messages = list(queue)
         queue.clear()
@@ -476,7 +473,7 @@ class ChannelDisk:
                 queue.append(message)
 
     def store_all(self) -> Job:
-        """Write all messages to disk that are not there, and close the queue: nsqd ends."""
+        """At the end of nsqd, write all messages to disk that are not there, and close the queue."""
         channel = self._channel
         job = self.backend.begin_to_close()
         for message in (*channel.queue, *channel.in_flight.values(), *channel.deferred):

@@ -15,7 +15,7 @@ from .quantiles import Entry, TargetedQuantiles
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """The latencies of a channel or a topic.
+    """The percentiles of the latencies of a channel or a topic.
 
     :ivar count: the number of messages
     :ivar values: the quantiles with their latencies in nanoseconds

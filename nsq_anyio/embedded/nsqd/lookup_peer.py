@@ -1,4 +1,4 @@
-"""Registers the topics and channels of nsqd with every nsqlookupd.
+"""nsqd's connections to nsqlookupds: registration, and the channels that they know.
 
 One task for each nsqlookupd keeps a connection. It sends IDENTIFY, registers all topics and channels, then
 reports each change as it happens and sends PINGs. After a lost connection it connects again, and registers
@@ -36,6 +36,8 @@ _LOST = (*PEER_GONE, anyio.EndOfStream, ProtocolError)
 
 _Change = tuple[str, str | None, bool]
 
+_TIMEOUT = 5.0
+
 
 class _HasChannels(Protocol):
     @property
@@ -43,7 +45,7 @@ class _HasChannels(Protocol):
 
 
 class HasTopics(Protocol):
-    """An nsqd, as far as registration needs it."""
+    """The part of an nsqd that registration needs."""
 
     @property
     def topics(self) -> Mapping[str, _HasChannels]:
@@ -229,7 +231,7 @@ class _Connection:
             raise ProtocolError(f"{command!r} was answered with {reply[:200]!r}")
 
     async def watch(self) -> None:
-        """Never return; raise when the connection ends, or nsqlookupd sends something without being asked."""
+        """Never return; raise when the connection ends, or nsqlookupd sends something unasked."""
         data = bytes(self._buffer) or await self._stream.receive()
         raise ProtocolError(f"unexpected bytes {data[:200]!r}")
 
@@ -270,9 +272,6 @@ def _reason(error: BaseException) -> str:
             return "it closed the connection"
         case _:
             return str(error.__cause__ or error) or type(error).__name__
-
-
-_TIMEOUT = 5.0
 
 
 async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) -> None:

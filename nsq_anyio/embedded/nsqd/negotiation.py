@@ -1,4 +1,4 @@
-"""nsqd's side of IDENTIFY: checks what a client asks for, and answers."""
+"""nsqd's side of IDENTIFY: the negotiation of a connection's settings, and its layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_SAMPLE_RATE = 99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """The layers that a client asks for and the server offers.
+    """The layers to add: those that the client asks for and the server offers.
 
     :ivar deflate_level: None without deflate; never set together with snappy
     """

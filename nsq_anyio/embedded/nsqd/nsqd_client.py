@@ -1,4 +1,4 @@
-"""One client of the embedded nsqd: what its commands do."""
+"""The client of the embedded nsqd: the execution of its commands."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _HEARTBEAT = encode_frame(FRAME_RESPONSE, HEARTBEAT)
 
 
 class NsqdClient:
-    """Executes the commands of one client; its owner reads and writes the bytes.
+    """Executes the commands of one client. The owner, `_Connection`, reads and writes the bytes.
 
     The commands of a received chunk are executed together. AUTH, and an IDENTIFY that changes the stream,
     have to wait. The later commands of this client wait for them; other clients do not.
 
-    :param access: what the client may do; None if clients need no AUTH
+    :param access: the client's authorizations; None if clients need no AUTH
     :param disconnect: cuts the connection at once
     :ivar layers: the layers of the stream; None before any was negotiated
     """
@@ -137,7 +137,7 @@ class NsqdClient:
         return result
 
     async def receive_end(self) -> None:
-        """Execute what is left after the client has sent its last byte."""
+        """Execute the remaining commands after the client has sent its last byte."""
         self._execute(self._decoder.end())
         await self._responses.settle()
 

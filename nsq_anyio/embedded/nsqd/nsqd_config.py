@@ -1,4 +1,4 @@
-"""``/config/:opt`` of the embedded nsqd: all flags of nsqd 1.3.0; two of them can be changed."""
+"""``/config/:opt`` of the embedded nsqd: all flags of nsqd 1.3.0, two of which can be changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads and writes the connection of one client of the embedded nsqd, with a task for each."""
+"""The connection of one client of the embedded nsqd: a task that reads and a task that writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ClientService:
     """Serves the clients of one nsqd.
 
     :param context: for TLS; None without TLS
-    :param auth: says what clients may do; None if they may do everything
+    :param auth: the source of authorizations; None if clients may do everything
     :ivar clients: the connected clients
     """
 

@@ -93,7 +93,7 @@ class _Api:
         return json_response(
             {
                 **identity.registration(),
-                # As in nsqd, although nsqlookupd gets 0.
+                # -1 as in nsqd, although it sends 0 to nsqlookupd.
                 "tcp_port": identity.tcp_port or -1,
                 "http_port": identity.http_port or -1,
                 "start_time": int(identity.started_at),
@@ -183,7 +183,7 @@ class _Api:
         return await self._removed(*removed)
 
     async def _removed(self, *queues: Topic | Channel) -> Response:
-        """Respond once messages are removed from disk: they would be back after a crash."""
+        """Respond once the messages are removed from disk; otherwise they would be back after a crash."""
         if await self._broker.stored(*queues) is not None:
             raise Refusal(500, "INTERNAL_ERROR")
         return text_response()
@@ -252,7 +252,7 @@ class _Api:
     # Arguments.
 
     async def _get_or_make_topic(self, query: Arguments) -> Topic:
-        """Return a topic that has the channels nsqlookupd knows: nsqd answers no sooner either."""
+        """Return a topic with the channels that nsqlookupds know: nsqd waits for these before it answers."""
         name = query.get("topic")
         if not is_valid_name(name):
             raise Refusal(400, "INVALID_TOPIC")
@@ -288,11 +288,11 @@ class _Api:
 
 
 async def _published(topic: Topic, bodies: list[bytes], defer: float = 0.0) -> Response:
-    # In parts, because nobody else has a turn meanwhile; nsqd, too, puts one message after the other.
+    # In parts, so that other tasks have a turn between them. nsqd, too, stores one message after the other.
     for start in range(0, len(bodies), _AT_A_TIME):
         if start:
             await checkpoint()
-        if topic.is_deleted:  # while it was prepared, or the body arrived
+        if topic.is_deleted:  # while it was prepared, or while the body arrived
             raise Refusal(503, "EXITING")
         receipt = topic.publish(bodies[start : start + _AT_A_TIME], defer)
         if receipt is not None and await receipt.wait() is not None:

@@ -16,6 +16,10 @@ from .auth import Authorizer
 _DAY = 86_400.0
 _MAX_UDP_PAYLOAD = 65_507
 
+MAX_NODE_ID = 1023
+REPORTED = ("log_level", "log_prefix", "queue_scan_selection_count", "queue_scan_worker_pool_max")
+"""The options of nsqd that have no effect here, but are reported by ``/config/:opt``."""
+
 
 def _are_percentiles(value: object) -> bool:
     # As with sequences of addresses, a string would be a sequence of letters.
@@ -30,11 +34,6 @@ def _is_address_or_none(value: object) -> bool:
 
 ClientAuthPolicy = Literal["require", "require-verify"]
 TLSMinVersion = Literal["tls1.0", "tls1.1", "tls1.2", "tls1.3"]
-
-MAX_NODE_ID = 1023
-
-REPORTED = ("log_level", "log_prefix", "queue_scan_selection_count", "queue_scan_worker_pool_max")
-"""The options of nsqd that have no effect here, but are reported by ``/config/:opt``."""
 
 
 def _is_policy(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""The statistics of the embedded nsqd, with the fields of nsqd 1.3.0."""
+"""The statistics of the embedded nsqd, as JSON with the fields of nsqd 1.3.0, and as text in its layout."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsQuery:
-    """What to report; an empty ``topic`` or ``channel`` means all."""
+    """The scope of a report; an empty ``topic`` or ``channel`` means all."""
 
     topic: str = ""
     channel: str = ""
@@ -103,7 +103,7 @@ def _channel_stats(channel: Channel, clients: Sequence[NsqdClient], query: Stats
 
 
 def _topic_latency_stats(topic: Topic) -> _Json:
-    """Return the latencies of all channels together, whichever are asked for."""
+    """Return the latencies of all channels together, even if only one channel is asked for."""
     parts = [channel.latencies for channel in topic.channels.values() if channel.latencies is not None]
     return _latency_stats(merged_percentiles(parts, anyio.current_time()) if parts else None)
 

@@ -1,4 +1,4 @@
-"""The output to one client."""
+"""The output to one client, and its responses, some of which wait for the disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_UNSENT = 1024 * 1024
 
 
 class Output:
-    """Collects the bytes for one client; one task takes and sends them.
+    """Collects the bytes for one client. One task takes and sends them.
 
     :ivar unsent: the number of bytes that the system has not accepted yet
     """
@@ -83,7 +83,7 @@ class Output:
 
 
 class Responses:
-    """Keeps responses in order: what follows one that waits, waits as well."""
+    """Keeps responses in order: those behind a response that waits for the disk wait as well."""
 
     __slots__ = ("_output", "_owed")
 

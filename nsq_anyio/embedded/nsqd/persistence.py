@@ -1,4 +1,4 @@
-"""The files of an nsqd, from its start to its end."""
+"""The start and the end of an nsqd with a data path: messages are restored and stored."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def open_disk(path: str | os.PathLike[str], options: NsqdOptions) -> Async
 
 @dataclass(slots=True)
 class _Found:
-    """What is on disk at the start."""
+    """The topics and delays that are on disk at the start."""
 
     topics: dict[str, StoredTopic]
     deferred: dict[str, list[tuple[Delay, Record]]] = field(
@@ -81,7 +81,7 @@ async def restore(broker: Broker, disk: Disk) -> None:
 def _load(disk: Disk, keeps_deferred: bool) -> _Found:
     directory = disk.directory
     found = _Found(load_topics(directory))
-    # It also shows whether anything can be written.
+    # This also shows whether the directory can be written.
     replace_file(topics_path(directory), format_topics(found.topics, NSQ_VERSION), sync=True)
     disk.open(
         queue_name(name, channel)
@@ -99,7 +99,7 @@ def _load(disk: Disk, keeps_deferred: bool) -> _Found:
 
 
 def _store_all(broker: Broker, disk: Disk, work: Work) -> None:
-    """Add everything that is in memory to the last work."""
+    """Add everything in memory to the last work."""
     jobs: dict[Channel, Job] = {}
     for topic in broker.topics.values():
         if topic.disk is not None:

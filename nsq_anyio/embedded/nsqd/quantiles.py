@@ -1,4 +1,4 @@
-"""Estimates a few quantiles of a stream of values in little memory.
+"""Estimates of a few quantiles of a stream of values, in little memory.
 
 The algorithm is that of targeted quantiles, by Cormode, Korn, Muthukrishnan and Srivastava: "Effective
 Computation of Biased Quantiles over Data Streams" (2005). nsqd has it with the same parameters.
@@ -34,7 +34,7 @@ class TargetedQuantiles:
     def __init__(self, quantiles: Sequence[float]) -> None:
         self._quantiles = quantiles
         self._entries: list[Entry] = []
-        self._fresh: list[int] = []  # values that have no entry yet
+        self._fresh: list[int] = []  # values without an entry so far
         self._weight = 0  # the number of the other values
 
     @property
@@ -73,7 +73,7 @@ class TargetedQuantiles:
             return 0
         wanted = math.ceil(quantile * self._weight)
         wanted += math.ceil(self._tolerance(wanted) / 2)
-        # As in nsqd, the width of what is found so far does not count: results tend to be too high.
+        # As in nsqd, the width of the entry found so far does not count, so results tend to be too high.
         rank = 0
         found, found_width, _ = self._entries[0]
         for value, width, spread in self._entries[1:]:
@@ -102,7 +102,7 @@ class TargetedQuantiles:
                 own = 2 * _ERROR * rank / quantile
             elif quantile < 1:
                 own = 2 * _ERROR * (weight - rank) / (1 - quantile)
-            else:  # the largest value keeps its entry without this
+            else:  # the largest value keeps its entry in any case
                 continue
             tolerance = min(tolerance, own)
         return tolerance
@@ -135,9 +135,9 @@ def _exact(values: Sequence[int]) -> list[Entry]:
 def _merged(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[Entry]:
     """Merge two summaries in ascending order.
 
-    To the spread of an entry is added what the next entry of the other summary leaves open: how many of its
-    values are smaller. nsqd takes the tolerance instead, which may exceed the number of values. That can put
-    its percentiles of two halves of a window, or of several channels, far off.
+    The next entry of the other summary leaves open how many of its values are smaller; that number is added
+    to the spread of an entry. nsqd adds the tolerance instead, which may exceed the number of values. So its
+    percentiles of two halves of a window, or of several channels, can be far off.
     """
     merged: list[Entry] = []
     i = j = 0

@@ -1,4 +1,4 @@
-"""The single task of an nsqd that distributes messages and fires timers."""
+"""The scheduler of an nsqd: the single task that distributes messages and fires timers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Timers:
 
 
 class Dispatchable(Protocol):
-    """A channel, as the scheduler sees it."""
+    """A channel or topic, as the scheduler sees it."""
 
     def dispatch(self, now: float) -> None:
         """Send messages until none is left, or no client is ready."""

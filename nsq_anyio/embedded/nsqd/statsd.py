@@ -1,4 +1,4 @@
-"""What nsqd tells statsd: the names, types and values of nsqd 1.3.0, as lines and as UDP packets."""
+"""Statistics for statsd: nsqd's names, types and values, as lines, in UDP packets at intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .nsqd_stats import StatsQuery, collect_stats
 
 _Json: TypeAlias = dict[str, Any]
 _Line: TypeAlias = tuple[tuple[str, ...], str, int, str]
-"""The names of the topic and the channel, if it is about one; then its own name, its value and its type."""
+"""The topic and channel, as far as the line is about one; the name, the value and the type."""
 
 _COUNTER, _GAUGE = "c", "g"
 _TOPIC_FIELDS = {
@@ -42,6 +42,11 @@ _CHANNEL_FIELDS = {
 }
 _NAMES = {"client_count": "clients"}
 
+_logger = logging.getLogger(__name__)
+_CONNECT_TIMEOUT = 1.0
+_QUIET_END = 1.0
+"""Seconds of each interval in which nsqd sends nothing."""
+
 
 def statsd_prefix(prefix: str, identity: NsqdIdentity) -> str:
     """Return the option ``statsd_prefix`` with the host and the final dot."""
@@ -55,7 +60,7 @@ def statsd_prefix(prefix: str, identity: NsqdIdentity) -> str:
 
 
 def memory_counts() -> dict[str, int]:
-    """Return the statistics of Go's memory that Python's has too: nsqd's names, without ``mem.``.
+    """Return the statistics of memory that Python has as well as Go, by nsqd's names without ``mem.``.
 
     Blocks of Python's allocators are its heap's objects. Go's sizes of the heap have no equivalent, and its
     pauses could only be measured by a hook into the collector of the whole process.
@@ -67,7 +72,7 @@ def memory_counts() -> dict[str, int]:
 
 
 class StatsdLines:
-    """Makes the lines of each interval. A counter's value is what was added since the last interval.
+    """Makes the lines of each interval. The value of a counter is its increase since the last interval.
 
     :param prefix: from `statsd_prefix`
     :param exclude_ephemeral: leaves out ephemeral topics and channels
@@ -90,7 +95,7 @@ class StatsdLines:
             sent = value
             if kind == _COUNTER:
                 last = self._last.get((*scope, name), 0)
-                # A message counts before it is written to disk, and no longer if that fails.
+                # A message counts before it is written to disk. If that fails, the count goes down.
                 counts[*scope, name] = max(value, last)
                 sent = max(0, value - last)
             parts = (f"{what}.{which}." for what, which in zip(("topic", "channel"), scope, strict=False))
@@ -144,17 +149,10 @@ def packets(lines: Iterable[bytes], size: int) -> list[bytes]:
     return [*packets, packet] if packet else packets
 
 
-_logger = logging.getLogger(__name__)
-
-_CONNECT_TIMEOUT = 1.0
-_QUIET_END = 1.0
-"""Seconds of each interval in which nsqd sends nothing."""
-
-
 async def push_to_statsd(address: str, broker: Broker, identity: NsqdIdentity) -> None:
     """Send statistics to ``address`` at each ``statsd_interval``, until cancelled.
 
-    What cannot be sent is lost, as UDP packets may be, and logged once an interval.
+    Packets that cannot be sent are lost, as UDP packets may be, and logged once an interval.
     """
     options = broker.options
     lines = StatsdLines(

@@ -1,4 +1,4 @@
-"""A topic: it copies each message to all of its channels."""
+"""A topic: it gives each message an id, and copies it to all of its channels."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ _NODE_BITS = 10
 _TIME_SHIFT = _NODE_BITS + _SEQUENCE_BITS
 _MAX_SEQUENCE = (1 << _SEQUENCE_BITS) - 1
 _EPOCH = 1288834974288
+
+_RETRY_DELAY = 1.0
 
 
 class MessageIds:
@@ -123,7 +125,7 @@ class Topic:
 
     @property
     def backend_depth(self) -> int:
-        """How many of them are on disk; where all are in memory, how many nsqd would have there."""
+        """The number of them on disk; without a disk, the number that nsqd would have there."""
         if self.disk is not None:
             return self.disk.backend.depth
         return max(0, self.depth - self._options.mem_queue_size)
@@ -152,7 +154,7 @@ class Topic:
     def publish(self, bodies: Sequence[bytes], defer: float = 0.0) -> Receipt | None:
         """Take messages; ``defer`` is in seconds, counted from their arrival in a channel.
 
-        :return: what to wait for if messages are being written to disk, else None
+        :return: a receipt to wait for if messages are being written to disk, else None
         """
         # With no room in memory, the order is that of the disk, where a delay would be lost.
         is_direct = self.is_flowing and (
@@ -189,7 +191,7 @@ class Topic:
         self.waiting.clear()
 
     def _flow(self) -> None:
-        """Copy what waits, first from memory, then from disk."""
+        """Copy the messages that wait, first from memory, then from disk."""
         if not self.is_flowing:
             return
         self._copy_to_channels()
@@ -252,9 +254,6 @@ class Topic:
             channel.close()
 
 
-_RETRY_DELAY = 1.0
-
-
 class HasChannels(Protocol):
     """A topic, as far as its part on disk needs it."""
 
@@ -297,7 +296,7 @@ class TopicDisk:
         self._topic = topic
         self._disk = disk
         self._scheduler = scheduler
-        self._kept: list[_Waiting] = []  # channels have them in memory alone
+        self._kept: list[_Waiting] = []  # messages that channels have in memory alone
         self._next_try = -math.inf
         self._retry = CallbackTimer(lambda _: self.available())
         self.backend: Backend[_Waiting] = disk.backend(queue_name(topic.name), self)
@@ -309,8 +308,8 @@ class TopicDisk:
     def dispatch(self, now: float) -> None:
         """Copy messages from disk to the channels; they stay on disk until the channels have stored them.
 
-        What a channel cannot write is in its memory, and on disk here. It is written again later; until then
-        no more is moved to memory.
+        Messages that a channel cannot write are in its memory, and on disk here. They are written again
+        later. Until then, no others are moved to memory.
         """
         if not self._topic.is_flowing:
             return
@@ -334,7 +333,7 @@ class TopicDisk:
         self.backend.fetch()
 
     def _copied(self, items: Sequence[_Waiting], error: OSError | None) -> None:
-        """The channels have stored messages, or could not."""
+        """Release messages that the channels have stored; keep them after an error."""
         if error is None:
             self._release(items)
             return
@@ -343,7 +342,7 @@ class TopicDisk:
         self._scheduler.set_timer(self._retry, self._next_try)
 
     def _write_copies(self, now: float) -> None:
-        """Write again what channels have in memory alone; if nothing is left there, release the originals."""
+        """Write messages again that channels have in memory alone; if there are none, release ours."""
         disks = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         unwritten = [disk for disk in disks if disk.backend.unwritten_copies]
         for disk in unwritten:
@@ -365,7 +364,7 @@ class TopicDisk:
         return self._topic.is_flowing
 
     def available(self) -> None:
-        """Copy what is on disk to the channels."""
+        """Copy the messages on disk to the channels."""
         self._scheduler.wake(self)
 
     def restored(self, record: Record) -> _Waiting:
@@ -373,7 +372,7 @@ class TopicDisk:
         return _Waiting(record.id, record.timestamp, record.body)
 
     def not_written(self, item: _Waiting, purpose: Purpose) -> None:
-        """Keep a message in memory that could not be written, unless its publisher learns of it."""
+        """Keep a message in memory that could not be written, unless its publisher is told of the failure."""
         if purpose is Purpose.KEPT:
             self._topic.waiting.append((item.id, item.timestamp, item.body, 0.0))
         else:
@@ -381,7 +380,7 @@ class TopicDisk:
             self._topic.message_bytes -= len(item.body)
 
     def store_all(self) -> None:
-        """Write all to disk that is in memory, of the channels as well, and close the queues: nsqd ends."""
+        """At the end of nsqd, write all to disk that is in memory, in channels too, and close the queues."""
         channels = [channel.disk for channel in self._topic.channels.values() if channel.disk is not None]
         self.backend.begin_to_close(after=[disk.store_all() for disk in channels])
         for message_id, timestamp, body, _ in self._topic.waiting:

@@ -1,4 +1,4 @@
-"""Adds to a connection the layers that IDENTIFY negotiated."""
+"""The change of a connection to TLS and compression, as IDENTIFY has negotiated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded nsqlookupd."""
+"""The embedded nsqlookupd: its server, its TCP protocol, its HTTP API, and the registry behind both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The options of the embedded nsqlookupd, named and defaulted like nsqlookupd's flags."""
+"""The options of the embedded nsqlookupd, named and defaulted like nsqlookupd's flags.
+
+A file of its own, because declarations must be objects when the class is made, without postponed annotations.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated

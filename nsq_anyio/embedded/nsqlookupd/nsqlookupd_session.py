@@ -18,16 +18,9 @@ MAGIC_V1 = b"  V1"
 
 _SIZE = struct.Struct(">i")
 
-
-def frame(body: bytes) -> bytes:
-    """Return ``body`` with its size in front, as V1 sends replies and the body of IDENTIFY."""
-    return _SIZE.pack(len(body)) + body
-
-
 # nsqlookupd has no limits. nsqd's longest line has 141 bytes, its IDENTIFY a few hundred.
 _MAX_LINE = 1024 * 1024
 _MAX_BODY = 1024 * 1024
-
 _ZEROS: dict[str, Any] = {
     "remote_address": "",
     "hostname": "",
@@ -36,6 +29,11 @@ _ZEROS: dict[str, Any] = {
     "http_port": 0,
     "version": "",
 }
+
+
+def frame(body: bytes) -> bytes:
+    """Return ``body`` with its size in front, as V1 sends replies and the body of IDENTIFY."""
+    return _SIZE.pack(len(body)) + body
 
 
 class _Fatal(Exception):
@@ -185,5 +183,5 @@ def _peer(body: bytes, remote_address: str, now: float) -> Peer:
         raise _Fatal(b"E_BAD_BODY IDENTIFY failed to decode JSON body") from None
     if not (fields["broadcast_address"] and fields["tcp_port"] and fields["http_port"] and fields["version"]):
         raise _Fatal(b"E_BAD_BODY IDENTIFY missing fields")
-    fields["remote_address"] = remote_address  # whatever the peer said
+    fields["remote_address"] = remote_address  # even if the peer has sent another one
     return Peer(id=remote_address, last_update=now, **fields)

@@ -1,4 +1,4 @@
-"""The registry of nsqlookupd: which nsqd has which topics and channels. It has no I/O and no clock.
+"""The registry of nsqlookupd: the nsqds that have each topic and channel. No I/O, no clock.
 
 The rules are those of nsqlookupd 1.3.0 (``registration_db.go``). A registration outlives its producers. A
 producer is hidden while it is inactive or tombstoned. An ephemeral topic or channel is removed with its last

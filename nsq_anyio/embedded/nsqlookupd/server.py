@@ -67,7 +67,7 @@ async def nsqlookupd(
     broadcast_address: str | None = None,
     options: NsqlookupdOptions | None = None,
 ) -> AsyncGenerator[EmbeddedNsqlookupd]:
-    """Run an nsqlookupd for the length of the block; what it knows is lost at the end.
+    """Run an nsqlookupd for the length of the block. Its registrations are lost at the end.
 
     It works with real nsqds and tools, but is meant for development and tests.
 
