@@ -29,10 +29,48 @@ T = TypeVar("T")
 
 Names = tuple[str, ...]
 Sightings = tuple[Node | HTTPError, ...]
+Done = ClusterReply[tuple[str, ...]]
 
 
-class ClusterView(anyio.AsyncContextManagerMixin):
-    """The part of `Cluster` that changes nothing."""
+class Cluster(anyio.AsyncContextManagerMixin):
+    """All nsqds and nsqlookupds of a cluster at once, for the length of an ``async with`` block.
+
+    ::
+
+        async with nsq.http.Cluster(nsqlookupd=["http://a:4161", "http://b:4161"]) as cluster:
+            reply = await cluster.pause_channel("clicks", "archive")
+            print("paused on", reply.value)
+            for failure in reply.failures:
+                print(failure)
+
+    All servers are asked in parallel, and their answers are united. `ClusterReply.failures` names the servers
+    that failed. A method raises an error only if no server did what was asked.
+
+    An action returns the URLs of the servers that did it. It goes to the nsqds that `producers` returns, so
+    call that first to see which nsqds will be touched. Deleting, emptying or unpausing a topic or channel
+    that a server does not have is not a failure. When an action is cancelled, some servers may already have
+    done it.
+
+    :param nsqlookupd: URL or URLs of all nsqlookupds, which know the nsqds; as for `Client`
+    :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be omitted
+    :param timeout: seconds for one step on one server, 0.001 or more; default 10
+    :param concurrency: how many servers are asked at once, 1 or more; default 16
+    :param headers: as for `Client`. These, ``authorization`` and ``server_hostname`` apply to the servers
+        given here, never to nsqds that nsqlookupds name
+    :param authorization: as for `Client`
+    :param ssl_context: as for `Client`; also for nsqds with ``--tls-required`` that nsqlookupds name
+    :param server_hostname: as for `Client`
+    :param transport: the object that sends all requests, such as `httpx.MockTransport` in tests; it is closed
+        with the block
+    :raises InvalidAddress: if a URL is not valid
+    :raises InvalidOption: if another value is outside its range, or there is no server
+
+    Every method raises:
+
+    :raises ClusterFailed: if no server answered, or none did what was asked
+    :raises InvalidName: for a topic or channel that NSQ would refuse, before anything is sent
+    :raises Closed: outside the block
+    """
 
     def __init__(
         self,
@@ -165,116 +203,7 @@ class ClusterView(anyio.AsyncContextManagerMixin):
             also=also,
         )
 
-    async def _union(
-        self,
-        of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[Names]],
-        of_nsqd: Callable[[Nsqd], Awaitable[Names]],
-    ) -> ClusterReply[Names]:
-        answers = await self._ask_given(of_nsqlookupd, of_nsqd)
-        found = {name for names in answers.values.values() for name in names}
-        return ClusterReply(tuple(sorted(found)), tuple(answers.failures.values()))
-
-    async def _nodes(
-        self, look_up: Callable[[Nsqlookupd], Awaitable[tuple[Producer, ...]]], topic: str | None
-    ) -> ClusterReply[tuple[Node, ...]]:
-        """List the nsqds that have ``topic``; all for None."""
-
-        async def of_nsqlookupd(nsqlookupd: Nsqlookupd) -> Sightings:
-            return tuple(sighting(producer, nsqlookupd.url) for producer in await look_up(nsqlookupd))
-
-        async def of_nsqd(nsqd: Nsqd) -> Sightings:
-            stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
-            topics = [found.topic_name for found in stats.topics]
-            if topic is not None and topic not in topics:
-                return ()
-            return (Node.asked(nsqd.url, await nsqd.info(), topics if topic is None else ()),)
-
-        answers = await self._ask_given(of_nsqlookupd, of_nsqd)
-        found = [each for sightings in answers.values.values() for each in sightings]
-        nodes = unite(each for each in found if isinstance(each, Node))
-        failures = [each for each in found if isinstance(each, HTTPError)]
-        return ClusterReply(nodes, (*answers.failures.values(), *failures))
-
-    async def _stats(
-        self,
-        nodes: ClusterReply[tuple[Node, ...]],
-        topic: str | None,
-        channel: str | None,
-        include_clients: bool,
-    ) -> ClusterReply[tuple[Totals[TopicStats], ...]]:
-        answers = await self._servers.ask_nsqds(
-            [node.url for node in nodes.value],
-            lambda nsqd: nsqd.stats(
-                topic=topic, channel=channel, include_clients=include_clients, include_mem=False
-            ),
-        )
-        failures = (*nodes.failures, *answers.failures.values())
-        if nodes.value and not answers.values:
-            raise self._failed("no nsqd answered", failures)
-        rows = {
-            url: [row for row in stats.topics if topic in (None, row.topic_name)]
-            for url, stats in answers.values.items()
-        }
-        return ClusterReply(totals_by_topic(rows), failures)
-
-    async def _ask_given(
-        self, of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[T]], of_nsqd: Callable[[Nsqd], Awaitable[T]]
-    ) -> Answers[T]:
-        """Ask the servers that were given to the cluster.
-
-        :raises ClusterFailed: if none answers
-        """
-        answers = await self._servers.ask_given(of_nsqlookupd, of_nsqd)
-        if not answers.values:
-            raise self._failed("no server answered", answers.failures.values())
-        return answers
-
-    def _failed(self, reason: str, failures: Iterable[HTTPError]) -> ClusterFailed:
-        return ClusterFailed(self._servers.urls, reason, tuple(failures))
-
-
-Done = ClusterReply[tuple[str, ...]]
-
-
-class Cluster(ClusterView):
-    """All nsqds and nsqlookupds of a cluster at once, for the length of an ``async with`` block.
-
-    ::
-
-        async with nsq.http.Cluster(nsqlookupd=["http://a:4161", "http://b:4161"]) as cluster:
-            reply = await cluster.pause_channel("clicks", "archive")
-            print("paused on", reply.value)
-            for failure in reply.failures:
-                print(failure)
-
-    All servers are asked in parallel, and their answers are united. `ClusterReply.failures` names the servers
-    that failed. A method raises an error only if no server did what was asked.
-
-    An action returns the URLs of the servers that did it. It goes to the nsqds that `producers` returns, so
-    call that first to see which nsqds will be touched. Deleting, emptying or unpausing a topic or channel
-    that a server does not have is not a failure. When an action is cancelled, some servers may already have
-    done it.
-
-    :param nsqlookupd: URL or URLs of all nsqlookupds, which know the nsqds; as for `Client`
-    :param nsqd: URL or URLs of nsqds to ask besides those that nsqlookupds know; either may be omitted
-    :param timeout: seconds for one step on one server, 0.001 or more; default 10
-    :param concurrency: how many servers are asked at once, 1 or more; default 16
-    :param headers: as for `Client`. These, ``authorization`` and ``server_hostname`` apply to the servers
-        given here, never to nsqds that nsqlookupds name
-    :param authorization: as for `Client`
-    :param ssl_context: as for `Client`; also for nsqds with ``--tls-required`` that nsqlookupds name
-    :param server_hostname: as for `Client`
-    :param transport: the object that sends all requests, such as `httpx.MockTransport` in tests; it is closed
-        with the block
-    :raises InvalidAddress: if a URL is not valid
-    :raises InvalidOption: if another value is outside its range, or there is no server
-
-    Every method raises:
-
-    :raises ClusterFailed: if no server answered, or none did what was asked
-    :raises InvalidName: for a topic or channel that NSQ would refuse, before anything is sent
-    :raises Closed: outside the block
-    """
+    # Actions
 
     async def create_topic(self, topic: str) -> Done:
         """Register a topic at all nsqlookupds, then create it on the nsqds that were given, if any.
@@ -382,6 +311,75 @@ class Cluster(ClusterView):
             raise self._failed("no nsqlookupd set the tombstone", hidden.failures.values())
         deleted = await self._on_nsqds([url], lambda nsqd: nsqd.delete_topic(topic))
         return self._done("topic", (), hidden, deleted)
+
+    # Questions to many servers
+
+    async def _union(
+        self,
+        of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[Names]],
+        of_nsqd: Callable[[Nsqd], Awaitable[Names]],
+    ) -> ClusterReply[Names]:
+        answers = await self._ask_given(of_nsqlookupd, of_nsqd)
+        found = {name for names in answers.values.values() for name in names}
+        return ClusterReply(tuple(sorted(found)), tuple(answers.failures.values()))
+
+    async def _nodes(
+        self, look_up: Callable[[Nsqlookupd], Awaitable[tuple[Producer, ...]]], topic: str | None
+    ) -> ClusterReply[tuple[Node, ...]]:
+        """List the nsqds that have ``topic``; all for None."""
+
+        async def of_nsqlookupd(nsqlookupd: Nsqlookupd) -> Sightings:
+            return tuple(sighting(producer, nsqlookupd.url) for producer in await look_up(nsqlookupd))
+
+        async def of_nsqd(nsqd: Nsqd) -> Sightings:
+            stats = await nsqd.stats(topic=topic, include_clients=False, include_mem=False)
+            topics = [found.topic_name for found in stats.topics]
+            if topic is not None and topic not in topics:
+                return ()
+            return (Node.asked(nsqd.url, await nsqd.info(), topics if topic is None else ()),)
+
+        answers = await self._ask_given(of_nsqlookupd, of_nsqd)
+        found = [each for sightings in answers.values.values() for each in sightings]
+        nodes = unite(each for each in found if isinstance(each, Node))
+        failures = [each for each in found if isinstance(each, HTTPError)]
+        return ClusterReply(nodes, (*answers.failures.values(), *failures))
+
+    async def _stats(
+        self,
+        nodes: ClusterReply[tuple[Node, ...]],
+        topic: str | None,
+        channel: str | None,
+        include_clients: bool,
+    ) -> ClusterReply[tuple[Totals[TopicStats], ...]]:
+        answers = await self._servers.ask_nsqds(
+            [node.url for node in nodes.value],
+            lambda nsqd: nsqd.stats(
+                topic=topic, channel=channel, include_clients=include_clients, include_mem=False
+            ),
+        )
+        failures = (*nodes.failures, *answers.failures.values())
+        if nodes.value and not answers.values:
+            raise self._failed("no nsqd answered", failures)
+        rows = {
+            url: [row for row in stats.topics if topic in (None, row.topic_name)]
+            for url, stats in answers.values.items()
+        }
+        return ClusterReply(totals_by_topic(rows), failures)
+
+    async def _ask_given(
+        self, of_nsqlookupd: Callable[[Nsqlookupd], Awaitable[T]], of_nsqd: Callable[[Nsqd], Awaitable[T]]
+    ) -> Answers[T]:
+        """Ask the servers that were given to the cluster.
+
+        :raises ClusterFailed: if none answers
+        """
+        answers = await self._servers.ask_given(of_nsqlookupd, of_nsqd)
+        if not answers.values:
+            raise self._failed("no server answered", answers.failures.values())
+        return answers
+
+    def _failed(self, reason: str, failures: Iterable[HTTPError]) -> ClusterFailed:
+        return ClusterFailed(self._servers.urls, reason, tuple(failures))
 
     async def _on_producers(
         self,

@@ -100,7 +100,7 @@ async def take_survey(
     include_topics: bool,
     also: Iterable[Node],
 ) -> Survey:
-    """Ask all servers; see `ClusterView.survey`.
+    """Ask all servers; see `Cluster.survey`.
 
     :param readers: the readers of earlier surveys of this cluster, if there were any
     """

@@ -85,7 +85,6 @@ class ObjectStorage(RemoteStorage):
         return is_new
 
     def mark(self, target: RemotePlace) -> None:
-        """Put an empty object, if its directory exists."""
         self._check_directory(target)
         super().mark(target)
 
@@ -94,12 +93,10 @@ class ObjectStorage(RemoteStorage):
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(target.parent))
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
-        """Put an object over another one."""
         with self._store.as_os_error():
             _put(self._client, target, content, "overwrite")
 
     def get(self, target: RemotePlace) -> bytes:
-        """Return the content of an object."""
         with self._store.as_os_error():
             return obstore.get(self._client, target.key).bytes().to_bytes()
 
@@ -115,13 +112,11 @@ class ObjectStorage(RemoteStorage):
         return (place for place in self._below(directory) if place.name != MARKER)
 
     def status(self, target: RemotePlace) -> Status:
-        """Return the size and the time of an object."""
         with self._store.as_os_error():
             found: ObjectMeta = obstore.head(self._client, target.key)
         return _status(found)
 
     def statuses(self, directory: RemotePlace) -> dict[str, Status]:
-        """Return the sizes and times of the objects under a prefix."""
         objects, _ = self._listed(directory)
         return {_name(each["path"]): _status(each) for each in objects}
 
@@ -134,13 +129,11 @@ class ObjectStorage(RemoteStorage):
         return self._is_object(self.proof(place))
 
     def missing(self, directories: Iterable[RemotePlace]) -> list[RemotePlace]:
-        """Return those directories that have no marker."""
         places = list(directories)
         found = _each(self.is_directory, places)
         return [place for place, is_there in zip(places, found, strict=True) if not is_there]
 
     def proof(self, directory: RemotePlace) -> RemotePlace:
-        """Return the marker of a directory."""
         return directory / MARKER
 
     def make(self, *directories: RemotePlace, parents: bool = False) -> None:
@@ -149,7 +142,6 @@ class ObjectStorage(RemoteStorage):
         _each(lambda place: self.create(self.proof(place), b""), [*around, *directories])
 
     def remove(self, *files: RemotePlace) -> None:
-        """Delete objects, as far as they exist."""
         if not files:
             return
         try:

@@ -104,7 +104,6 @@ class RemoteStorage(Storage[RemotePlace]):
         raise StorageFailure(errno.EAGAIN, "the name is taken, and then it is not")
 
     def mark(self, target: RemotePlace) -> None:
-        """Put an empty file, unless it exists."""
         self.create(target, b"")
 
     def renew(self, target: RemotePlace, content: bytes) -> None:
@@ -112,7 +111,6 @@ class RemoteStorage(Storage[RemotePlace]):
         self.replace(target, content)
 
     def time(self, directory: RemotePlace) -> float:
-        """Return the server's time; this machine's time if nothing can be written there."""
         probe = directory / f".clock-{uuid.uuid4().hex}"
         try:
             self.replace(probe, b"")

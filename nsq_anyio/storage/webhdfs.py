@@ -77,15 +77,12 @@ class WebHdfs(RemoteStorage):
         _tried(lambda: self.client.write(_path(target), content, overwrite=True))
 
     def get(self, target: RemotePlace) -> bytes:
-        """Return the content of a file."""
         return _tried(lambda: self.client.read(_path(target)))
 
     def entries(self, directory: RemotePlace) -> list[Entry]:
-        """Return the names in a directory."""
         return [Entry(each["pathSuffix"], each["type"] == "DIRECTORY") for each in self._listed(directory)]
 
     def files(self, directory: RemotePlace) -> Iterator[RemotePlace]:
-        """Yield all files below a directory."""
         try:
             entries = self.entries(directory)
         except (FileNotFoundError, NotADirectoryError):
@@ -98,11 +95,9 @@ class WebHdfs(RemoteStorage):
                 yield place
 
     def status(self, target: RemotePlace) -> Status:
-        """Return the size and the time of a file."""
         return _status_of(self._status(target))
 
     def statuses(self, directory: RemotePlace) -> dict[str, Status]:
-        """Return the sizes and times of the files in a directory."""
         return {
             each["pathSuffix"]: _status_of(each)
             for each in self._listed(directory)
@@ -110,7 +105,6 @@ class WebHdfs(RemoteStorage):
         }
 
     def exists(self, place: RemotePlace) -> bool:
-        """Return whether there is a file or directory of this name."""
         try:
             self._status(place)
         except FileNotFoundError:
@@ -118,24 +112,20 @@ class WebHdfs(RemoteStorage):
         return True
 
     def is_directory(self, place: RemotePlace) -> bool:
-        """Return whether there is a directory of this name."""
         try:
             return bool(self._status(place)["type"] == "DIRECTORY")
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def make(self, *directories: RemotePlace, parents: bool = False) -> None:  # noqa: ARG002 - HDFS always makes them
-        """Make directories, unless they exist."""
         for directory in directories:
             self._ask("PUT", directory, "MKDIRS")
 
     def remove(self, *files: RemotePlace) -> None:
-        """Delete files, as far as they exist."""
         for file in files:
             self._ask("DELETE", file, "DELETE", recursive="false")
 
     def remove_directory(self, directory: RemotePlace) -> None:
-        """Delete an empty directory."""
         self._ask("DELETE", directory, "DELETE", recursive="false")
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
@@ -146,11 +136,9 @@ class WebHdfs(RemoteStorage):
         return target
 
     def taken_out(self, parent: RemotePlace) -> list[RemotePlace]:
-        """Return the directories that `take_out` has renamed."""
         return [parent / entry.name for entry in self.entries(parent) if entry.name.startswith(DELETED)]
 
     def delete(self, directory: RemotePlace) -> None:
-        """Delete a directory with all of its contents."""
         self._ask("DELETE", directory, "DELETE", recursive="true")
 
     def _listed(self, directory: RemotePlace) -> list[dict[str, Any]]:

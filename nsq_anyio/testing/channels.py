@@ -329,7 +329,7 @@ class Counts:
 
 
 class PlainChannels:
-    """The topics and channels of one or several nsqds, for plain tests.
+    """The methods of `Nsqd` and `Cluster`, as plain functions for plain tests.
 
     :raises WouldDeadlock: by each method, if it is called in an event loop, which it would block
     """
@@ -346,19 +346,16 @@ class PlainChannels:
         headers: Mapping[str, str] | None = None,
         defer: float | None = None,
     ) -> None:
-        """Do what `Nsqd.publish` does."""
         __tracebackhide__ = True
         self._run(partial(self.channels.publish, topic, payload, headers=headers, defer=defer), "publish")
 
     def tap(self, topic: str) -> None:
-        """Do what `Nsqd.tap` does."""
         __tracebackhide__ = True
         self._run(partial(self.channels.tap, topic), "tap")
 
     def messages(
         self, topic: str, channel: str = KIT_CHANNEL, *, count: int | None = None, timeout: float = 5.0
     ) -> list[Message]:
-        """Do what `Nsqd.messages` does."""
         __tracebackhide__ = True
         ask = partial(self.channels.messages, topic, channel, count=count, timeout=timeout)
         return self._run(ask, "messages")
@@ -372,7 +369,6 @@ class PlainChannels:
         channel: str = KIT_CHANNEL,
         timeout: float = 5.0,
     ) -> Message:
-        """Do what `Nsqd.assert_published` does."""
         __tracebackhide__ = True
         ask = partial(
             self.channels.assert_published, topic, payload, where=where, channel=channel, timeout=timeout
@@ -380,14 +376,12 @@ class PlainChannels:
         return self._run(ask, "assert_published")
 
     def wait_for_depth(self, topic: str, channel: str | None, depth: int, *, timeout: float = 5.0) -> None:
-        """Do what `Nsqd.wait_for_depth` does."""
         __tracebackhide__ = True
         self._run(
             partial(self.channels.wait_for_depth, topic, channel, depth, timeout=timeout), "wait_for_depth"
         )
 
     def wait_until_empty(self, topic: str, channel: str, *, timeout: float = 5.0) -> None:
-        """Do what `Nsqd.wait_until_empty` does."""
         __tracebackhide__ = True
         self._run(
             partial(self.channels.wait_until_empty, topic, channel, timeout=timeout), "wait_until_empty"

@@ -21,6 +21,7 @@ from .queue_files import (
     BINARY,
     HEADER_SIZE,
     MIN_SIZE,
+    SIZE_BYTES,
     Place,
     QueueFiles,
     QueueMetadata,
@@ -32,7 +33,6 @@ from .queue_files import (
 )
 from .recovery import count_from, recover
 
-_SIZE_BYTES = HEADER_SIZE - MIN_SIZE
 _BLOCK = 256 * 1024
 _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
@@ -87,8 +87,8 @@ class QueueReader:
         records, size, is_bad = decode_records(data, self.place, max_count=max_count, max_size=self._max_size)
         if not records and not is_bad and len(data) < left:
             # The first message is larger than the block.
-            wanted = int.from_bytes(data[:_SIZE_BYTES], "big")
-            data = _read_at(descriptor, min(left, wanted + _SIZE_BYTES), position)
+            wanted = int.from_bytes(data[:SIZE_BYTES], "big")
+            data = _read_at(descriptor, min(left, wanted + SIZE_BYTES), position)
             records, size, is_bad = decode_records(data, self.place, max_count=1, max_size=self._max_size)
         self.is_damaged = not records
         self.place = (file, position + size)
@@ -154,7 +154,7 @@ class QueueWriter:
         self.place: Place = (0, 0)
         self._files = files
         self._max_bytes = max_bytes
-        self._max_record = max_size + 4
+        self._max_record = max_size + SIZE_BYTES
         self._before_file = before_file
         self._descriptor: int | None = None
         self._is_unsynced = False

@@ -2,6 +2,9 @@
 
 The messages are in ``<name>.diskqueue.000000.dat`` and so on. ``<name>.diskqueue.meta.dat`` has the number of
 messages, the place of the next one to read, and the place where the next one is written.
+
+A record is the size of the rest (4 bytes), the time of publication in Unix nanoseconds (8 bytes), the
+attempts (2 bytes), the id (16 bytes) and the body; numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -20,14 +23,18 @@ Place: TypeAlias = tuple[int, int]
 
 _SIZE = struct.Struct(">I")
 _HEADER = struct.Struct(">IqH16s")
+SIZE_BYTES = _SIZE.size
+"""The bytes of a record's size, which does not count them."""
+
 HEADER_SIZE = _HEADER.size
 """The bytes of a record before its body."""
 
-MIN_SIZE = HEADER_SIZE - _SIZE.size
+MIN_SIZE = HEADER_SIZE - SIZE_BYTES
 """The smallest size that a record may claim: that of a message with an empty body."""
 
 BINARY: int = getattr(os, "O_BINARY", 0)
 """A flag to open a file of messages with; only Windows has it."""
+
 _DATA = re.compile(r"(?P<name>.+)\.diskqueue\.(?P<number>[0-9]{6,})\.dat", re.ASCII | re.DOTALL)
 _METADATA = re.compile(r"(?P<name>.+)\.diskqueue\.meta\.dat", re.ASCII | re.DOTALL)
 _NUMBERS = re.compile(rb"(-?[0-9]{1,19})\n([0-9]{1,19}),([0-9]{1,19})\n([0-9]{1,19}),([0-9]{1,19})\s*")
@@ -72,11 +79,11 @@ def decode_records(
     file, start = place
     offset = 0
     end = len(data)
-    while len(records) < max_count and offset + _SIZE.size <= end:
+    while len(records) < max_count and offset + SIZE_BYTES <= end:
         (size,) = _SIZE.unpack_from(data, offset)
         if not MIN_SIZE <= size <= max_size:
             return records, offset, True
-        stop = offset + _SIZE.size + size
+        stop = offset + SIZE_BYTES + size
         if stop > end:
             break
         _, timestamp, attempts, message_id = _HEADER.unpack_from(data, offset)

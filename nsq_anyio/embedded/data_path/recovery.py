@@ -14,11 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .queue_files import HEADER_SIZE, MIN_SIZE, Place, QueueFiles, QueueMetadata, bad_path
+from .queue_files import MIN_SIZE, SIZE_BYTES, Place, QueueFiles, QueueMetadata, bad_path
 
 _logger = logging.getLogger(__name__)
-
-_SIZE_BYTES = HEADER_SIZE - MIN_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +185,11 @@ def _walk(path: Path, start: int, end: int | None, max_size: int = 2**32) -> tup
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             size = len(data)
             end = size if end is None else min(end, size)
-            while position < end and position + _SIZE_BYTES <= size:
-                length = int.from_bytes(data[position : position + _SIZE_BYTES], "big")
-                if not MIN_SIZE <= length <= max_size or position + _SIZE_BYTES + length > size:
+            while position < end and position + SIZE_BYTES <= size:
+                length = int.from_bytes(data[position : position + SIZE_BYTES], "big")
+                if not MIN_SIZE <= length <= max_size or position + SIZE_BYTES + length > size:
                     break
-                position += _SIZE_BYTES + length
+                position += SIZE_BYTES + length
                 count += 1
     except (OSError, ValueError):  # it is missing, empty, or no file
         return 0, start

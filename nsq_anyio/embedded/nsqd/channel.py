@@ -7,7 +7,6 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from ...errors import ServerError
 from ...names import is_ephemeral
@@ -20,7 +19,7 @@ from ..data_path.topic_list import queue_name
 from .latencies import Latencies, measured_latencies
 from .nsqd_options import NsqdOptions
 from .output import Output
-from .scheduler import Dispatchable, Scheduler, Timer
+from .scheduler import Scheduler, Timer
 
 _MAX_ATTEMPTS = 0xFFFF
 _TURN = 1.0
@@ -71,14 +70,6 @@ class Subscription:
         return self.in_flight < self.rdy and not self.output.is_full
 
 
-class WatchesDeadlines(Protocol):
-    """A channel, as its messages see it."""
-
-    def reached_deadline(self, message: Message) -> None:
-        """Queue a message that has timed out, or whose delay is over."""
-        ...
-
-
 class Message(Timer):
     """One message in one channel.
 
@@ -90,9 +81,9 @@ class Message(Timer):
 
     __slots__ = ("attempts", "body", "channel", "id", "pin", "sent_at", "subscription", "timestamp")
 
-    def __init__(self, channel: WatchesDeadlines, id: bytes, timestamp: int, body: bytes) -> None:
+    def __init__(self, channel: Channel, id: bytes, timestamp: int, body: bytes) -> None:
         super().__init__()
-        self.channel: WatchesDeadlines = channel
+        self.channel: Channel = channel
         self.id: bytes = id
         self.timestamp: int = timestamp
         self.body: bytes = body
@@ -382,26 +373,13 @@ class Channel:
             self.disk.backend.delete()
 
 
-class HasMessages(Dispatchable, WatchesDeadlines, Protocol):
-    """A channel, as far as its part on disk needs it."""
-
-    topic_name: str
-    name: str
-    is_paused: bool
-    message_count: int
-    queue: deque[Message]
-    in_flight: dict[bytes, Message]
-    deferred: dict[Message, float]
-    ready: deque[Subscription]
-
-
 class ChannelDisk:
     """Moves messages between a channel and its backend.
 
     :ivar backend: the messages on disk
     """
 
-    def __init__(self, channel: HasMessages, disk: Disk, scheduler: Scheduler) -> None:
+    def __init__(self, channel: Channel, disk: Disk, scheduler: Scheduler) -> None:
         self._channel = channel
         self._scheduler = scheduler
         self._turn = math.inf

@@ -277,6 +277,7 @@ def _reason(error: BaseException) -> str:
 async def start_with_known_channels(topic: Topic, nsqlookupds: Sequence[str]) -> None:
     """Ask all nsqlookupds (their HTTP addresses, ``host:port``), create the channels, and start ``topic``.
 
+    Otherwise channels whose consumers have not yet connected to this nsqd would miss the first messages.
     An nsqlookupd that does not answer is left out. Ephemeral channels are not created, as they have no client
     here.
     """

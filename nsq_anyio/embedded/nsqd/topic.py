@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
@@ -254,25 +254,6 @@ class Topic:
             channel.close()
 
 
-class HasChannels(Protocol):
-    """A topic, as far as its part on disk needs it."""
-
-    name: str
-    message_count: int
-    message_bytes: int
-    waiting: deque[tuple[bytes, int, bytes, float]]
-
-    @property
-    def channels(self) -> Mapping[str, Channel]:
-        """The channels by name."""
-        ...
-
-    @property
-    def is_flowing(self) -> bool:
-        """Whether messages are copied to channels."""
-        ...
-
-
 class _Waiting:
     """A message of a topic that is on disk."""
 
@@ -292,7 +273,7 @@ class TopicDisk:
     :ivar backend: the messages on disk. As in nsqd, they lose their delay there
     """
 
-    def __init__(self, topic: HasChannels, disk: Disk, scheduler: Scheduler) -> None:
+    def __init__(self, topic: Topic, disk: Disk, scheduler: Scheduler) -> None:
         self._topic = topic
         self._disk = disk
         self._scheduler = scheduler
