@@ -1,4 +1,13 @@
-"""Dead letters, and the filter that selects some of them."""
+"""Dead letters: a scan of the channel that holds them, and what reads, retries or drops them.
+
+`ChannelScan` takes every message that waits in a channel once, and puts back those that were not finished. It
+holds them until the end, because a message that is put back earlier would come again. A connection holds at
+most nsqd's ``--max-rdy-count`` messages, and an nsqd that hangs is as silent as one that has no more. So when
+no more messages come, another consumer takes over, until one gets none.
+
+nsqd does not answer FIN. Only the orderly end of a connection proves that nsqd has handled the FINs before
+it: nsqd answers CLS after them. So a message that was finished on a lost connection may still be there.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -34,20 +43,24 @@ from .events import (
 from .exceptions import ungrouped
 from .names import check_channel, check_topic
 from .options import ConnectionOptions, ConsumerOptions, ProducerOptions
-from .producer import Producer, produce
+
+if TYPE_CHECKING:
+    from .producer import Producer
 
 _NANO = 1e9
 
 T = TypeVar("T")
+
 HELD_BY_ONE = 2500
 """How many messages a connection holds by nsqd's default."""
+
 _BATCH = 500
 _GATHER = 0.02
 _MAX_SLEEP = 0.5
 
 
 def key_of(message: Message) -> str:
-    """Return ``NSQD/ID``, which names a message of a topic: its id alone is unique within one nsqd only."""
+    """Return ``NSQD/ID``, which names a message of a topic: an id alone is unique within one nsqd only."""
     return f"{message.nsqd}/{message.id}"
 
 
@@ -92,12 +105,12 @@ class Letter:
 
     @property
     def key(self) -> str:
-        """See `key_of`."""
+        """``NSQD/ID``, which names the letter."""
         return key_of(self.message)
 
     @property
     def ids(self) -> set[str]:
-        """Its own id and that of the message that it was made from, each also as ``NSQD/ID``."""
+        """The letter's id and the original message's, each also as ``NSQD/ID``."""
         nsqd, id = self.get(DeadLetterHeaders.NSQD), self.get(DeadLetterHeaders.ID)
         return {self.key, self.message.id, f"{nsqd}/{id}", id}
 
@@ -137,8 +150,8 @@ class Filter:
         )
 
 
-Visit = Callable[[Sequence[Message]], Awaitable[None]]
-"""Called with messages; finishes those that should leave the channel, by `Walk.finish`."""
+Visitor = Callable[[Sequence[Message]], Awaitable[None]]
+"""Called with messages; finishes those that should leave the channel, by `ChannelScan.finish`."""
 
 
 class NoSubscription(NSQError):
@@ -147,7 +160,7 @@ class NoSubscription(NSQError):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a walk takes before it ends early; inf for no bound.
+    """The most that a scan takes before it ends early; inf for no bound.
 
     :ivar visited: messages that are visited; each takes about 300 bytes until the end
     :ivar held: messages that were visited and not finished
@@ -159,22 +172,23 @@ class Bounds:
     held_bytes: float = math.inf
 
 
-class Walk:
-    """Visits the messages that wait in a channel, each once.
+class ChannelScan:
+    """A scan of a channel: passes each message that waits there to a visitor, once.
 
     :param nsqd: as for `consume`, and so are ``nsqlookupd``, ``options`` and ``connection``
     :param max_in_flight: how many messages one connection holds, 1 or more
-    :param options: default: no limit of attempts, since each walk counts as one
-    :param wait: seconds without a message after which the walk ends, beside those that nsqd may hold it back
-    :param only_earlier: whether to skip messages that were published after the walk began, by the clock of
+    :param options: default: no limit of attempts, since each scan counts as one
+    :param wait: seconds without a message after which the scan ends, besides those for which nsqd may hold
+        one back
+    :param only_earlier: whether to skip messages that were published after the scan began, by the clock of
         this machine. Otherwise a message that fails again after a retry would be retried for ever
     :param bounds: when to end early
     :param patience: seconds until an nsqd must have accepted a subscription
     :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to ask
     :ivar nsqds: the nsqds that were connected, each with the address that ``map_address`` put in its place
-    :ivar finished: the messages that visits have finished, as `key_of` names them
-    :ivar confirmed: those of them that nsqd has confirmed to be finished, which it does at the end
-    :ivar is_cut: whether the walk ended early because of ``bounds``
+    :ivar finished: the messages that visitors have finished, by their keys
+    :ivar confirmed: the finished messages that nsqd has confirmed, which it does at the end
+    :ivar is_cut: whether the scan ended early because of ``bounds``
     """
 
     def __init__(
@@ -238,8 +252,8 @@ class Walk:
         """
         return {**self._unreached, **self._lost}
 
-    async def run(self, visit: Visit, stop: anyio.Event) -> None:
-        """Visit all messages; return when there are no more or ``stop`` is set.
+    async def run(self, visit: Visitor, stop: anyio.Event) -> None:
+        """Pass all messages to the visitor; return when there are no more or ``stop`` is set.
 
         :raises NoSubscription: if no nsqd accepts a subscription in time
         :raises NSQError: as `consume` does
@@ -267,15 +281,15 @@ class Walk:
                 tasks.cancel_scope.cancel()
 
     def finish(self, message: Message) -> None:
-        """Finish a message, and again if it comes again after its connection was lost; for visits."""
+        """Finish a message, and again if it comes again after its connection was lost; for visitors."""
         self.finished.add(key_of(message))
         if not message.responded:
             message.finish()
 
     def _note(self, sent: dict[str, set[str]], event: Event) -> None:
-        """Note what became of one consumer's connections.
+        """Take note of the events of one consumer's connections.
 
-        :param sent: by nsqd, what was finished on the connection that is open
+        :param sent: by nsqd, the messages that were finished on the open connection
         """
         match event:
             case Connected(nsqd=nsqd):
@@ -300,13 +314,13 @@ class Walk:
         self._changed.set()
 
     async def enter(self, block: AbstractAsyncContextManager[T]) -> T:
-        """Enter a block that lasts until the walk ends; to be called in a visit.
+        """Enter a block that lasts until the scan ends; for visitors.
 
         Each block has a task of its own, so that all of them end together: the time that an nsqd has for its
         last answers does not add up.
         """
         if self._blocks is None:
-            raise Closed("the walk has not begun: enter blocks in a visit")
+            raise Closed("the scan has not begun: enter blocks in a visitor")
         entered: T = await self._blocks.start(self._keep, block)
         return entered
 
@@ -337,8 +351,8 @@ class Walk:
         for nsqd in self._alive - set(consumer.connections):
             self._lost[nsqd] = f"nsqd {nsqd}: no other subscription was accepted within {self._patience:g} s"
 
-    async def _empty(self, consumer: Consumer, visit: Visit, stop: anyio.Event) -> int:
-        """Visit the messages of one consumer; return how many it got."""
+    async def _empty(self, consumer: Consumer, visit: Visitor, stop: anyio.Event) -> int:
+        """Pass the messages of one consumer to the visitor; return how many it got."""
         await self._subscribed(consumer)
         consumer.take_ahead()
         taken = 0
@@ -369,7 +383,7 @@ class Walk:
         return taken
 
     def _is_new(self, message: Message) -> bool:
-        """Return whether to visit a message: not if it was visited before or is skipped."""
+        """Return whether to visit a message, because it was neither visited before nor is skipped."""
         key = key_of(message)
         if key in self._seen or message.timestamp > self._until:
             return False
@@ -398,8 +412,8 @@ class Walk:
             await anyio.sleep(min([_MAX_SLEEP, *(max(due - now, 0.05) for due in self._held.values())]))
 
 
-class Look:
-    """Reads letters, and leaves all of them in the topic.
+class LetterReader:
+    """Reads dead letters, and leaves all of them in the topic.
 
     :param limit: how many letters to keep in ``letters``; 0 for all
     :param enough: whether to end once that many are found, rather than count the others too
@@ -407,10 +421,10 @@ class Look:
     :ivar count: how many letters are selected
     """
 
-    def __init__(self, walk: Walk, meant: Filter, limit: int, *, enough: bool) -> None:
+    def __init__(self, scan: ChannelScan, meant: Filter, limit: int, *, enough: bool) -> None:
         self.letters: list[Letter] = []
         self.count = 0
-        self._walk = walk
+        self._scan = scan
         self._meant = meant
         self._limit = limit
         self._enough = enough
@@ -418,7 +432,7 @@ class Look:
     async def run(self, stop: anyio.Event) -> None:
         """Read all letters that are waiting.
 
-        :raises NSQError: as `Walk.run` does
+        :raises NSQError: as `ChannelScan.run` does
         """
 
         async def visit(messages: Sequence[Message]) -> None:
@@ -428,24 +442,24 @@ class Look:
             if self._enough and len(self.letters) == self._limit:
                 stop.set()
 
-        await self._walk.run(visit, stop)
+        await self._scan.run(visit, stop)
 
 
-class Work:
-    """Retries or drops each selected letter of a walk.
+class LetterProcessor:
+    """Retries or drops each selected letter of a scan.
 
     :param limit: the most letters to process; 0 for all
     :param progress: called for each letter that is finished
-    :ivar left: how many were selected, but stay
-    :ivar first_problem: why the first of those stays
+    :ivar left: how many selected letters stay
+    :ivar first_problem: why the first of these stays
     """
 
     def __init__(
-        self, walk: Walk, meant: Filter, limit: int, progress: Callable[[], None] = lambda: None
+        self, scan: ChannelScan, meant: Filter, limit: int, progress: Callable[[], None] = lambda: None
     ) -> None:
         self.left: int = 0
         self.first_problem: str = ""
-        self._walk = walk
+        self._scan = scan
         self._meant = meant
         self._limit = limit
         self._chosen_so_far = 0
@@ -455,13 +469,13 @@ class Work:
 
     @property
     def finished(self) -> int:
-        """How many letters were retried or dropped, of which nsqd may not have confirmed some yet."""
-        return len(self._walk.finished)
+        """How many letters were retried or dropped, whether or not nsqd has confirmed it."""
+        return len(self._scan.finished)
 
     @property
     def done(self) -> int:
-        """How many letters were retried or dropped, as nsqd has confirmed at the end."""
-        return len(self._walk.confirmed)
+        """How many letters nsqd has confirmed at the end to be retried or dropped."""
+        return len(self._scan.confirmed)
 
     @property
     def unconfirmed(self) -> int:
@@ -471,10 +485,10 @@ class Work:
     async def drop(self, stop: anyio.Event) -> None:
         """Finish the letters.
 
-        :raises NSQError: as `Walk.run` does
+        :raises NSQError: as `ChannelScan.run` does
         """
         self._stop = stop
-        await self._walk.run(self._drop, stop)
+        await self._scan.run(self._drop, stop)
 
     async def retry(
         self,
@@ -487,19 +501,21 @@ class Work:
 
         They are published on the nsqds that hold the letters.
 
-        :raises NSQError: as `Walk.run` does
+        :raises NSQError: as `ChannelScan.run` does
         """
+        from .producer import produce  # noqa: PLC0415 - who only reads needs no producer
+
         self._stop = stop
 
         async def visit(messages: Sequence[Message]) -> None:
             if self._producer is None:
-                block = produce([*self._walk.nsqds.values()], options=options, connection=connection)
-                self._producer = await self._walk.enter(block)
+                block = produce([*self._scan.nsqds.values()], options=options, connection=connection)
+                self._producer = await self._scan.enter(block)
             async with anyio.create_task_group() as tasks:
                 for letter in self._chosen(messages):
                     tasks.start_soon(self._retry, self._producer, letter)
 
-        await self._walk.run(visit, stop)
+        await self._scan.run(visit, stop)
 
     async def _drop(self, messages: Sequence[Message]) -> None:
         for letter in self._chosen(messages):
@@ -532,7 +548,7 @@ class Work:
         return letters
 
     def _finish(self, letter: Letter) -> None:
-        self._walk.finish(letter.message)
+        self._scan.finish(letter.message)
         self._progress()
 
     def _stays(self, letter: Letter, problem: str) -> None:

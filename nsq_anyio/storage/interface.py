@@ -65,12 +65,12 @@ class Storage(ABC, Generic[P]):
         """
 
     @abstractmethod
-    def mark(self, target: P) -> None:
-        """Put an empty file, whose name is the information, unless it exists."""
+    def put_empty(self, target: P) -> None:
+        """Put an empty file, unless it exists; its name is the information."""
 
     @abstractmethod
     def replace(self, target: P, content: bytes) -> None:
-        """Write a file that may exist. It need not be durable, and nobody's rows depend on it."""
+        """Write a file, which may exist. It need not be durable, and holds no rows."""
 
     @abstractmethod
     def renew(self, target: P, content: bytes) -> None:
@@ -114,8 +114,8 @@ class Storage(ABC, Generic[P]):
         """Return the directories that do not exist."""
         return [each for each in directories if not self.is_directory(each)]
 
-    def proof(self, directory: P) -> P:
-        """Return what is missing when a directory does not exist: itself, or the file that stands for it."""
+    def marker_of(self, directory: P) -> P:
+        """Return the place that shows whether a directory exists: itself, or its `MARKER`."""
         return directory
 
     @abstractmethod
@@ -155,8 +155,8 @@ class Storage(ABC, Generic[P]):
     def time(self, directory: P) -> float:
         """Return the time of the storage's clock; this machine's if nothing can be written there."""
 
-    def prove(self, directory: P) -> None:
-        """Find out whether the storage keeps a name that is taken, if it may not do so.
+    def verify_exclusive_put(self, directory: P) -> None:
+        """Check that a second put of a name fails, on storages where it might not.
 
         :raises OSError: if a second put of a name succeeds
         """

@@ -84,9 +84,9 @@ class ObjectStorage(RemoteStorage):
             self._check_directory(target)
         return is_new
 
-    def mark(self, target: RemotePlace) -> None:
+    def put_empty(self, target: RemotePlace) -> None:
         self._check_directory(target)
-        super().mark(target)
+        super().put_empty(target)
 
     def _check_directory(self, target: RemotePlace) -> None:
         if not self.is_directory(target.parent):
@@ -126,20 +126,20 @@ class ObjectStorage(RemoteStorage):
 
     def is_directory(self, place: RemotePlace) -> bool:
         """Return whether a directory has its marker."""
-        return self._is_object(self.proof(place))
+        return self._is_object(self.marker_of(place))
 
     def missing(self, directories: Iterable[RemotePlace]) -> list[RemotePlace]:
         places = list(directories)
         found = _each(self.is_directory, places)
         return [place for place, is_there in zip(places, found, strict=True) if not is_there]
 
-    def proof(self, directory: RemotePlace) -> RemotePlace:
+    def marker_of(self, directory: RemotePlace) -> RemotePlace:
         return directory / MARKER
 
     def make(self, *directories: RemotePlace, parents: bool = False) -> None:
         """Put the markers of directories, and of the one around a single directory."""
         around = {each.parent for each in directories if each.parent.parts} if parents else set[RemotePlace]()
-        _each(lambda place: self.create(self.proof(place), b""), [*around, *directories])
+        _each(lambda place: self.create(self.marker_of(place), b""), [*around, *directories])
 
     def remove(self, *files: RemotePlace) -> None:
         if not files:
@@ -161,7 +161,7 @@ class ObjectStorage(RemoteStorage):
 
     def remove_directory(self, directory: RemotePlace) -> None:
         """Delete the marker of a directory."""
-        self.remove(self.proof(directory))
+        self.remove(self.marker_of(directory))
         self._forget([directory])
 
     def _forget(self, directories: Iterable[RemotePlace]) -> None:

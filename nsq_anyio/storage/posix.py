@@ -35,7 +35,7 @@ class PosixStorage(Storage[Path]):
             temporary.unlink(missing_ok=True)
         return True
 
-    def mark(self, target: Path) -> None:
+    def put_empty(self, target: Path) -> None:
         target.touch()
 
     def replace(self, target: Path, content: bytes) -> None:

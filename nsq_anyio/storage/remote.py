@@ -69,7 +69,7 @@ class RemoteStorage(Storage[RemotePlace]):
     poll_interval: float = 2.0  # each poll is two requests
 
     def __init__(self) -> None:
-        self._proved: set[RemotePlace] = set()
+        self._verified: set[RemotePlace] = set()
 
     def make_around(self, target: RemotePlace) -> None:
         """Make the parent directories of a file, on storages with real directories."""
@@ -103,7 +103,7 @@ class RemoteStorage(Storage[RemotePlace]):
                 continue  # it was deleted meanwhile
         raise StorageFailure(errno.EAGAIN, "the name is taken, and then it is not")
 
-    def mark(self, target: RemotePlace) -> None:
+    def put_empty(self, target: RemotePlace) -> None:
         self.create(target, b"")
 
     def renew(self, target: RemotePlace, content: bytes) -> None:
@@ -121,9 +121,9 @@ class RemoteStorage(Storage[RemotePlace]):
         finally:
             self.remove(probe)
 
-    def prove(self, directory: RemotePlace) -> None:
-        """Put a file twice, once in the life of this process: the second put must fail."""
-        if directory in self._proved:
+    def verify_exclusive_put(self, directory: RemotePlace) -> None:
+        """Put a file twice, once in the life of this process; the second put must fail."""
+        if directory in self._verified:
             return
         probe = directory / f".probe-{uuid.uuid4().hex}"
         self._is_new(probe, b"first")
@@ -137,7 +137,7 @@ class RemoteStorage(Storage[RemotePlace]):
                 "0 of Cloud Storage), or a directory that is mounted",
             )
         self.remove(probe)
-        self._proved.add(directory)
+        self._verified.add(directory)
 
     def _is_new(self, probe: RemotePlace, content: bytes) -> bool:
         try:

@@ -68,7 +68,7 @@ class WebHdfs(RemoteStorage):
             return False
         return True
 
-    def mark(self, target: RemotePlace) -> None:
+    def put_empty(self, target: RemotePlace) -> None:
         """Write an empty file: what it replaces is empty as well."""
         self.replace(target, b"")
 

@@ -57,7 +57,7 @@ CASES = {
         lambda storage, place, _: storage.get(place / "old") == b"newer",
     ),
     "prove": Case(
-        lambda storage, place: storage.prove(place),
+        lambda storage, place: storage.verify_exclusive_put(place),
         lambda storage, place: len(storage.entries(place)) > 1,
         lambda storage, place, _: len(storage.entries(place)) == 1,
     ),

@@ -28,7 +28,7 @@ def check_store(directory: RemotePlace) -> None:
     with _told(directory):
         store = _store_of(directory)
         store.make_around(directory / "file")
-        store.prove(directory)
+        store.verify_exclusive_put(directory)
 
 
 def is_taken(target: Place) -> bool:
