@@ -181,7 +181,7 @@ class ChannelScan:
     :param wait: seconds without a message after which the scan ends, besides those for which nsqd may hold
         one back
     :param only_earlier: whether to skip messages that were published after the scan began, by the clock of
-        this machine. Otherwise a message that fails again after a retry would be retried for ever
+        this machine. Otherwise a message that fails again after a retry would be retried forever
     :param bounds: when to end early
     :param patience: seconds until an nsqd must have accepted a subscription
     :param before_subscribing: see `BeforeSubscribing`; None if there is nothing to ask
@@ -271,7 +271,7 @@ class ChannelScan:
                             )
                             consumers.append(consumer)
                             taken = await self._empty(consumer, visit, stop)
-                            consumer.stop()  # it hands back what was not visited, and the next one gets that
+                            consumer.stop()  # it hands back the others, and the next consumer gets them
                             if not taken or not self._alive:
                                 break
                     finally:
@@ -316,8 +316,7 @@ class ChannelScan:
     async def enter(self, block: AbstractAsyncContextManager[T]) -> T:
         """Enter a block that lasts until the scan ends; for visitors.
 
-        Each block has a task of its own, so that all of them end together: the time that an nsqd has for its
-        last answers does not add up.
+        Each block has its own task, so that all end together: nsqd's time for last answers does not add up.
         """
         if self._blocks is None:
             raise Closed("the scan has not begun: enter blocks in a visitor")
@@ -497,7 +496,7 @@ class LetterProcessor:
         options: ProducerOptions | None = None,
         connection: ConnectionOptions | None = None,
     ) -> None:
-        """Publish the original bodies to the topics that they came from, and then finish the letters.
+        """Publish the original bodies to their original topics, and then finish the letters.
 
         They are published on the nsqds that hold the letters.
 

@@ -104,7 +104,7 @@ class Discovery:
         self._answer = anyio.Event()
         self._rng = random.Random()
         self._failed: dict[str, list[Exception]] = {}  # by nsqlookupd, at its last answer
-        self._reported: dict[str, tuple[list[str], Repeats]] = {}  # what was logged of these failures
+        self._reported: dict[str, tuple[list[str], Repeats]] = {}  # the failures that were logged
         self._was_found = False
         self._missed_since = math.inf  # when the first answer listed no nsqd; infinity while some list one
         self._is_missed = False  # whether that was reported
@@ -236,7 +236,7 @@ class Discovery:
         raise NotImplementedError
 
     def _note(self, nsqlookupd: str, nsqds: dict[Address, Producer]) -> None:
-        """Record what an answer says beyond the addresses."""
+        """Record the parts of an answer beyond the addresses."""
 
     def _missed(self, retry_in: float, *, was_found: bool) -> Event:
         """Return the event that reports that the nsqlookupds answered, but listed no nsqd."""

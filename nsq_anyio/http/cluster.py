@@ -188,12 +188,12 @@ class Cluster(anyio.AsyncContextManagerMixin):
     ) -> Survey:
         """Ask every server once, for all that it knows; see `Survey`.
 
-        Each nsqd is asked as soon as a server names it, so a slow nsqlookupd delays nobody. A server that
+        Each nsqd is asked as soon as a server names it, so a slow nsqlookupd causes no delay. A server that
         does not answer is a part of the result, and raises no error.
 
         :param include_clients: whether to list clients, which costs nsqd time when there are very many
         :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
-        :param also: nsqds to ask even if no nsqlookupd names them any more, such as those found before
+        :param also: nsqds to ask even if no nsqlookupd names them now, such as those found before
         """
         return await take_survey(
             self._servers,
@@ -288,7 +288,7 @@ class Cluster(anyio.AsyncContextManagerMixin):
         return await self._on_producers("channel", topic, lambda nsqd: nsqd.unpause_channel(topic, channel))
 
     async def tombstone_topic(self, topic: str, node: Node | str) -> Done:
-        """Remove a topic from one nsqd, once nobody publishes to it there any more.
+        """Remove a topic from one nsqd, after its last publisher there has stopped.
 
         All nsqlookupds hide that nsqd for the topic, by default for 45 s, so that no consumer connects and
         creates it again. Then the nsqd deletes it with its messages.

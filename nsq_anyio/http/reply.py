@@ -22,7 +22,7 @@ MIN_INTEGER = -(2**63)
 MAX_INTEGER = 2**64 - 1
 _MAX_DIGITS = 20
 
-# Each value but the first of a list or object follows a comma; those in strings are counted as well.
+# Each value but the first of a list or object follows a comma. Commas in strings are counted, too.
 _VALUE_MARKS = (b",", b"[", b"{")
 
 _NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
@@ -262,7 +262,7 @@ class Reply:
         try:
             value = parse_json(self.body, most_values=self.most_values)
         except ValueError:
-            # /ping answers in plain text. An HTML page comes from a proxy, and tells nothing about NSQ.
+            # /ping answers in plain text. An HTML page comes from a proxy, and says nothing about NSQ.
             text = self.text() if self.content_type in {"", "text/plain"} else ""
             return printable(text.strip().partition("\n")[0])
         code = value.get("message", value.get("status_txt")) if is_object(value) else ""

@@ -93,7 +93,7 @@ class ClientStats:
     :ivar requeue_count: messages it requeued
     :ivar connect_ts: when it connected, in Unix seconds
     :ivar sample_rate: percentage of the messages it receives; 0 for all
-    :ivar pub_counts: what it published
+    :ivar pub_counts: the messages that it published, by topic
     """
 
     client_id: str = ""

@@ -32,7 +32,7 @@ class NsqlookupdSurvey:
     :ivar nodes: the nsqds that it knows, sorted by URL, with the topics and tombstones that it alone has for
         them; the URLs are those of `Survey.nsqds`
     :ivar topics: its topics, sorted, including those that no nsqd has; empty unless they were asked for
-    :ivar unusable: for each nsqd that registered no usable HTTP address, what is wrong with it
+    :ivar unusable: the problem of each nsqd that registered no usable HTTP address
     """
 
     url: str

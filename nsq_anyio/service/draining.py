@@ -24,7 +24,7 @@ from ..signals import end_now
 from ..transport.event_loop import call_from_threads
 
 Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
-"""Runs until its work is done or the event is set, then finishes what it has started and returns."""
+"""Runs until its work is done or the event is set, then finishes the work in progress and returns."""
 
 _receivers: list[Callable[[int], None]] = []
 """Called with each signal. All blocks of the program share one pair of signal handlers: the first block that

@@ -2,7 +2,7 @@
 
 No file is appended to, and no file with rows is replaced. A file is put whole under a name, which fails if
 the name is taken; it is listed, read and deleted. The directories of a spool exist before it has rows, and
-show what it should hold. So a storage without directories stands in for them, by an empty object in each.
+show what it should hold. A storage without directories has an empty object for each.
 
 The texts of servers and of their libraries are not shown: they repeat keys, tokens and signed URLs.
 """
@@ -122,7 +122,7 @@ class Storage(ABC, Generic[P]):
     def make(self, *directories: P, parents: bool = False) -> None:
         """Make directories, unless they exist.
 
-        :param parents: whether to make the directories around them as well
+        :param parents: whether to make their parents, too
         """
 
     @abstractmethod
@@ -135,7 +135,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def take_out(self, directory: P) -> P:
-        """Make a directory unusable: nothing can be put there any more; return where its contents are now.
+        """Make a directory unusable, so that nothing can be put there; return where its contents are now.
 
         :raises FileNotFoundError: if it does not exist
         """

@@ -165,9 +165,9 @@ class ObjectStorage(RemoteStorage):
         self._forget([directory])
 
     def _forget(self, directories: Iterable[RemotePlace]) -> None:
-        """Delete what a hierarchical namespace keeps of directories without objects, the inner ones first.
+        """Delete empty directories, which a hierarchical namespace keeps, the inner ones first.
 
-        One that remains is not seen by `entries`, but costs it a request.
+        A directory that remains is not seen by `entries`, but costs it a request.
         """
         if not self._store.keeps_directories:
             return
@@ -196,7 +196,7 @@ class ObjectStorage(RemoteStorage):
         return found
 
     def taken_out(self, parent: RemotePlace) -> list[RemotePlace]:  # noqa: ARG002 - the interface
-        """Return nothing: what is left of a directory is still found under its name."""
+        """Return nothing: the rest of a directory is still found under its name."""
         return []
 
     def delete(self, directory: RemotePlace) -> None:
@@ -243,8 +243,8 @@ class ObjectStorage(RemoteStorage):
 def _until_answered(send: Callable[[], R]) -> R:
     """Send a request again if its answer was lost.
 
-    obstore itself does so only for what it takes to be harmless: no conditional put, no deletion, and no
-    answer that has begun.
+    obstore itself does so only for requests that it considers harmless: not for conditional puts, deletions,
+    or answers that have begun.
     """
     return tried(send, is_answer_lost, GIVE_UP)
 
@@ -267,7 +267,7 @@ def _name(path: str) -> str:
 
 
 def _each(action: Callable[[RemotePlace], R], places: Sequence[RemotePlace]) -> list[R]:
-    """Do something for many places, several at a time, because each waits for an answer."""
+    """Call a function for many places, several at a time, because each waits for an answer."""
     if len(places) < 2:
         return [action(place) for place in places]
     with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as threads:

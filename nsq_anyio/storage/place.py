@@ -18,9 +18,9 @@ _OBJECTS = ("s3://", "s3a://", "gs://", "az://")
 _AZURE_BY_ACCOUNT = ("abfss://", "abfs://")
 _CONTAINER_AND_ACCOUNT = re.compile(r"[a-z0-9-]+@[a-z0-9]+\.dfs\.core\.windows\.net")
 _SAME = {"s3a://": "s3://", "abfs://": "abfss://"}
-"""Other names for the same. Hadoop takes ``abfs://`` for Azure without TLS; here TLS is used in any case."""
+"""Synonyms of prefixes. Hadoop uses ``abfs://`` for Azure without TLS; here TLS is used in any case."""
 HDFS = ("hdfs://", "webhdfs://", "swebhdfs://")
-"""How URLs of HDFS begin; the last two name the HTTP server."""
+"""The prefixes of HDFS URLs; the last two name the HTTP server."""
 
 _CHOICES = (
     "use the absolute path, or the file: URI, of a directory, such as /mnt/shared/nsq, or the URL of a "

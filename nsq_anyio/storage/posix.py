@@ -90,7 +90,7 @@ class PosixStorage(Storage[Path]):
         directory.rmdir()
 
     def take_out(self, directory: Path) -> Path:
-        """Rename a directory, so that nobody finds a half of it."""
+        """Rename a directory, so that nobody sees a part of it."""
         return directory.rename(directory.with_name(f"{DELETED}{directory.name}-{uuid.uuid4().hex}"))
 
     def taken_out(self, parent: Path) -> list[Path]:

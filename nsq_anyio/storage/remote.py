@@ -167,7 +167,7 @@ class Patience:
 
 
 def tried(action: Callable[[], R], is_worth_it: Callable[[Exception], bool], seconds: float) -> R:
-    """Do something until it succeeds, and return what it returns.
+    """Call a function until it succeeds, and return its result.
 
     :param is_worth_it: whether to try again after an error
     :param seconds: for how long there is another try

@@ -69,7 +69,7 @@ class WebHdfs(RemoteStorage):
         return True
 
     def put_empty(self, target: RemotePlace) -> None:
-        """Write an empty file: what it replaces is empty as well."""
+        """Write an empty file: a file that it replaces is empty, too."""
         self.replace(target, b"")
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
@@ -129,7 +129,7 @@ class WebHdfs(RemoteStorage):
         self._ask("DELETE", directory, "DELETE", recursive="false")
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
-        """Rename a directory, so that nobody finds a half of it."""
+        """Rename a directory, so that nobody sees a part of it."""
         target = directory.with_name(f"{DELETED}{directory.name}-{uuid.uuid4().hex}")
         if not self._rename(directory, target) and not self.is_directory(target):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(directory))
@@ -156,7 +156,7 @@ class WebHdfs(RemoteStorage):
 
 
 def _tried(action: Callable[[], T]) -> T:
-    """Do something that a datanode has a part in; do it again if that one fails."""
+    """Call a function that uses a datanode; call it again if the datanode fails."""
     return tried(action, lambda error: isinstance(error, DatanodeFailed), GIVE_UP)
 
 

@@ -39,11 +39,11 @@ _HTTPS_PORT = 9871
 
 
 class _Again(Exception):
-    """Another namenode, or this one later, may answer."""
+    """No answer from this namenode now; another one, or this one later, may answer."""
 
 
 class DatanodeFailed(StorageFailure):
-    """The namenode may name another datanode, unless this one is on the same machine as the client."""
+    """A datanode failed. The namenode may name another, unless this one is on the client's own machine."""
 
 
 class WebHdfsClient:
@@ -58,7 +58,7 @@ class WebHdfsClient:
     def __init__(self, root: str) -> None:
         self._addresses = http_addresses(root)
         self._user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-        # With a transport of its own, it takes no proxy from the environment, as the HTTP client of nsqd.
+        # With a given transport, httpx takes no proxy from the environment, like the client of nsqd.
         self._http = httpx.Client(timeout=_TIMEOUT, transport=httpx.HTTPTransport())
         weakref.finalize(self, self._http.close)  # at the end of the process at the latest
 
@@ -116,7 +116,7 @@ class WebHdfsClient:
         try:
             answer = self._http.request(method, url, **more)
         except httpx.TransportError as error:
-            # Without the URL, which names the user.
+            # Without the URL, which contains the user.
             raise _Again(f"{type(error).__name__} at {httpx.URL(url).netloc.decode()}") from None
         if answer.is_success:
             return answer
@@ -124,7 +124,7 @@ class WebHdfsClient:
 
 
 def _error_of(answer: httpx.Response) -> OSError | _Again:
-    """Return the error that an answer means. Of its text only the exception's name is shown."""
+    """Return the error for an answer. Only the exception's name is taken from its text."""
     try:
         name = str(answer.json()["RemoteException"]["exception"])
     except (ValueError, KeyError, TypeError):
@@ -190,7 +190,7 @@ def _settings() -> dict[str, str]:
         return {}
     path = Path(directory, "hdfs-site.xml")
     try:
-        # The administrator's own file, not what a server sends.
+        # This is the administrator's file, and not the answer of a server.
         tree = ET.parse(path)  # noqa: S314
     except FileNotFoundError:
         return {}

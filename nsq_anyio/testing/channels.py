@@ -319,7 +319,7 @@ class Counts:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no message, in whatever state."""
+        """Whether there is no message in any state."""
         return not (self.topic_depth or self.depth or self.in_flight or self.deferred)
 
     def __str__(self) -> str:

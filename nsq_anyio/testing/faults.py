@@ -66,7 +66,7 @@ class Direction:
 
 
 class _End(Enum):
-    """How a connection ends for the client."""
+    """The end of a connection, as the client sees it."""
 
     CLOSED = "closed"
     RESET = "reset"
@@ -77,8 +77,8 @@ class FaultProxy:
     """A listener on 127.0.0.1 in front of a server; made by `fault_proxy`, and used in its event loop.
 
     :ivar port: where clients connect; it stays the same
-    :ivar to_server: what happens to the client's bytes
-    :ivar to_client: what happens to the server's bytes
+    :ivar to_server: the faults on the way of the client's bytes
+    :ivar to_client: the faults on the way of the server's bytes
     :ivar accepted: the number of connections accepted so far
     """
 

@@ -87,12 +87,12 @@ class PlainFaultProxy:
 
     @property
     def to_server(self) -> Direction:
-        """What happens to the client's bytes."""
+        """The faults on the way of the client's bytes."""
         return self._proxy.to_server
 
     @property
     def to_client(self) -> Direction:
-        """What happens to the server's bytes."""
+        """The faults on the way of the server's bytes."""
         return self._proxy.to_client
 
     @property

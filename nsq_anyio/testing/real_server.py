@@ -45,11 +45,11 @@ class RealServer:
     process: Process
     log_path: Path
     tcp_address: str = ""
-    """Where it speaks NSQ's protocol: ``127.0.0.1:port``, or the path of a unix socket."""
+    """The address of NSQ's protocol: ``127.0.0.1:port``, or the path of a unix socket."""
     http_url: str = ""
-    """Where it speaks HTTP: ``http://127.0.0.1:port``, or ``unix:`` and the path of a socket."""
+    """The URL of the HTTP API: ``http://127.0.0.1:port``, or ``unix:`` and the path of a socket."""
     https_url: str | None = None
-    """Where it speaks HTTPS; None when it was given no certificate."""
+    """The URL of the API by HTTPS; None without a certificate."""
     _was_asked_to_end: bool = field(default=False, init=False)
 
     @property
@@ -64,14 +64,14 @@ class RealServer:
 
     @property
     def log(self) -> str:
-        """What it has logged, at most the last 64 KiB; readable until the block ends."""
+        """Its log, at most the last 64 KiB; readable until the block ends."""
         with self.log_path.open("rb") as log:
             log.seek(max(0, self.log_path.stat().st_size - LOG_TAIL))
             return log.read().decode(errors="replace")
 
     @property
     def has_crashed(self) -> bool:
-        """Whether it ended although neither `stop` nor `kill` was called."""
+        """Whether it ended without a call of `stop` or `kill`."""
         return self.process.returncode is not None and not self._was_asked_to_end
 
     async def stop(self) -> None:
@@ -212,7 +212,7 @@ async def real_server(
 
     :param path: the program
     :param arguments: its flags
-    :param listeners: what it listens for, of ``TCP``, ``HTTP`` and ``HTTPS``, as its log names them
+    :param listeners: those of ``TCP``, ``HTTP`` and ``HTTPS`` that it listens for, as its log names them
     :param directory: where its log is written
     :raises RealServerError: if it did not start, or ended by itself during the block
     """

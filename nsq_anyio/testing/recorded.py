@@ -80,12 +80,12 @@ class RecordedMessage(Message):
 
     @property
     def answer(self) -> Answer | None:
-        """How it was answered; None until it is answered or times out."""
+        """The answer; None until the message is answered or times out."""
         return self._recorder.answer
 
     @property
     def touches(self) -> int:
-        """How many times it was touched."""
+        """The number of times that the message was touched."""
         return self._recorder.touches
 
     @property

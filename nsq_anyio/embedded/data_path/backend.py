@@ -1,6 +1,6 @@
 """One queue on disk, as a topic or a channel sees it in the event loop.
 
-A message on disk is *unread*; *fetched*, when it waits in memory as well; *pinned* from then until it is
+A message on disk is *unread*; *fetched*, when it also waits in memory; *pinned* from then until it is
 released, so that the files keep it; or *held*: it is deferred, in memory and on disk, and skipped when it is
 read.
 """
@@ -82,7 +82,7 @@ class Jobs(Protocol):
 
 
 class Backend(Generic[ItemT]):
-    """The queue of one topic or channel.
+    """The queue on disk of one topic or channel.
 
     :ivar unread: how many messages were on disk and not read after the last job
     :ivar held: the messages that are skipped when they are read, by their places
@@ -205,14 +205,14 @@ class Backend(Generic[ItemT]):
     # Around a job.
 
     def persist(self) -> None:
-        """Sync what was written, and write the metadata."""
+        """Sync the messages that were written, and write the metadata."""
         if not self._is_deleted:
             self._jobs.job_of(self).persist = True
 
     def prepare(self, job: Job) -> None:
-        """Complete a job before the thread begins with it."""
+        """Complete a job before the thread begins it."""
         if not job.closes:
-            # An owner that waits for messages gets those that are written now without reading them.
+            # An owner that waits gets the messages of this job from memory, without reading them.
             job.take = self._owner.is_waiting and self._has_room
             job.floor = self._floor()
             job.held = len(self.held)

@@ -34,7 +34,7 @@ class DataPathUnusable(NSQError):
     It is missing, not writable, or in use by another nsqd; or not everything could be stored at the end.
 
     :ivar path: the data path
-    :ivar reason: what is wrong with it
+    :ivar reason: the problem with it
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
@@ -60,7 +60,7 @@ def locked(path: Path) -> Generator[None]:
 
 
 class _Batch:
-    """Work that is being collected or done."""
+    """A batch of work that is being collected or done."""
 
     def __init__(self, directory: Path) -> None:
         self.work: Work = Work(topics_path(directory))
@@ -81,7 +81,7 @@ class _Batch:
 
 
 class Receipt:
-    """Messages of one publish that are being written.
+    """The receipt of one publish whose messages are being written.
 
     :param backends: where they are written
     """
@@ -175,7 +175,7 @@ class Disk:
         return job
 
     def persist_soon(self, backend: Backend[ItemT]) -> None:
-        """Sync what a backend has written, and write its metadata, within ``sync_timeout``."""
+        """Sync a backend's messages, and write its metadata, within ``sync_timeout``."""
         if backend not in self._unsynced:
             self._sync_soon()
             self._unsynced[backend] = None
@@ -273,7 +273,7 @@ class Disk:
     async def close(self) -> None:
         """Store everything that is in memory, and close the files. Nothing else may use the disk then.
 
-        It cannot be cancelled. Where asyncio cancels a task in spite of a shield, the rest is done at once,
+        It cannot be cancelled. If asyncio cancels a task in spite of a shield, the rest is done at once,
         in the event loop.
 
         :raises DataPathUnusable: if not everything could be stored

@@ -95,7 +95,7 @@ class QueueReader:
         return records, size
 
     def read_at(self, place: Place, end: Place) -> Record | None:
-        """Return the message at ``place``, which does not move; None if there is none."""
+        """Return the message at ``place``, without moving the own place; None if there is none."""
         if not self.place <= place < end:
             return None
         before, self.place = self.place, place
@@ -314,7 +314,7 @@ class DiskQueue:
     def open(self, numbers: list[int] | None = None) -> None:
         """Find the places to read and to write, unless they are known.
 
-        :param numbers: those of the files, in order; by default the directory is read
+        :param numbers: the numbers of the files, in order; by default the directory is read
         :raises OSError: if the files cannot be read
         """
         if self._is_open:
@@ -336,7 +336,7 @@ class DiskQueue:
     def check_depth(self, held: int = 0) -> None:
         """Count the messages, if the files have more than the metadata say.
 
-        :param held: how many of those that were not read are skipped when they are read
+        :param held: how many unread messages will be skipped when they are read
         :raises OSError: if the directory cannot be read
         """
         if not self._is_counted and self.depth <= held and self._reader.place < self._writer.place:
@@ -395,7 +395,7 @@ class DiskQueue:
     def read(self, max_count: int, max_bytes: int) -> list[Record]:
         """Return the next messages: at most ``max_count``, and none after the first ``max_bytes`` bytes.
 
-        A damaged file is set aside as ``.bad`` once the messages before the damage are no longer needed.
+        A damaged file is renamed to ``.bad`` once the messages before the damage are no longer needed.
 
         :raises OSError: if there are too few resources; nothing is lost then
         """
@@ -498,7 +498,7 @@ class DiskQueue:
         self._oldest = max(self._oldest, end)
 
     def clear(self) -> None:
-        """Remove all messages, also those that were read, with all files, and close them.
+        """Close and remove all files, with all messages, read or not.
 
         :raises OSError: if that fails
         """

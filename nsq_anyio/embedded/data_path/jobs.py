@@ -21,12 +21,12 @@ class Job:
     :ivar take: whether they are to count as read
     :ivar floor: see `DiskQueue.begin`
     :ivar closes: the queue is not used afterwards; with ``clear``, its files are removed
-    :ivar held: how many messages that were not read are skipped when they are read
+    :ivar held: how many unread messages will be skipped when they are read
     :ivar safe_floor: takes the place of ``floor`` if the queue cannot be closed with all messages written
-    :ivar after: jobs that have to be done without an error before the queue gives up what they write
+    :ivar after: jobs that must succeed before the queue gives up the messages that they write
     :ivar first: the number of the first message that was read or taken
     :ivar places: where the messages were written, perhaps not all of them
-    :ivar records: what was read
+    :ivar records: the messages that were read
     :ivar unread: how many messages were not read
     :ivar read_place: the place of the next message to read
     :ivar error: why the messages are not, or not surely, stored; None if they are

@@ -41,7 +41,7 @@ class Opened:
 def recover(files: QueueFiles, numbers: list[int], max_size: int) -> Opened:
     """Return the state in which a queue goes on.
 
-    :param numbers: those of its files, in order
+    :param numbers: the numbers of its files, in order
     :param max_size: the largest size of a record
     :raises OSError: if the metadata cannot be read
     """
@@ -144,7 +144,7 @@ def _checked(files: QueueFiles, metadata: QueueMetadata, numbers: list[int], max
 def count_from(files: QueueFiles, place: Place, numbers: Iterable[int], max_size: int) -> int:
     """Return the number of messages from ``place`` to the end, without those behind damage in a file.
 
-    :param numbers: those of the files that exist
+    :param numbers: the numbers of the files that exist
     """
     return sum(
         _walk(files.data(number), place[1] if number == place[0] else 0, None, max_size)[0]

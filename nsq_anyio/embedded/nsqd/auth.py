@@ -1,4 +1,4 @@
-"""AUTH: the requests to auth servers, their answers, and what one client may do until when.
+"""AUTH: the requests to auth servers, their answers, and the authorizations of a client.
 
 The names are those of nsqd's JSON, the rules and errors those of nsqd 1.3.0 (``internal/auth``).
 """
@@ -29,9 +29,9 @@ class NoAuthorization(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AuthRequest:
-    """What nsqd tells its auth server about a client.
+    """nsqd's description of a client for its auth server.
 
-    :ivar secret: what the client sent with AUTH; bytes that are not UTF-8 become surrogates
+    :ivar secret: the secret that the client sent with AUTH; bytes that are not UTF-8 become surrogates
     :ivar remote_ip: the client's address; empty on a unix socket
     :ivar tls: whether the client uses TLS
     :ivar common_name: the common name of the client's certificate; empty without one

@@ -273,7 +273,7 @@ class Channel:
                 self._on_abandoned(self)
 
     def finish(self, subscription: Subscription, message_ids: Iterable[bytes]) -> list[ServerError]:
-        """FIN each; return ``E_FIN_FAILED`` for those that are not in flight to this client."""
+        """FIN each message; return ``E_FIN_FAILED`` for each that is not in flight to this client."""
         refused: list[ServerError] = []
         for message_id in message_ids:
             try:
@@ -374,7 +374,7 @@ class Channel:
 
 
 class ChannelDisk:
-    """Moves messages between a channel and its backend.
+    """The part of a channel on disk: moves messages between the channel and its backend.
 
     :ivar backend: the messages on disk
     """

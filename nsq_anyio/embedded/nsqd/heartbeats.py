@@ -42,7 +42,7 @@ class Heartbeats:
         self._scheduler.cancel_timer(self._read_deadline)
 
     def allow_silence(self) -> None:
-        """Do not disconnect the client until `expect_commands`: nothing is read from it meanwhile."""
+        """Do not disconnect the client before `expect_commands`: nothing is read from it until then."""
         self._scheduler.cancel_timer(self._read_deadline)
 
     def expect_commands(self, now: float) -> None:

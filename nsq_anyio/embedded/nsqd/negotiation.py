@@ -96,7 +96,7 @@ _ZEROS = asdict(_Identify())
 
 
 def negotiate(payload: bytes, current: Negotiated, options: NsqdOptions) -> Negotiated:
-    """Return the settings after an IDENTIFY with this JSON; those that it omits stay as they are.
+    """Return the settings after an IDENTIFY with this JSON; settings that it omits stay as they are.
 
     :raises ServerError: ``E_BAD_BODY`` if the JSON is not valid or a value is out of range;
         ``E_IDENTIFY_FAILED`` if it asks for two compressions

@@ -42,7 +42,7 @@ from .output import Output, Responses
 _T = TypeVar("_T")
 
 Upgrader: TypeAlias = Callable[[Upgrade, bytes], Awaitable[Layers]]
-"""Changes the stream to what was negotiated; the bytes are those received after the IDENTIFY."""
+"""Adds the negotiated layers to the stream; the bytes are those received after the IDENTIFY."""
 
 _OK = encode_frame(FRAME_RESPONSE, b"OK")
 _CLOSE_WAIT = encode_frame(FRAME_RESPONSE, b"CLOSE_WAIT")
@@ -148,7 +148,7 @@ class NsqdClient:
             self.channel.leave(self.subscription)
 
     def sent(self) -> None:
-        """Note that output was sent: the client may have room for messages again."""
+        """Note that output was sent, so that the client may have room for messages again."""
         if self.channel is not None and self.subscription is not None:
             self.channel.offer(self.subscription)
 

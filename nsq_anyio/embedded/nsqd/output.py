@@ -29,7 +29,7 @@ class Output:
         self._sent = anyio.Event()
 
     def add(self, data: bytes) -> None:
-        """Queue ``data``; what is queued in one iteration of the event loop is sent together."""
+        """Queue ``data``; everything queued in one iteration of the event loop is sent together."""
         if not self._parts:
             self._added.set()
         self._parts.append(data)
@@ -53,7 +53,7 @@ class Output:
     async def hold(self) -> None:
         """Wait until everything is sent, and hold back later bytes until `release`.
 
-        Until then nobody but the caller may write to the stream.
+        Until then, only the caller may write to the stream.
         """
         while self.unsent:
             await self._sent.wait()

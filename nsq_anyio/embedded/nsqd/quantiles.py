@@ -24,7 +24,7 @@ class TargetedQuantiles:
     """A summary of whole numbers, precise at the quantiles that it was made for.
 
     From the quantile 0.01 on, the rank of a result differs from the exact one by at most 3 % of the number of
-    values, and four values. Of fewer than 500 values the results are those of nsqd.
+    values, and four values. For fewer than 500 values, the results are the same as nsqd's.
 
     :param quantiles: more than 0, at most 1
     """

@@ -83,7 +83,7 @@ def server_context(options: NsqdOptions) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _MIN_VERSIONS[options.tls_min_version]
-    # A renegotiation would have to send while reading. Go's server refuses it as well.
+    # A renegotiation would have to send while reading. Go's server refuses it, too.
     context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         context.load_cert_chain(options.tls_cert, options.tls_key, _no_password)

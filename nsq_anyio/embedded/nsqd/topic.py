@@ -268,7 +268,7 @@ class _Waiting:
 
 
 class TopicDisk:
-    """Moves messages from a topic to its backend, and from there to the channels.
+    """The part of a topic on disk: moves messages to its backend, and from there to the channels.
 
     :ivar backend: the messages on disk. As in nsqd, they lose their delay there
     """

@@ -13,7 +13,7 @@ from ...options.kinds import Seconds
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NsqlookupdOptions:
-    """How long nsqlookupd lists an nsqd that is silent, and hides one that is tombstoned.
+    """The times for which nsqlookupd lists a silent nsqd, and hides a tombstoned one.
 
     :raises InvalidOption: for a value outside its range
     """
