@@ -1,7 +1,6 @@
 """Services, which handle messages until a signal, and answer health checks.
 
-Three modules, for start-up: commands that consume nothing import `draining` alone, for its signals, and the
-supervisor of processes imports `endpoint` without `service`.
+A package, because commands that consume nothing import `draining` alone, for its signals.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Service", "serve", "vital"]
 
-# Commands that consume nothing import a module of this package for its signals.
 __getattr__: Callable[[str], object] = importer(
     __name__,
     {".service": ("Service", "serve"), ".draining": ("vital",)},

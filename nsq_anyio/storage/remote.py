@@ -21,8 +21,10 @@ _TRIES = 5
 
 GIVE_UP = 60.0
 """Seconds for which failed requests are tried again."""
+
 _PAUSES = (0.1, 0.3, 1.0, 3.0)
 """Seconds before the next try; the last one is repeated."""
+
 R = TypeVar("R")
 
 
