@@ -32,6 +32,7 @@ from .exceptions import leaves
 from .tasks import is_cancelled, is_stray
 
 _REMEDY = "decorate an `async def` function that yields once with `@contextlib.asynccontextmanager`"
+
 ResultT = TypeVar("ResultT")
 
 

@@ -31,8 +31,6 @@ from .topic import Topic
 if TYPE_CHECKING:
     from ...serving.http_messages import Handler
 
-__all__ = ["EmbeddedNsqd", "nsqd"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -22,9 +22,6 @@ from .channel import Channel, Message
 from .nsqd_options import NsqdOptions
 from .scheduler import CallbackTimer, Scheduler
 
-__all__ = ["Topic"]
-
-
 # The layout of nsqd: 42 bits of time in units of 2**20 ns, 10 bits of node, 12 bits of sequence.
 _SEQUENCE_BITS = 12
 _NODE_BITS = 10
@@ -36,7 +33,7 @@ _RETRY_DELAY = 1.0
 
 
 class MessageIds:
-    """Generates the message ids of one nsqd.
+    """The message ids of one nsqd: 16 hexadecimal digits that grow with time and never repeat.
 
     :param node: keeps the ids of several nsqds distinct; only its lowest 10 bits count
     """
@@ -57,7 +54,7 @@ class MessageIds:
         elif self._sequence < _MAX_SEQUENCE:
             self._sequence += 1
         else:
-            # nsqd would wait for the next unit of time. Ids that run ahead of the clock are unique as well.
+            # nsqd would wait for the next unit of time. Ids that run ahead of the clock are unique, too.
             self._time += 1
             self._sequence = 0
         return b"%016x" % (self._time << _TIME_SHIFT | self._node | self._sequence)

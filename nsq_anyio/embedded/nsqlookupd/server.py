@@ -36,8 +36,6 @@ from .registry import Registry
 if TYPE_CHECKING:
     from ...serving.http_messages import Handler
 
-__all__ = ["EmbeddedNsqlookupd", "NsqlookupdOptions", "nsqlookupd"]
-
 _logger = logging.getLogger(__name__)
 
 _WRITE_TIMEOUT = 10.0
