@@ -134,7 +134,7 @@ class FaultProxy:
         self._tasks.start_soon(accept)
 
     async def refuse(self) -> None:
-        """Close the listener, so that connections are refused; those that exist stay."""
+        """Close the listener, so that connections are refused; existing ones stay."""
         self._listening.cancel()
         await self._refusing.wait()
 

@@ -97,7 +97,7 @@ class PlainFaultProxy:
 
     @property
     def stalled(self) -> bool:
-        """See `FaultProxy.stalled`."""
+        """Whether both directions are blocked."""
         return self._proxy.stalled
 
     @stalled.setter
@@ -105,21 +105,21 @@ class PlainFaultProxy:
         self._portal.call(setattr, self._proxy, "stalled", value)
 
     def cut(self) -> None:
-        """See `FaultProxy.cut`."""
+        """Close all connections, on both sides."""
         self._portal.call(self._proxy.cut)
 
     def reset(self) -> None:
-        """See `FaultProxy.reset`."""
+        """Close all connections; the client gets RST instead of the end of the stream."""
         self._portal.call(self._proxy.reset)
 
     def half_open(self) -> None:
-        """See `FaultProxy.half_open`."""
+        """Close the server's side of all connections; the client's side stays open, and silent."""
         self._portal.call(self._proxy.half_open)
 
     def refuse(self) -> None:
-        """See `FaultProxy.refuse`."""
+        """Close the listener, so that connections are refused; existing ones stay."""
         self._portal.call(self._proxy.refuse)
 
     def listen(self) -> None:
-        """See `FaultProxy.listen`."""
+        """Accept connections again, on the same port."""
         self._portal.call(self._proxy.listen)

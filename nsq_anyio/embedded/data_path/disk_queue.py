@@ -361,7 +361,7 @@ class DiskQueue:
         return self._used >= self._limits.sync_every
 
     def begin(self, floor: Floor | None) -> None:
-        """Note the first message that is needed; None if all that were read so far are not.
+        """Set the first message that is needed; None if no message that was read is needed.
 
         :raises OSError: if the files have to be opened, and cannot be read
         """

@@ -39,7 +39,7 @@ class Opened:
 
 
 def recover(files: QueueFiles, numbers: list[int], max_size: int) -> Opened:
-    """Return the state in which a queue goes on.
+    """Return the state from which a queue continues.
 
     :param numbers: the numbers of its files, in order
     :param max_size: the largest size of a record

@@ -226,7 +226,7 @@ def _requested(host: str, port: int, path: str | os.PathLike[str] | None = None)
 
 
 def _auth_source(options: NsqdOptions) -> AuthSource | None:
-    """Return the source that says what clients may do; None if they need no AUTH.
+    """Return the source of authorizations; None if clients need no AUTH.
 
     :raises InvalidOption: if a file for TLS cannot be used
     """
