@@ -1,4 +1,7 @@
-"""The base of the HTTP clients: requests bounded in time and size, with this package's errors."""
+"""The base of the HTTP clients: requests bounded in time and size, with this package's errors.
+
+The values of headers may be secrets, so no error shows one.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,9 @@ _BYTES_PER_VALUE = 16
 _LEAST_VALUES = 1000
 
 Profile = Literal["index", "cmdline", "symbol", "profile", "heap", "goroutine", "block", "threadcreate"]
+
+Authorization: TypeAlias = Callable[[], str | Awaitable[str]]
+"""A plain or async function that returns the header ``Authorization``, called before each request."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
@@ -242,10 +248,6 @@ def _reason(error: Exception) -> str:
         # The TCP ports of nsqd and nsqlookupd look like this.
         return f"it does not speak HTTP ({printable(str(error))}): is this its TCP port?"
     return printable(first_text(error))
-
-
-Authorization: TypeAlias = Callable[[], str | Awaitable[str]]
-"""A plain or async function that returns the header ``Authorization``, called before each request."""
 
 
 def checked_headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:
