@@ -65,7 +65,7 @@ class Nsqd(Client):
         return await self._get("/stats", Stats.read, parameters)
 
     async def stats_again(self, reader: StatsReader) -> Stats:
-        """Ask for the statistics without clients and memory; ``reader`` has read the ones before."""
+        """Ask for the statistics without clients and memory; ``reader`` has read the earlier answers."""
         parameters = stats_parameters("json", None, None, include_clients=False, include_mem=False)
         return await reader.read(await self._request("GET", "/stats", parameters))
 
