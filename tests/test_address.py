@@ -9,7 +9,7 @@ from nsq_anyio.address import Address, UnixAddress, addresses, nsqd_addresses
 from nsq_anyio.admin.producers import KnownNsqd
 from nsq_anyio.errors import InvalidAddress
 from nsq_anyio.http import Node, NsqdInfo, Producer
-from nsq_anyio.http.nodes import unite
+from nsq_anyio.http.models import unite
 
 
 @pytest.mark.parametrize(

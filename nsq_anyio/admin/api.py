@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import parse_qs
 
-from ..http.fields import is_object, parse_json
-from ..http.reply import printable
+from ..http.reply import is_object, parse_json, printable
 from ..names import is_valid_name
 from ..serving.http_messages import BodyTooLarge, Handler, Request, Response
 from ..serving.nsq_api import Refusal, arguments, json_response, plain_response, text_response

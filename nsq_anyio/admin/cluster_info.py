@@ -16,8 +16,7 @@ import anyio
 
 from ..errors import HTTPError, HTTPInvalidReply, HTTPStatusError
 from ..http import Nsqd, Nsqlookupd, Stats
-from ..http.fan_out import Answers
-from ..http.servers import Servers
+from ..http.servers import Answers, Servers
 from ..serving.http_messages import phrase
 from .outcomes import Outcome, ServerKind
 from .producers import KnownNsqd, shown_server, unite

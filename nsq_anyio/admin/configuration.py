@@ -6,7 +6,7 @@ import logging
 from typing import cast
 
 from ..errors import InvalidOption
-from ..http.fields import parse_json
+from ..http.reply import parse_json
 from ..http.url import ServerURL
 from ..serving.nsq_api import Refusal
 from .options import AdminOptions

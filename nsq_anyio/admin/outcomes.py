@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import HTTPError, HTTPStatusError, HTTPUnavailable
-from ..http.cluster_view import NOT_FOUND
+from ..http.cluster import NOT_FOUND
 
 ServerKind = Literal["nsqlookupd", "nsqd"]
 

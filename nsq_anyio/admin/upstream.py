@@ -70,7 +70,7 @@ class Upstream:
     async def survey(
         self, *, include_clients: bool = False, include_topics: bool = False, also: Iterable[Node] = ()
     ) -> Survey:
-        """Ask all servers once; see `nsq_anyio.http.ClusterView.survey`."""
+        """Ask all servers once; see `nsq_anyio.http.Cluster.survey`."""
         async with self.used() as servers:
             return await take_survey(
                 servers,

@@ -11,7 +11,7 @@ import click
 from anyio.abc import ByteStream
 
 from ..address import NsqdAddress, nsqd_addresses
-from ..discovery.clients import LookupOptions
+from ..discovery.discovery import LookupOptions
 from ..errors import DialFailed, HTTPStatusError, HTTPUnavailable
 from ..http import Nsqlookupd
 from ..options import ConnectionOptions

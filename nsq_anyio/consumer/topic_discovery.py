@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..discovery import Discovery
-from ..discovery.clients import LookupOptions
+from ..discovery.discovery import LookupOptions
 from ..errors import HTTPStatusError
 from ..events import Emitter, TopicUnknown
 from ..http import Nsqlookupd

@@ -1,4 +1,17 @@
-"""Finds nsqds: polls all nsqlookupds in parallel."""
+"""Polls of all nsqlookupds, in parallel. Subclasses decide what to ask.
+
+An answer is used as soon as it comes, so a consumer starts with the first one, and waits for no slow
+nsqlookupd. It counts for an nsqd that was left only if it was asked for since: SUB creates the topic, so an
+older answer would undo a deletion. The union of the answers to one poll is the same whether they are used one
+by one or together, but the answers to the poll before are not part of it. An nsqlookupd that fails confirms
+its last answer. The delay is known only at the end of a round, so failures are reported then, with the time
+of the next poll.
+
+A consumer polls after ``reconnect_delay``, not at once, because nsqd closes the connections of a deleted
+topic before it has told every nsqlookupd. That poll waits half a second at most for the others once one
+nsqlookupd has answered. A producer's connections create no topics, so they reconnect by themselves as long as
+the nsqd is listed.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +19,61 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from typing import TypeAlias
 
 import anyio
 
 from ..address import Address
-from ..errors import HTTPError, InvalidAddress
+from ..connection.auth_secret import bearer
+from ..errors import HTTPError, InvalidAddress, InvalidOption
 from ..events import Emitter, Event, LookupDone, LookupFailed
-from ..http import Nsqlookupd
+from ..http import Authorization, Nsqlookupd
 from ..http.models import Producer
-from ..options import AuthSecret
+from ..options import AuthSecret, ConsumerOptions, ProducerOptions
 from ..policy.delays import PollSchedule
 from ..policy.lookup_answers import Directory
 from ..policy.warnings import PATIENCE, Repeats
-from .clients import LookupOptions, lookup_clients
+from ..transport.tls_context import client_context, tls_options
+
+LookupOptions: TypeAlias = ConsumerOptions | ProducerOptions
+"""Options that include those of ``nsq_anyio.options.lookup``."""
 
 _LEAST_INTERVAL = 1.0
 """The least seconds between two polls, however often connections are lost."""
-
 _PATIENCE = 0.5
 """Seconds that a quick poll waits for the other nsqlookupds once one has answered."""
+
+
+def lookup_clients(
+    urls: Sequence[str], options: LookupOptions, auth_secret: AuthSecret | None
+) -> list[Nsqlookupd]:
+    """Return a client for each URL.
+
+    :raises InvalidOption: if a file of ``lookupd_tls`` cannot be used, or there is no secret to send
+    """
+    # A client without a context loads the system's authorities when it is opened, in a thread.
+    tls = None if isinstance(options.lookupd_tls, bool) else tls_options(options.lookupd_tls)
+    context = None if tls is None else client_context(tls)
+    return [
+        Nsqlookupd(
+            url,
+            timeout=options.lookupd_poll_timeout,
+            authorization=_authorization(url, options, auth_secret),
+            ssl_context=context,
+            server_hostname=None if tls is None else tls.server_hostname,
+        )
+        for url in urls
+    ]
+
+
+def _authorization(url: str, options: LookupOptions, auth_secret: AuthSecret | None) -> Authorization | None:
+    if not options.lookupd_authorization:
+        return None
+    if auth_secret is None:
+        raise InvalidOption(
+            "lookupd_authorization=True without a secret: set ConnectionOptions(auth_secret=...)"
+        )
+    return bearer(auth_secret, url)
 
 
 class Discovery:
@@ -55,7 +104,7 @@ class Discovery:
         self._answer = anyio.Event()
         self._rng = random.Random()
         self._failed: dict[str, list[Exception]] = {}  # by nsqlookupd, at its last answer
-        self._reported: dict[str, tuple[list[str], Repeats]] = {}  # what was logged of that
+        self._reported: dict[str, tuple[list[str], Repeats]] = {}  # the failures that were logged
         self._was_found = False
         self._missed_since = math.inf  # when the first answer listed no nsqd; infinity while some list one
         self._is_missed = False  # whether that was reported
@@ -67,7 +116,7 @@ class Discovery:
         self._answer.set()
 
     def why_nothing(self) -> str:
-        """Return why each nsqlookupd has given no nsqd, as text."""
+        """Return, as text, why each nsqlookupd has named no nsqd."""
         return "; ".join(
             str(self._failed[each.url][0])
             if self._failed.get(each.url)
@@ -133,7 +182,7 @@ class Discovery:
         self._answered.add(lookupd.url)
         self._answer.set()
         if asked < self._soon_since:
-            self._soon.set()  # this answer is older than what `poll_soon` was called for
+            self._soon.set()  # asked before `poll_soon` was called, so it may be out of date
 
     async def _poll_one(self, lookupd: Nsqlookupd, asked: float) -> None:
         name = lookupd.url
@@ -177,7 +226,7 @@ class Discovery:
                 self._is_missed = True
                 self._emit(self._missed(delay, was_found=self._was_found))
 
-    # What a subclass decides
+    # For subclasses
 
     async def _ask(self, lookupd: Nsqlookupd) -> Sequence[Producer]:
         """Ask one nsqlookupd for nsqds.
@@ -187,7 +236,7 @@ class Discovery:
         raise NotImplementedError
 
     def _note(self, nsqlookupd: str, nsqds: dict[Address, Producer]) -> None:
-        """Record what an answer says beyond the addresses."""
+        """Record the parts of an answer beyond the addresses."""
 
     def _missed(self, retry_in: float, *, was_found: bool) -> Event:
         """Return the event that reports that the nsqlookupds answered, but listed no nsqd."""

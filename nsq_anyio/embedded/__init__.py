@@ -10,11 +10,12 @@
 from __future__ import annotations
 
 from ..serving.listener import ListenFailed
-from .authorization import Authorization, AuthRequest, AuthState
+from .data_path.disk import DataPathUnusable
 from .nsqd import EmbeddedNsqd, nsqd
-from .nsqd_options import NsqdOptions
+from .nsqd.auth import Authorization, AuthRequest, AuthState
+from .nsqd.nsqd_options import NsqdOptions
+from .nsqd.topic import Topic
 from .nsqlookupd import EmbeddedNsqlookupd, NsqlookupdOptions, nsqlookupd
-from .storage.data_path import DataPathUnusable
 
 __all__ = [
     "AuthRequest",
@@ -26,6 +27,7 @@ __all__ = [
     "ListenFailed",
     "NsqdOptions",
     "NsqlookupdOptions",
+    "Topic",
     "nsqd",
     "nsqlookupd",
 ]

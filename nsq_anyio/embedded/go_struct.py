@@ -1,4 +1,4 @@
-"""Reads the JSON of IDENTIFY into known fields, as Go's ``encoding/json`` fills a struct."""
+"""JSON as Go's ``encoding/json`` reads it into a struct: IDENTIFY of nsqd and nsqlookupd."""
 
 from __future__ import annotations
 

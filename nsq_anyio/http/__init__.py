@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from .client import Client, Profile
+from .client import Authorization, Client, Profile
 from .cluster import Cluster
-from .fan_out import ClusterFailed, ClusterReply
-from .headers import Authorization
-from .models import Lookup, NsqdInfo, NsqlookupdInfo, Producer, Registration
-from .nodes import Node
+from .models import Lookup, Node, NsqdInfo, NsqlookupdInfo, Producer, Registration
 from .nsqd import LogLevel, Nsqd
 from .nsqlookupd import Nsqlookupd
+from .servers import ClusterFailed, ClusterReply
 from .stats import (
     ChannelStats,
     ClientStats,
@@ -19,9 +17,9 @@ from .stats import (
     PublishCount,
     Stats,
     TopicStats,
+    Totals,
 )
 from .survey import NsqdSurvey, NsqlookupdSurvey, Survey
-from .totals import Totals
 
 __all__ = [
     "Authorization",

@@ -1,23 +1,28 @@
-"""Requests to the HTTP API of nsqd or nsqlookupd, bounded in time and size, with this package's errors."""
+"""The base of the HTTP clients: requests bounded in time and size, with this package's errors.
+
+The values of headers may be secrets, so no error shows one.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Literal, Self, TypeVar, get_args
+from typing import Literal, Self, TypeAlias, TypeVar, get_args
 
 import anyio
 import anyio.to_thread
 import httpx
 
-from ..errors import Closed, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
+from ..errors import Closed, HTTPError, HTTPInvalidReply, HTTPStatusError, HTTPUnavailable, InvalidOption
 from ..exceptions import first_text, ungrouped
+from ..names import check_channel, check_topic
+from ..options import default_user_agent
 from ..options.checks import check_integer, check_seconds
-from .body import read_body
-from .headers import Authorization, authorized, checked_headers
 from .reply import Reply, printable
-from .transport import make_transport
+from .transport import make_transport, read_body
 from .url import ServerURL
 
 T = TypeVar("T")
@@ -29,6 +34,12 @@ _BYTES_PER_VALUE = 16
 _LEAST_VALUES = 1000
 
 Profile = Literal["index", "cmdline", "symbol", "profile", "heap", "goroutine", "block", "threadcreate"]
+
+Authorization: TypeAlias = Callable[[], str | Awaitable[str]]
+"""A plain or async function that returns the header ``Authorization``, called before each request."""
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 
 
 class Client(anyio.AsyncContextManagerMixin):
@@ -237,3 +248,93 @@ def _reason(error: Exception) -> str:
         # The TCP ports of nsqd and nsqlookupd look like this.
         return f"it does not speak HTTP ({printable(str(error))}): is this its TCP port?"
     return printable(first_text(error))
+
+
+def checked_headers(url: ServerURL, given: Mapping[str, str]) -> httpx.Headers:
+    """Return the headers of all requests to ``url``.
+
+    :raises InvalidOption: if one of ``given`` cannot be sent
+    """
+    headers = httpx.Headers(
+        {
+            "User-Agent": default_user_agent(),
+            # Without this, nsq before 1.0 wraps its replies in {"status_code": ..., "data": ...}.
+            "Accept": "application/vnd.nsq; version=1.0",
+            "Accept-Encoding": "identity",
+        }
+    )
+    if url.authorization is not None:
+        headers["Authorization"] = url.authorization
+    for name, value in given.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidOption(f"header name {name!r} is not valid: use letters, digits and '-'")
+        if not _is_value(value):
+            raise InvalidOption(f"the value of header {name} is not valid: use printable ASCII on one line")
+        headers[name] = value
+    return headers
+
+
+async def authorized(
+    headers: httpx.Headers, authorization: Authorization | None, shown: str
+) -> httpx.Headers:
+    """Return ``headers``, with the header ``Authorization`` that the function returns now.
+
+    :param shown: the URL of the request, for errors
+    :raises HTTPUnavailable: if the function raises, or returns something that cannot be sent
+    """
+    if authorization is None:
+        return headers
+    try:
+        returned = authorization()
+        value = await returned if inspect.isawaitable(returned) else returned
+    except HTTPError:
+        raise
+    except Exception as error:
+        reason = f"not asked: the function authorization raised {type(error).__name__}"
+        raise HTTPUnavailable(shown, reason) from error
+    if not _is_value(value):
+        raise HTTPUnavailable(
+            shown, "not asked: the header Authorization must be printable ASCII on one line"
+        )
+    headers = headers.copy()
+    headers["Authorization"] = value
+    return headers
+
+
+def _is_value(value: object) -> bool:
+    return isinstance(value, str) and _VALUE.fullmatch(value) is not None
+
+
+def topic_parameters(topic: str) -> dict[str, str]:
+    """Return the parameters that name a topic.
+
+    :raises InvalidName: for a name that NSQ would refuse
+    """
+    return {"topic": check_topic(topic)}
+
+
+def channel_parameters(topic: str, channel: str) -> dict[str, str]:
+    """Return the parameters that name a channel of a topic.
+
+    :raises InvalidName: for a name that NSQ would refuse
+    """
+    return {"topic": check_topic(topic), "channel": check_channel(channel)}
+
+
+def stats_parameters(
+    format: str, topic: str | None, channel: str | None, include_clients: bool, include_mem: bool
+) -> dict[str, str]:
+    """Return the parameters of ``/stats``: what to include, and for which topic and channel (None for all).
+
+    :raises InvalidName: for a name that NSQ would refuse
+    """
+    parameters = {
+        "format": format,
+        "include_clients": "true" if include_clients else "false",
+        "include_mem": "true" if include_mem else "false",
+    }
+    if topic is not None:
+        parameters["topic"] = check_topic(topic)
+    if channel is not None:
+        parameters["channel"] = check_channel(channel)
+    return parameters

@@ -14,10 +14,9 @@ from ..errors import HTTPStatusError, InvalidBody, InvalidOption
 from ..names import check_topic
 from ..options.checks import check_integer, check_seconds
 from ..protocol.codec import encode_bodies
-from .client import Client
-from .fields import Fields
+from .client import Client, channel_parameters, stats_parameters, topic_parameters
 from .models import NsqdInfo
-from .parameters import channel_parameters, stats_parameters, topic_parameters
+from .reply import Fields
 from .rereading import StatsReader
 from .stats import Stats
 
@@ -66,7 +65,7 @@ class Nsqd(Client):
         return await self._get("/stats", Stats.read, parameters)
 
     async def stats_again(self, reader: StatsReader) -> Stats:
-        """Ask for the statistics without clients and memory; ``reader`` has read the ones before."""
+        """Ask for the statistics without clients and memory; ``reader`` has read the earlier answers."""
         parameters = stats_parameters("json", None, None, include_clients=False, include_mem=False)
         return await reader.read(await self._request("GET", "/stats", parameters))
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ..errors import InvalidOption
-from .client import Client
-from .fields import Fields
+from .client import Client, channel_parameters, topic_parameters
 from .models import Lookup, NsqlookupdInfo, Producer, Registration, read_producers, read_registrations
-from .parameters import channel_parameters, topic_parameters
+from .reply import Fields
 
 
 class Nsqlookupd(Client):

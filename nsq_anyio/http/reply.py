@@ -1,18 +1,207 @@
-"""A server's complete answer, and the parts of it that may be shown."""
+"""A server's answer: its body as typed JSON, and the parts that may be shown.
+
+Each fault in the JSON raises a ``ValueError`` that names its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeGuard, TypeVar, cast
 
 from ..errors import HTTPInvalidReply, HTTPStatusError
-from .fields import is_object, parse_json
+from ..protocol.deep_json import no_constant
 
 T = TypeVar("T")
 
+# Go's widest integers: int64 for depths and times, uint64 for counters.
+MIN_INTEGER = -(2**63)
+MAX_INTEGER = 2**64 - 1
+_MAX_DIGITS = 20
+
+# Each value but the first of a list or object follows a comma. Commas in strings are counted, too.
+_VALUE_MARKS = (b",", b"[", b"{")
+
+_NAMES: dict[type, str] = {str: "a string", int: "an integer", float: "a number", bool: "a boolean"}
+
 _MAX_SHOWN_LENGTH = 200
+
+
+def parse_json(body: bytes, *, most_values: int | None = None) -> object:
+    """Parse a reply.
+
+    :param most_values: how many values it may have; None for any number. Each takes hundreds of bytes of
+        memory, and two bytes in the reply are enough for one
+    :raises ValueError: if it is not JSON, nests too deeply, or has too many values or a number that no Go
+        server can hold
+    """
+    if most_values is not None and sum(map(body.count, _VALUE_MARKS)) > most_values:
+        raise ValueError(f"more than {most_values} values")
+    try:
+        return json.loads(
+            body.decode("utf-8"), parse_int=_integer, parse_float=_number, parse_constant=no_constant
+        )
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None
+
+
+def _integer(text: str) -> int:
+    # The length is checked first: converting very many digits is slow.
+    if len(text.lstrip("-")) <= _MAX_DIGITS and MIN_INTEGER <= (value := int(text)) <= MAX_INTEGER:
+        return value
+    raise ValueError("an integer beyond 64 bits")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("a number beyond the range of a double")
+    return value
+
+
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Return whether a JSON value is an object, whose keys are always strings."""
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+class Fields:
+    """One JSON object and its place in the reply, for error texts.
+
+    A missing or null field has its default: older servers lack the newer fields, and Go sends null for an
+    empty list.
+
+    :param lenient: whether a field of the wrong type has its default too, instead of raising an error
+    """
+
+    __slots__ = ("_index", "_lenient", "_name", "_parent", "_values")
+
+    def __init__(
+        self,
+        value: object,
+        name: str,
+        *,
+        lenient: bool = False,
+        parent: Fields | None = None,
+        index: int | None = None,
+    ) -> None:
+        # Only an error needs the place, and the statistics of a large cluster have very many objects.
+        self._name = name
+        self._parent = parent
+        self._index = index
+        self._lenient = lenient
+        if is_object(value):
+            self._values = value
+        elif lenient:
+            self._values = {}
+        else:
+            raise ValueError(f"{self.place} is not an object")
+
+    @property
+    def place(self) -> str:
+        """Where this object is in the reply."""
+        place = self._name if self._parent is None else f"{self._parent.place}.{self._name}"
+        return place if self._index is None else f"{place}[{self._index}]"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def require(self, name: str) -> None:
+        """Refuse an object without the field ``name``: it is not the reply of this endpoint."""
+        if name not in self._values:
+            raise ValueError(f"{self.place} has no {name!r}")
+
+    def has(self, name: str) -> bool:
+        """Return whether the field ``name`` exists and is not null."""
+        return self._values.get(name) is not None
+
+    def get(self, name: str, default: T) -> T:
+        """Return the field ``name``, which has the type of ``default``."""
+        return self._typed(self._values.get(name), default, name)
+
+    def values(self, name: str, default: T) -> tuple[T, ...]:
+        """Return the list ``name``, whose elements have the type of ``default``."""
+        elements = self._elements(name)
+        if _are_plain(elements, type(default)):
+            return tuple(cast("Sequence[T]", elements))
+        return tuple(self._typed(value, default, name, index) for index, value in enumerate(elements))
+
+    def child(self, name: str) -> Fields:
+        """Return the object ``name``; a missing one has no fields."""
+        return Fields(self._values[name] if self.has(name) else {}, name, parent=self)
+
+    def children(self, name: str, *, lenient: bool = False) -> tuple[Fields, ...]:
+        """Return the list ``name`` of objects; ``lenient`` says how to read them."""
+        elements = self._elements(name)
+        if not elements:
+            return ()
+        return tuple(
+            Fields(value, name, lenient=lenient, parent=self, index=index)
+            for index, value in enumerate(elements)
+        )
+
+    def fill(self, cls: type[T], **known: Any) -> T:
+        """Make the dataclass ``cls``: fields that are not ``known`` have their values in this object."""
+        values = self._values
+        for name, kind, default in _declared(cast("Hashable", cls)):
+            if name not in known:
+                value = values.get(name)
+                # Almost every value has the right type, and a large cluster has millions.
+                is_plain = type(value) is kind and kind is not str
+                known[name] = value if is_plain else self._typed(value, default, name)
+        return cls(**known)
+
+    def _elements(self, name: str) -> Sequence[object]:
+        value = self._values.get(name)
+        if _is_list(value):
+            return value
+        if value is None or self._lenient:
+            return ()
+        raise ValueError(f"{self.place}.{name} is not a list")
+
+    def _typed(self, value: Any, default: T, name: str, index: int | None = None) -> T:
+        kind = type(default)
+        if type(value) is not kind:  # an exact match: Python's bool is a subclass of int
+            if value is None:
+                return default
+            if kind is float and type(value) is int:
+                return cast("T", float(value))  # Go writes a whole float64 without a fraction
+            if self._lenient:
+                return default
+            place = f"{self.place}.{name}" if index is None else f"{self.place}.{name}[{index}]"
+            raise ValueError(f"{place} is not {_NAMES[kind]}")
+        if isinstance(value, str) and not value.isascii():
+            # A lone surrogate, which JSON can escape, could not be printed or written later.
+            return cast("T", value.encode("utf-8", "replace").decode("utf-8"))
+        return value
+
+
+def _are_plain(elements: Sequence[object], kind: type[object]) -> bool:
+    """Return whether no element needs a conversion. That is usual: an nsqlookupd lists very many topics."""
+    if {*map(type, elements)} != {kind}:
+        return False
+    return kind is not str or "".join(cast("Sequence[str]", elements)).isascii()
+
+
+@cache
+def _declared(cls: Hashable) -> tuple[tuple[str, type[object], Any], ...]:
+    """Return the fields of a dataclass that have a default, with its type and the default."""
+    return tuple(
+        (field.name, cast("type[object]", type(field.default)), field.default)
+        for field in fields(cast("Any", cls))
+        if field.default is not MISSING
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +222,7 @@ class Reply:
         return self.body.decode("utf-8", "replace")
 
     def read(self, reader: Callable[[object], T]) -> T:
-        """Return what ``reader`` makes of the body's JSON.
+        """Return the result of ``reader`` for the body's JSON.
 
         :raises HTTPInvalidReply: if it is not JSON, or ``reader`` raises ValueError
         :raises HTTPStatusError: if the JSON has an error status inside, as in nsq before 1.0
@@ -69,7 +258,7 @@ class Reply:
         try:
             value = parse_json(self.body, most_values=self.most_values)
         except ValueError:
-            # /ping answers in plain text. An HTML page comes from a proxy, and tells nothing about NSQ.
+            # /ping answers in plain text. An HTML page comes from a proxy, and says nothing about NSQ.
             text = self.text() if self.content_type in {"", "text/plain"} else ""
             return printable(text.strip().partition("\n")[0])
         code = value.get("message", value.get("status_txt")) if is_object(value) else ""

@@ -1,4 +1,9 @@
-"""Reads the statistics of one nsqd again and again, at the cost of what has changed."""
+"""An incremental reader of nsqd's statistics, which parses only the topics that have changed.
+
+On a large cluster, most of a poll would be spent on unchanged topics. nsqd writes such a topic as it wrote it
+before, so texts are compared. An unchanged topic is the same object as before: sums and rates see by that
+that there is nothing to compute.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,7 @@ from typing import Any
 import anyio.to_thread
 
 from ..protocol.deep_json import no_constant
-from .fields import MAX_INTEGER, MIN_INTEGER, Fields, parse_json
-from .reply import Reply
+from .reply import MAX_INTEGER, MIN_INTEGER, Fields, Reply, parse_json
 from .stats import ChannelStats, Stats, TopicStats
 
 _MARK = b'{"topic_name":'
@@ -81,20 +85,22 @@ class StatsReader:
             stats = self._changed(reply.body)
         except (ValueError, RecursionError):
             stats = None
-        if stats is None:  # written in another way than nsqd's: read as a whole, or refused with a reason
+        if stats is None:  # not in nsqd's usual form: read as a whole, or refused with a reason
             self._last = 0, {}
             return reply.read(Stats.read)
         return stats
 
     def _changed(self, body: bytes) -> Stats | None:
-        """Parse the topics whose text is new, and what is around the topics; None if that is not possible.
+        """Parse the topics whose text is new, and the fields around the topics.
 
-        :raises ValueError: as well, if it is not
+        Return None, or raise an error, for text that is not in nsqd's usual form.
+
+        :raises ValueError: if the text is not in nsqd's usual form
         """
         head, *texts = body.split(_MARK)
         if not texts or not head.endswith(_TOPICS) or not _is_quick():
             return None
-        # The last topic ends where the rest begins, which only parsing tells.
+        # Only parsing finds the end of the last topic.
         last = (_MARK + texts.pop()).decode()
         end = _DECODER.raw_decode(last)[1]
         around = Stats.read(parse_json(head + last[end:].encode()))
@@ -114,7 +120,7 @@ def _is_quick() -> bool:
 
 
 def _between(text: bytes) -> TopicStats:
-    """Parse what is between two marks.
+    """Parse the text between two marks.
 
     :raises ValueError: if it is not a topic and a comma
     """
@@ -138,7 +144,7 @@ def _parsed(text: bytes) -> TopicStats:
 
 
 def _plain_topic(text: bytes) -> TopicStats | None:
-    """Parse a topic that is as almost always; return None, or raise an error, for another."""
+    """Parse a topic in its usual form; return None, or raise an error, for any other."""
     # One at a time: the garbage collector would go through the objects of many again and again.
     name, paused, latency, channels, *counts = _TOPIC(_DECODER.decode(text.decode()))
     read = list(map(_CHANNEL, channels))

@@ -1,27 +1,94 @@
-"""The clients of a `Cluster`: for the servers that it was given, and for nsqds that nsqlookupds name."""
+"""The servers of a `Cluster`: requests to many at once, with their failures beside their answers."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import anyio
 import httpx
 
-from ..errors import Closed, InvalidOption
+from ..errors import Closed, HTTPError, HTTPUnavailable, InvalidOption
 from ..options.checks import check_integer, check_seconds, each_of
-from .client import Client
-from .fan_out import Answers, FanOut
-from .headers import Authorization
+from .client import Authorization, Client
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
 from .transport import SharedTransport, make_transport
 
 T = TypeVar("T")
+
 ClientT = TypeVar("ClientT", bound=Client)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReply(Generic[T]):
+    """The result of asking many servers.
+
+    :ivar value: the result, made from the answers that arrived
+    :ivar failures: the errors, each with the URL that was asked; empty if there were none
+    """
+
+    value: T
+    failures: tuple[HTTPError, ...] = ()
+
+
+class ClusterFailed(HTTPError):
+    """No server did what was asked.
+
+    :ivar failures: the errors, each with its own URL; empty if no server had the topic or channel
+    """
+
+    def __init__(self, servers: Sequence[str], reason: str, failures: Sequence[HTTPError] = ()) -> None:
+        details = "; ".join(map(str, failures))
+        super().__init__(", ".join(servers), f"{reason}: {details}" if details else reason)
+        self.failures: tuple[HTTPError, ...] = tuple(failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """The answers of some servers and the failures of others, both by URL, in the order asked."""
+
+    values: dict[str, T]
+    failures: dict[str, HTTPError]
+
+
+class FanOut:
+    """Bounds how many servers are asked at once, and how long each may take.
+
+    :param timeout: seconds for all requests of one call to its server
+    :param concurrency: how many calls run at once
+    """
+
+    def __init__(self, timeout: float, concurrency: int) -> None:
+        self._timeout = timeout
+        self._limiter = anyio.CapacityLimiter(concurrency)
+
+    async def ask(self, calls: Mapping[str, Callable[[], Awaitable[T]]]) -> Answers[T]:
+        """Make all ``calls``, one for each URL; none waits for another's answer."""
+        values: dict[str, T] = {}
+        failures: dict[str, HTTPError] = {}
+
+        async def ask_one(url: str, call: Callable[[], Awaitable[T]]) -> None:
+            async with self._limiter:
+                try:
+                    with anyio.fail_after(self._timeout):
+                        values[url] = await call()
+                except TimeoutError:
+                    failures[url] = HTTPUnavailable(url, f"no answer within {self._timeout:g} s")
+                except HTTPError as error:
+                    failures[url] = error
+
+        async with anyio.create_task_group() as tasks:
+            for url, call in calls.items():
+                tasks.start_soon(ask_one, url, call)
+        return Answers(
+            {url: values[url] for url in calls if url in values},
+            {url: failures[url] for url in calls if url in failures},
+        )
 
 
 class Servers(anyio.AsyncContextManagerMixin):
@@ -71,7 +138,8 @@ class Servers(anyio.AsyncContextManagerMixin):
             raise InvalidOption("no server given: name the nsqlookupds, or the nsqds, by their URLs")
         self._timeout = timeout
         self._max_reply_size = max_reply_size
-        # For nsqds that nsqlookupds name, if they want https. A certificate tells a name, and no secret.
+        # Also for nsqds that nsqlookupds name, if they require https: a certificate discloses a name, but no
+        # secret.
         self._ssl_context = ssl_context
         self._fan_out = FanOut(timeout, concurrency)
         self._given_transport = transport

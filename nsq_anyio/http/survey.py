@@ -1,4 +1,4 @@
-"""One look at a whole cluster: what each server answered, or why it did not."""
+"""A survey of a cluster: the answer of each server, or why there is none."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..errors import HTTPError
-from .nodes import Node, sighting, unite
+from .models import Node, sighting, unite
 from .nsqd import Nsqd
 from .nsqlookupd import Nsqlookupd
 from .rereading import StatsReaders
 from .servers import Servers
-from .stats import Stats, TopicStats
-from .totals import Totals, totals_by_topic
+from .stats import Stats, TopicStats, Totals, totals_by_topic
 
 NO_STATS = Stats()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NsqlookupdSurvey:
-    """What one nsqlookupd answered.
+    """The answer of one nsqlookupd.
 
     :ivar url: its URL, without secrets
     :ivar error: why it did not answer, or not completely; empty if it did
@@ -33,7 +32,7 @@ class NsqlookupdSurvey:
     :ivar nodes: the nsqds that it knows, sorted by URL, with the topics and tombstones that it alone has for
         them; the URLs are those of `Survey.nsqds`
     :ivar topics: its topics, sorted, including those that no nsqd has; empty unless they were asked for
-    :ivar unusable: for each nsqd that registered no usable HTTP address, what is wrong with it
+    :ivar unusable: the problem of each nsqd that registered no usable HTTP address
     """
 
     url: str
@@ -46,7 +45,7 @@ class NsqlookupdSurvey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NsqdSurvey:
-    """What one nsqd answered.
+    """The answer of one nsqd.
 
     :ivar node: the nsqd, with all topics that nsqlookupds list for it
     :ivar error: why it did not answer; empty if it did
@@ -62,7 +61,7 @@ class NsqdSurvey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What all servers of a cluster answered at about the same time.
+    """The answers of all servers of a cluster at about the same time.
 
     :ivar time: when it began, in Unix seconds
     :ivar seconds: how long it took
@@ -78,7 +77,7 @@ class Survey:
 
     @property
     def errors(self) -> dict[str, str]:
-        """What went wrong, by the URL of the server; empty if nothing did."""
+        """The errors, by the URL of the server; empty if there were none."""
         looked_up = {each.url: each.error for each in self.nsqlookupds}
         asked = {each.node.url: each.error for each in self.nsqds}
         return {url: error for url, error in {**looked_up, **asked}.items() if error}
@@ -101,9 +100,9 @@ async def take_survey(
     include_topics: bool,
     also: Iterable[Node],
 ) -> Survey:
-    """Ask all servers; see `ClusterView.survey`.
+    """Ask all servers; see `Cluster.survey`.
 
-    :param readers: those of the surveys of this cluster before, if there were any
+    :param readers: the readers of earlier surveys of this cluster, if there were any
     """
     began, at = time.time(), anyio.current_time()
     work = _Pass(servers, readers, also, include_clients=include_clients, include_topics=include_topics)
@@ -137,7 +136,7 @@ class _Pass:
         self._readers = readers
         self._include_clients = include_clients
         self._include_topics = include_topics
-        # What nsqlookupds said of them before need not be so any more.
+        # Earlier answers of nsqlookupds may be out of date.
         self.remembered: dict[str, Node] = {
             node.url: replace(node, topics=(), tombstoned=(), nsqlookupds=()) for node in also
         }

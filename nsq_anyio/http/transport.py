@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import anyio
@@ -99,7 +99,7 @@ class _Pools(httpx.AsyncBaseTransport):
 
 
 class _Pool(httpx.AsyncHTTPTransport):
-    """httpx's own transport, but for the look-up of host names."""
+    """httpx's own transport, except for the look-up of host names."""
 
     def __init__(self, context: ssl.SSLContext, socket: str | None = None) -> None:
         super().__init__(verify=context, trust_env=False)
@@ -127,8 +127,6 @@ class _Network(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore.AsyncNetworkStream:
-        """As `httpcore.AsyncNetworkBackend.connect_tcp`."""
-
         async def connect(address: str) -> httpcore.AsyncNetworkStream:
             return await self._anyio.connect_tcp(address, port, None, local_address, socket_options)
 
@@ -143,7 +141,6 @@ class _Network(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Any = None
     ) -> httpcore.AsyncNetworkStream:
-        """As `httpcore.AsyncNetworkBackend.connect_unix_socket`."""
         return await self._anyio.connect_unix_socket(path, timeout, socket_options)
 
 
@@ -156,3 +153,26 @@ class SharedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Pass the request on."""
         return await self._transport.handle_async_request(request)
+
+
+async def read_body(response: httpx.Response, chunks: AsyncIterator[bytes], limit: int) -> bytes | None:
+    """Return the body; None if it has more than ``limit`` bytes, after closing the connection.
+
+    :param chunks: the chunks of ``response``, raw or decoded
+    """
+    body = bytearray()
+    is_too_large = False
+    try:
+        async for chunk in chunks:
+            if is_too_large:
+                continue
+            body += chunk
+            if len(body) > limit:
+                # httpx reads through a chain of async generators. An error raised here would leave them to
+                # the garbage collector; the closed connection ends them from the inside.
+                is_too_large = True
+                await response.aclose()
+    except (httpx.RequestError, OSError):
+        if not is_too_large:
+            raise
+    return None if is_too_large else bytes(body)

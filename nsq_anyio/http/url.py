@@ -1,4 +1,4 @@
-"""The URL of the HTTP API of an nsqd or nsqlookupd, with its secrets apart from what may be shown."""
+"""The URL of an nsqd's or nsqlookupd's HTTP API, with its secrets apart from the text to show."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ServerURL:
         if "#" in text:
             raise _Refused("a fragment has no meaning here; write '#' in a password as '%23'")
         if "@" in parts.path + parts.query:
-            # Most likely a '/' or '?' in a password: what precedes it would be mistaken for the host.
+            # Most likely a '/' or '?' in a password: the text before it would be mistaken for the host.
             raise _Refused(
                 "write '@' in a path or query as '%40', '/' and '?' in a password as '%2F' and '%3F'"
             )
@@ -75,7 +75,7 @@ class ServerURL:
             raise _Refused("port 0")
         parts.hostname.encode("idna")  # as resolving does: labels must have 1 to 63 characters
         location = parts.netloc.rpartition("@")[2]
-        # httpx decodes the host. Without this, what it refuses would fail only at the first request.
+        # httpx decodes the host. Without this, a host that it refuses would fail only at the first request.
         _ = httpx.URL(text).host
         return cls(
             shown=f"{parts.scheme}://{location}{parts.path.rstrip('/')}",

@@ -34,7 +34,7 @@ class Surveyed(Protocol):
     async def survey(
         self, *, include_clients: bool = ..., include_topics: bool = ..., also: Iterable[Node] = ...
     ) -> Survey:
-        """Ask all servers; see `nsq_anyio.http.ClusterView.survey`."""
+        """Ask all servers; see `nsq_anyio.http.Cluster.survey`."""
         ...
 
 

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from ..address import Address, NsqdAddress
 from ..discovery import Discovery
-from ..discovery.clients import LookupOptions
+from ..discovery.discovery import LookupOptions
 from ..events import Emitter, NoNsqdKnown
 from ..http import Nsqlookupd
 from ..http.models import Producer

@@ -1,4 +1,7 @@
-"""Services, which handle messages until a signal, and answer health checks."""
+"""Services, which handle messages until a signal, and answer health checks.
+
+A package, because commands that consume nothing import `draining` alone, for its signals.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,12 @@ TYPE_CHECKING: bool = False  # as in `typing`, whose import takes longer than ev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .service import Service
-    from .until_signal import serve
-    from .vital import vital
+    from .draining import vital
+    from .service import Service, serve
 
 __all__ = ["Service", "serve", "vital"]
 
-# Commands that consume nothing import a module of this package for its signals.
 __getattr__: Callable[[str], object] = importer(
     __name__,
-    {".service": ("Service",), ".until_signal": ("serve",), ".vital": ("vital",)},
+    {".service": ("Service", "serve"), ".draining": ("vital",)},
 )

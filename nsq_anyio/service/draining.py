@@ -1,7 +1,13 @@
-"""Drain at the first signal, and end at the second."""
+"""Signals of services and commands: the first drains, the second ends the process.
+
+All calls in a program share one pair of signal handlers. The second signal ends the process in the handler
+itself, because the event loop may be blocked. `vital` ends a process whose server would live on without its
+consumers.
+"""
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator
@@ -18,14 +24,16 @@ from ..signals import end_now
 from ..transport.event_loop import call_from_threads
 
 Draining: TypeAlias = Callable[[anyio.Event], Awaitable[object]]
-"""Runs until its work is done or the event is set, then finishes what it has started and returns."""
+"""Runs until its work is done or the event is set, then finishes the work in progress and returns."""
 
 _receivers: list[Callable[[int], None]] = []
-"""What is called with each signal. All blocks of the program share the signal handlers, because a block that
-ends would otherwise take them from the others."""
+"""Called with each signal. All blocks of the program share one pair of signal handlers: the first block that
+restored the former handlers would take the signals from the others."""
 
 _before: dict[int, Any] = {}
 """The signal handlers before the first of these blocks."""
+
+_log = logging.getLogger("nsq_anyio.service")
 
 
 async def drain_at_signal(
@@ -87,3 +95,31 @@ def handling_signals(
 def _receive(number: int, _frame: FrameType | None) -> None:
     for receive in tuple(_receivers):
         receive(number)
+
+
+@contextmanager
+def vital() -> Generator[None]:
+    """End the process when the block fails, as SIGTERM does, so that its supervisor restarts it.
+
+    It goes around the consumers of a web application, in its lifespan::
+
+        @asynccontextmanager
+        async def lifespan(app):
+            with nsq.vital():
+                async with nsq.consume("orders", "billing", nsqd="127.0.0.1:4150") as consumer:
+                    ...
+                    yield
+
+    When a lifespan fails after its start, servers such as uvicorn only log that, and go on answering
+    requests. The error is logged, SIGTERM is raised in this process, and then the error is raised. Where
+    nothing handles SIGTERM, as in tests, the error is only raised. A block that is cancelled has not failed.
+
+    systemd regards an end by SIGTERM as a clean exit, so the unit needs ``Restart=always``.
+    """
+    try:
+        yield
+    except Exception as error:
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            _log.exception("the process ends, because a part that it needs has failed: %r", error)
+            signal.raise_signal(signal.SIGTERM)
+        raise

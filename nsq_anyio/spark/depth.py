@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from ..connection.auth_secret import bearer
 from ..errors import InvalidAddress
 from ..http import ClusterFailed, Nsqd, Nsqlookupd
-from ..http.fan_out import Answers, FanOut
+from ..http.servers import Answers, FanOut
 from .access import Access
 from .channel import ChannelWatch, create_at, depth_at, look_up
 from .options import ReadOptions

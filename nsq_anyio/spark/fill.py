@@ -88,7 +88,7 @@ def _read_through(partition: Partition) -> None:
 async def _wait_for_other(partition: Partition, patience: float) -> None:
     """Wait until the other attempt has ended the partition, or has stored nothing for ``patience``."""
     before = await anyio.to_thread.run_sync(partition.stored)
-    pause, longest = _LOOK_FIRST, storage_of(partition.path).look_every
+    pause, longest = _LOOK_FIRST, storage_of(partition.path).poll_interval
     give_up_at = anyio.current_time() + patience
     while not before.ended and (left := give_up_at - anyio.current_time()) > 0:
         await anyio.sleep(min(pause, left))

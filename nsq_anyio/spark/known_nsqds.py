@@ -7,7 +7,7 @@ from functools import partial
 
 from ..errors import InvalidAddress
 from ..http import ClusterFailed, Nsqlookupd
-from ..http.fan_out import FanOut
+from ..http.servers import FanOut
 from .depth import nsqlookupd_clients
 from .options import WriteOptions
 

@@ -113,7 +113,7 @@ class Lease:
                         return _user(spool / name)
             if not young:
                 return None
-            time.sleep(storage.look_every)
+            time.sleep(storage.poll_interval)
 
 
 def holder(spool: Place, now: float) -> str | None:

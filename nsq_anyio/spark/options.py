@@ -7,7 +7,7 @@ from ..names import check_channel, check_topic
 from ..options import ConnectionOptions, ConsumerOptions, ProducerOptions, PublishMode
 from ..options.declaration import declared, documented
 from ..options.kinds import Choice, Flag, Integer, Seconds, Value
-from ..storage.url import spool_location
+from ..storage.place import spool_location
 from .access import ACCESS_OPTIONS, CONNECTION_OPTIONS, Access, PassThrough, is_pass_through
 from .option_texts import (
     Parsed,

@@ -77,7 +77,7 @@ class Spool:
         path = place_of(spool_dir) / query
         with as_spool_error(path):
             storage = storage_of(path)
-            storage.prove(path.parent)
+            storage.verify_exclusive_put(path.parent)
             storage.make(path, parents=True)
             storage.sync(path.parent)
         content = {
@@ -99,8 +99,8 @@ class Spool:
         directory = place_of(spool_dir)
         with as_spool_error(directory):
             storage = storage_of(directory)
-            storage.prove(directory)
-            if isinstance(directory, Path):  # elsewhere, the proof has written a file
+            storage.verify_exclusive_put(directory)
+            if isinstance(directory, Path):  # elsewhere, the verification has written a file
                 directory.mkdir(parents=True, exist_ok=True)
                 probe = directory / f".probe-{uuid.uuid4().hex}"
                 storage.put(probe)
@@ -121,11 +121,11 @@ class Spool:
         spool = cls.at(spool_dir, query)
         with as_spool_error(spool.path):
             storage = storage_of(spool.path)
-            storage.prove(spool.path.parent)
+            storage.verify_exclusive_put(spool.path.parent)
             is_there = storage.is_directory(spool.path)
         if not is_there:
             raise SpoolError(
-                storage.proof(spool.path),
+                storage.marker_of(spool.path),
                 "is missing, but the checkpoint continues from it: mount or restore it, or set spoolDir to "
                 "the directory that the query used; if it was deleted, the rows that were not in the sink "
                 "are lost: begin with a new checkpointLocation, and with a new path for a sink that "

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..errors import NSQError
-from ..storage.failure import explained
+from ..storage.interface import explained
 
 BEGIN_ANEW = (
     "put the sound rows back with `nsq-anyio spool put-back`, and begin with a new checkpointLocation; a "

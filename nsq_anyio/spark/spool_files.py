@@ -43,7 +43,7 @@ def mark(target: Place) -> None:
 
     :raises OSError: if it cannot be made
     """
-    storage_of(target).mark(target)
+    storage_of(target).put_empty(target)
 
 
 def put_document(target: Place, fields: dict[str, Any]) -> bool:

@@ -35,7 +35,7 @@ def why_gone(partition: Place) -> SpoolError | None:
     with as_spool_error(spool):
         if not storage.is_directory(spool):
             return SpoolError(
-                storage.proof(spool),
+                storage.marker_of(spool),
                 "is missing: spoolDir must be a path that the driver and all executors share, and "
                 "must outlive the query",
             )
@@ -55,6 +55,6 @@ def missing(directory: Place) -> SpoolDamaged:
     """
     storage = storage_of(directory)
     with as_spool_error(directory):
-        is_something_else = storage.proof(directory) == directory and storage.exists(directory)
+        is_something_else = storage.marker_of(directory) == directory and storage.exists(directory)
     what = "is not a directory" if is_something_else else "is missing"
-    return SpoolDamaged(storage.proof(directory), f"{what}, and the rows stored in it are lost")
+    return SpoolDamaged(storage.marker_of(directory), f"{what}, and the rows stored in it are lost")

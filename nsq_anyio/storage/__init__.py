@@ -1,16 +1,15 @@
-"""Files that are put whole: on a file system, in an object store, or in HDFS.
+"""Storages for files that are put whole: a file system, an object store, or HDFS.
+
+`to-file` puts archives there without Spark, so the package stands beside `spark`.
 
 ::
 
-    interface   what spools and archives need of their storage
-    place       a file or directory, and the storage that has it
-    url         the URLs of directories
-    posix       directories that are mounted
-    remote      what the other two have in common
+    interface   the interface of a storage, and its errors
+    place       a file or directory, by path or URL, and the storage that has it
+    posix       local and mounted file systems
+    remote      the base of networked storages; requests that are sent again
     objects     S3, Google Cloud Storage and Azure, by conditional puts
-                with object_stores, what differs between them
+                with object_stores, the differences between them
     webhdfs     HDFS, by renames that replace nothing
-                with webhdfs_client, its requests, and namenodes, the addresses that a URL means
-    patience    how often a request is sent again
-    failure     errors of a server, without its secrets
+                with webhdfs_client, its requests and addresses
 """

@@ -1,24 +1,29 @@
-"""What spools and archives need of their storage, whatever that is.
+"""The interface of storages for spools and archives, and their errors.
 
-No file is appended to, and none with rows is replaced. A file is put whole under a name, which fails if the
-name is taken; it is listed, read and deleted. What a spool should hold is shown by directories that exist
-before it has rows. So a storage that has no directories must remember them in another way.
+No file is appended to, and no file with rows is replaced. A file is put whole under a name, which fails if
+the name is taken; it is listed, read and deleted. The directories of a spool exist before it has rows, and
+show what it should hold. A storage without directories has an empty object for each.
+
+The texts of servers and of their libraries are not shown: they repeat keys, tokens and signed URLs.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 DELETED = ".deleted-"
-"""The prefix of directories that were taken out, and have still to be deleted."""
+"""The prefix of directories that were taken out and are still to be deleted."""
 
 MARKER = ".directory"
-"""The empty object that is a directory where a storage has none."""
+"""The empty object that stands for a directory where a storage has no directories."""
 
 P = TypeVar("P")
+
+NOT_ALLOWED = "let the credentials read, write, list and delete there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,10 @@ class Storage(ABC, Generic[P]):
     """
 
     takes_out_at_once: bool = True
-    """Whether `take_out` is one step. Otherwise a part of a directory may be seen after it."""
+    """Whether `take_out` is one step. Otherwise, a part of the directory may be seen for a while."""
 
-    look_every: float = 0.4
-    """Seconds from one look at what another process may add to the next, at most."""
+    poll_interval: float = 0.4
+    """The longest interval between polls for files of other processes, in seconds."""
 
     @abstractmethod
     def put(self, target: P, *content: bytes | memoryview, record: P | None = None) -> bool:
@@ -60,12 +65,12 @@ class Storage(ABC, Generic[P]):
         """
 
     @abstractmethod
-    def mark(self, target: P) -> None:
-        """Put an empty file, whose name is the information, unless it exists."""
+    def put_empty(self, target: P) -> None:
+        """Put an empty file, unless it exists; its name is the information."""
 
     @abstractmethod
     def replace(self, target: P, content: bytes) -> None:
-        """Write a file that may exist. It need not be durable, and nobody's rows depend on it."""
+        """Write a file, which may exist. It need not be durable, and holds no rows."""
 
     @abstractmethod
     def renew(self, target: P, content: bytes) -> None:
@@ -88,7 +93,7 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def status(self, target: P) -> Status:
-        """Return the size and the time of a file."""
+        """Return the size of a file, and when it was last written."""
 
     @abstractmethod
     def statuses(self, directory: P) -> dict[str, Status]:
@@ -106,18 +111,18 @@ class Storage(ABC, Generic[P]):
         """Return whether there is a directory of this name."""
 
     def missing(self, directories: Iterable[P]) -> list[P]:
-        """Return those directories that do not exist."""
+        """Return the directories that do not exist."""
         return [each for each in directories if not self.is_directory(each)]
 
-    def proof(self, directory: P) -> P:
-        """Return what is missing when a directory does not exist: itself, or the file that stands for it."""
+    def marker_of(self, directory: P) -> P:
+        """Return the place that shows whether a directory exists: itself, or its `MARKER`."""
         return directory
 
     @abstractmethod
     def make(self, *directories: P, parents: bool = False) -> None:
         """Make directories, unless they exist.
 
-        :param parents: whether to make the directories around them as well
+        :param parents: whether to make their parents, too
         """
 
     @abstractmethod
@@ -130,14 +135,14 @@ class Storage(ABC, Generic[P]):
 
     @abstractmethod
     def take_out(self, directory: P) -> P:
-        """Make a directory unusable: nothing can be put there any more; return where its contents are now.
+        """Make a directory unusable, so that nothing can be put there; return where its contents are now.
 
         :raises FileNotFoundError: if it does not exist
         """
 
     @abstractmethod
     def taken_out(self, parent: P) -> list[P]:
-        """Return the directories that were taken out of this one, and have still to be deleted."""
+        """Return the directories that were taken out of this one and are still to be deleted."""
 
     @abstractmethod
     def delete(self, directory: P) -> None:
@@ -150,8 +155,29 @@ class Storage(ABC, Generic[P]):
     def time(self, directory: P) -> float:
         """Return the time of the storage's clock; this machine's if nothing can be written there."""
 
-    def prove(self, directory: P) -> None:
-        """Find out whether the storage keeps a name that is taken, if it may not do so.
+    def verify_exclusive_put(self, directory: P) -> None:
+        """Check that a second put of a name fails, on storages where it might not.
 
         :raises OSError: if a second put of a name succeeds
         """
+
+
+class StorageFailure(OSError):
+    """A server of a storage has refused a request, or did not answer.
+
+    :ivar remedy: what to do about it; empty if unknown
+    """
+
+    def __init__(self, code: int, text: str, remedy: str = "") -> None:
+        super().__init__(code, text)
+        self.remedy = remedy
+
+
+def explained(error: OSError, remedies: Mapping[int, str] = MappingProxyType({})) -> str:
+    """Return the text of an error, with what to do about it if that is known.
+
+    :param remedies: by errno
+    """
+    text = error.strerror or str(error)
+    remedy = getattr(error, "remedy", "") or remedies.get(error.errno or 0)
+    return f"{text}: {remedy}" if remedy else text

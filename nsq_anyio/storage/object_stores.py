@@ -1,4 +1,4 @@
-"""The kinds of object stores: how each is reached, and what its failures mean.
+"""The kinds of object stores: their clients, the meaning of their failures, and remedies.
 
 obstore finds credentials in the environment of the process, in the ways that are usual for each store.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from .failure import NOT_ALLOWED, StorageFailure
+from .interface import NOT_ALLOWED, StorageFailure
 
 if TYPE_CHECKING:
     from obstore.store import BackoffConfig, ClientConfig
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 _TRIES = 1000
-"""More than there is time for; obstore's own ten take two or three seconds if nothing listens."""
+"""More than fit into the time; obstore's default of ten takes two or three seconds if nothing listens."""
 
 _BACKOFF: BackoffConfig = {
     "init_backoff": timedelta(seconds=0.1),
@@ -62,7 +62,7 @@ _REMEDIES = (
         "set new credentials, with the AWS_SESSION_TOKEN that belongs to them, or give the machines a role",
     ),
 )
-"""What to do about failures that S3 tells in a way of its own."""
+"""Remedies for failures that S3 reports in its own words."""
 
 _STATUS = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -70,7 +70,7 @@ _KIND = re.compile(r"\b(?:kind: (\w+),|source: (\w+Response) {|inner: (BareRedir
 _CONFLICT = "status code: 409"
 _LOST = re.compile(r"\bkind: (?:Interrupted|Timeout),")
 _DENIED = "(code: AccessDenied)"
-"""S3 answers 200 to the deletion of several objects, and says of each one what became of it."""
+"""S3 answers 200 to the deletion of several objects, with a result for each."""
 
 _TOKEN = re.compile(r"token request|//169\.254\.169\.254/")
 """The request by which a client gets the right to make others; the address is that of a machine's role."""
@@ -80,10 +80,10 @@ _TOKEN = re.compile(r"token request|//169\.254\.169\.254/")
 class ObjectStore:
     """A kind of object store.
 
-    :ivar name: what errors call it
-    :ivar client: what reaches a bucket of it
-    :ivar prefix: how the names of its settings begin, in lower case
-    :ivar credentials: what to do if there are none
+    :ivar name: its name in errors
+    :ivar client: the class of clients for its buckets
+    :ivar prefix: the prefix of its settings in the environment, in lower case
+    :ivar credentials: the remedy for missing credentials
     :ivar keeps_directories: whether it may list a directory in which no object is left
     """
 
@@ -98,7 +98,7 @@ class ObjectStore:
 
         :param give_up: seconds for which failed requests are tried again
         :param timeout: seconds for one request, unless the environment sets them; None for obstore's own 30
-        :raises StorageFailure: if what the environment says of it is not enough, or not valid
+        :raises StorageFailure: if its settings in the environment are incomplete or not valid
         """
         try:
             return self.client.from_url(
@@ -110,12 +110,12 @@ class ObjectStore:
                     "backoff": _BACKOFF,
                 },
             )
-        except (BaseError, UnicodeError):  # obstore passes over what is not UTF-8, but cannot be given it
+        except (BaseError, UnicodeError):  # obstore cannot be given variables that are not UTF-8
             text = f"the settings of {self.name} in the environment are incomplete or not valid"
             raise StorageFailure(errno.EINVAL, text, self.credentials) from None
 
     def _client_options(self, timeout: float) -> ClientConfig:
-        """Return a timeout with all that the environment says of the client, which obstore does not add."""
+        """Return the timeout and the client's options in the environment, which obstore would leave out."""
         found: dict[str, object] = {"timeout": timedelta(seconds=timeout)}
         for name, value in os.environ.items():
             key = name.lower().removeprefix(self.prefix)
@@ -125,7 +125,7 @@ class ObjectStore:
 
     @contextmanager
     def as_os_error(self) -> Generator[None]:
-        """Raise what obstore raises as an `OSError`, without its text: it repeats what the server says.
+        """Turn the errors of obstore into `OSError`, without their texts, which repeat what the server says.
 
         :raises FileNotFoundError: if there is no such object
         :raises StorageFailure: for all other failures
@@ -135,7 +135,8 @@ class ObjectStore:
         except FileNotFoundError:
             raise FileNotFoundError(errno.ENOENT, "No such object") from None
         except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise StorageFailure(errno.EACCES, self._told(error), _remedy(error) or NOT_ALLOWED) from None
+            remedy = _remedy(error) or NOT_ALLOWED
+            raise StorageFailure(errno.EACCES, self._described(error), remedy) from None
         except BaseError as error:
             if _DENIED in str(error):
                 text = f"{self.name} answered AccessDenied"
@@ -143,16 +144,16 @@ class ObjectStore:
             if _TOKEN.search(str(error)):
                 text = f"no credentials of {self.name} were found, or no token was given for them"
                 raise StorageFailure(errno.EACCES, text, self.credentials) from None
-            raise StorageFailure(errno.EIO, self._told(error), _remedy(error)) from None
+            raise StorageFailure(errno.EIO, self._described(error), _remedy(error)) from None
 
-    def _told(self, error: Exception) -> str:
-        """Return what kind of failure it was: the HTTP status with a code, or the kind of network failure."""
+    def _described(self, error: Exception) -> str:
+        """Return the kind of failure: the HTTP status with a code, or the kind of network failure."""
         text = str(error)
         status = _STATUS.search(text)
         if status is None:
             kind = _KIND.search(text)
-            told = kind[kind.lastindex or 0] if kind else type(error).__name__
-            return f"{self.name} cannot be used: {told}"
+            what = kind[kind.lastindex or 0] if kind else type(error).__name__
+            return f"{self.name} cannot be used: {what}"
         code = _CODE.search(text)
         return f"{self.name} answered {status[1].strip()}{f', {code[1]}' if code else ''}"
 
@@ -187,7 +188,7 @@ def _remedy(error: Exception) -> str:
 
 
 def is_answer_lost(error: Exception) -> bool:
-    """Return whether the store may have done what it was asked for, though no answer came."""
+    """Return whether the store may have executed a request whose answer was lost."""
     return isinstance(error, BaseError) and _LOST.search(str(error)) is not None
 
 

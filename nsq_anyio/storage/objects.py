@@ -1,9 +1,16 @@
-"""Spools in an object store. A put that must not replace anything gives an object its name in one step.
+"""The storage in an object store. A conditional put gives an object its name in one step.
 
 An object store has no directories. Here a directory exists while it has an object of the name `MARKER`: the
-driver makes these before Spark logs a batch. They are deleted before anything else of the directory. So a
-late attempt, which can take a number again once its object is deleted, does not find the marker after its
-put, and does not finish its messages.
+driver makes these before Spark logs a batch. Without them, a partition that lost its chunks and its record
+would look like one that was not begun. A late attempt can take a number again once its object is deleted. But
+markers are deleted before anything else of the directory, and the attempt looks for the marker after its put.
+So it finds that it is late, and does not finish its messages.
+
+obstore sends only requests again that it considers harmless. This module does so for conditional puts and
+deletions too: a server that closes a connection just when it is used again would otherwise end a query. The
+same is done with a put that met another request, which the store has not decided about.
+
+obstore, and not pyarrow: pyarrow's file systems replace existing files, and have no condition.
 """
 
 from __future__ import annotations
@@ -19,8 +26,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from .interface import MARKER, Entry, Status
 from .object_stores import Client, is_answer_lost, is_undecided, object_store
-from .patience import GIVE_UP, tried
-from .remote import RemotePlace, RemoteStorage
+from .remote import GIVE_UP, RemotePlace, RemoteStorage, tried
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -63,7 +69,7 @@ class ObjectStorage(RemoteStorage):
         return True
 
     def _client_for(self, content: bytes) -> Client:
-        """Return one that has time for a large object: the condition of a put needs a single request."""
+        """Return a client with time for a large object: a conditional put must be a single request."""
         if len(content) <= LARGE:
             return self._client
         return self._store.connect(self._root, GIVE_UP, TIMEOUT + len(content) / SLOWEST)
@@ -78,22 +84,19 @@ class ObjectStorage(RemoteStorage):
             self._check_directory(target)
         return is_new
 
-    def mark(self, target: RemotePlace) -> None:
-        """Put an empty object, if its directory exists."""
+    def put_empty(self, target: RemotePlace) -> None:
         self._check_directory(target)
-        super().mark(target)
+        super().put_empty(target)
 
     def _check_directory(self, target: RemotePlace) -> None:
         if not self.is_directory(target.parent):
             raise FileNotFoundError(errno.ENOENT, "No such directory", str(target.parent))
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
-        """Put an object over another one."""
         with self._store.as_os_error():
             _put(self._client, target, content, "overwrite")
 
     def get(self, target: RemotePlace) -> bytes:
-        """Return the content of an object."""
         with self._store.as_os_error():
             return obstore.get(self._client, target.key).bytes().to_bytes()
 
@@ -109,13 +112,11 @@ class ObjectStorage(RemoteStorage):
         return (place for place in self._below(directory) if place.name != MARKER)
 
     def status(self, target: RemotePlace) -> Status:
-        """Return the size and the time of an object."""
         with self._store.as_os_error():
             found: ObjectMeta = obstore.head(self._client, target.key)
         return _status(found)
 
     def statuses(self, directory: RemotePlace) -> dict[str, Status]:
-        """Return the sizes and times of the objects under a prefix."""
         objects, _ = self._listed(directory)
         return {_name(each["path"]): _status(each) for each in objects}
 
@@ -125,25 +126,22 @@ class ObjectStorage(RemoteStorage):
 
     def is_directory(self, place: RemotePlace) -> bool:
         """Return whether a directory has its marker."""
-        return self._is_object(self.proof(place))
+        return self._is_object(self.marker_of(place))
 
     def missing(self, directories: Iterable[RemotePlace]) -> list[RemotePlace]:
-        """Return those directories that have no marker."""
         places = list(directories)
         found = _each(self.is_directory, places)
         return [place for place, is_there in zip(places, found, strict=True) if not is_there]
 
-    def proof(self, directory: RemotePlace) -> RemotePlace:
-        """Return the marker of a directory."""
+    def marker_of(self, directory: RemotePlace) -> RemotePlace:
         return directory / MARKER
 
     def make(self, *directories: RemotePlace, parents: bool = False) -> None:
         """Put the markers of directories, and of the one around a single directory."""
         around = {each.parent for each in directories if each.parent.parts} if parents else set[RemotePlace]()
-        _each(lambda place: self.create(self.proof(place), b""), [*around, *directories])
+        _each(lambda place: self.create(self.marker_of(place), b""), [*around, *directories])
 
     def remove(self, *files: RemotePlace) -> None:
-        """Delete objects, as far as they exist."""
         if not files:
             return
         try:
@@ -163,13 +161,13 @@ class ObjectStorage(RemoteStorage):
 
     def remove_directory(self, directory: RemotePlace) -> None:
         """Delete the marker of a directory."""
-        self.remove(self.proof(directory))
+        self.remove(self.marker_of(directory))
         self._forget([directory])
 
     def _forget(self, directories: Iterable[RemotePlace]) -> None:
-        """Delete what a hierarchical namespace keeps of directories without objects, the inner ones first.
+        """Delete empty directories, which a hierarchical namespace keeps, the inner ones first.
 
-        One that remains is not seen by `entries`, but costs it a request.
+        A directory that remains is not seen by `entries`, but costs it a request.
         """
         if not self._store.keeps_directories:
             return
@@ -198,7 +196,7 @@ class ObjectStorage(RemoteStorage):
         return found
 
     def taken_out(self, parent: RemotePlace) -> list[RemotePlace]:  # noqa: ARG002 - the interface
-        """Return nothing: what is left of a directory is still found under its name."""
+        """Return nothing: the rest of a directory is still found under its name."""
         return []
 
     def delete(self, directory: RemotePlace) -> None:
@@ -245,8 +243,8 @@ class ObjectStorage(RemoteStorage):
 def _until_answered(send: Callable[[], R]) -> R:
     """Send a request again if its answer was lost.
 
-    obstore itself does so only for what it takes to be harmless: no conditional put, no deletion, and no
-    answer that has begun.
+    obstore itself does so only for requests that it considers harmless: not for conditional puts, deletions,
+    or answers that have begun.
     """
     return tried(send, is_answer_lost, GIVE_UP)
 
@@ -269,7 +267,7 @@ def _name(path: str) -> str:
 
 
 def _each(action: Callable[[RemotePlace], R], places: Sequence[RemotePlace]) -> list[R]:
-    """Do something for many places, several at a time, because each waits for an answer."""
+    """Call a function for many places, several at a time, because each waits for an answer."""
     if len(places) < 2:
         return [action(place) for place in places]
     with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as threads:

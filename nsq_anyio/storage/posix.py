@@ -1,4 +1,4 @@
-"""Spools in a directory that is mounted. A hard link gives a file its name in one step."""
+"""The storage on a local or mounted file system. A hard link gives a file its name in one step."""
 
 from __future__ import annotations
 
@@ -35,43 +35,35 @@ class PosixStorage(Storage[Path]):
             temporary.unlink(missing_ok=True)
         return True
 
-    def mark(self, target: Path) -> None:
-        """Put an empty file, unless it exists."""
+    def put_empty(self, target: Path) -> None:
         target.touch()
 
     def replace(self, target: Path, content: bytes) -> None:
-        """Write a file that may exist."""
         target.write_bytes(content)
 
     def renew(self, target: Path, content: bytes) -> None:
-        """Set the time of a file; write it, if it is gone."""
         try:
             os.utime(target)
         except FileNotFoundError:
             target.write_bytes(content)
 
     def get(self, target: Path) -> bytes:
-        """Return the content of a file."""
         return target.read_bytes()
 
     def entries(self, directory: Path) -> list[Entry]:
-        """Return the names in a directory."""
         with os.scandir(directory) as found:
             return [Entry(entry.name, entry.is_dir()) for entry in found]
 
     def files(self, directory: Path) -> Iterator[Path]:
-        """Yield all files below a directory."""
         for where, _, names in os.walk(directory):
             for name in names:
                 yield Path(where, name)
 
     def status(self, target: Path) -> Status:
-        """Return the size and the time of a file."""
         found = target.stat()
         return Status(found.st_size, found.st_mtime)
 
     def statuses(self, directory: Path) -> dict[str, Status]:
-        """Return the sizes and times of the files in a directory."""
         statuses: dict[str, Status] = {}
         with os.scandir(directory) as found:
             for entry in found:
@@ -81,37 +73,30 @@ class PosixStorage(Storage[Path]):
         return statuses
 
     def exists(self, place: Path) -> bool:
-        """Return whether there is anything of this name, also a link to nowhere."""
-        return os.path.lexists(place)
+        return os.path.lexists(place)  # also for a dangling link
 
     def is_directory(self, place: Path) -> bool:
-        """Return whether there is a directory of this name."""
         return place.is_dir()
 
     def make(self, *directories: Path, parents: bool = False) -> None:
-        """Make directories, unless they exist."""
         for directory in directories:
             directory.mkdir(parents=parents, exist_ok=True)
 
     def remove(self, *files: Path) -> None:
-        """Delete files, as far as they exist."""
         for file in files:
             file.unlink(missing_ok=True)
 
     def remove_directory(self, directory: Path) -> None:
-        """Delete an empty directory."""
         directory.rmdir()
 
     def take_out(self, directory: Path) -> Path:
-        """Rename a directory, so that nobody finds a half of it."""
+        """Rename a directory, so that nobody sees a part of it."""
         return directory.rename(directory.with_name(f"{DELETED}{directory.name}-{uuid.uuid4().hex}"))
 
     def taken_out(self, parent: Path) -> list[Path]:
-        """Return the directories that `take_out` has renamed."""
         return sorted(path for path in parent.iterdir() if path.name.startswith(DELETED))
 
     def delete(self, directory: Path) -> None:
-        """Delete a directory with all of its contents."""
         shutil.rmtree(directory)
 
     def sync(self, directory: Path) -> None:
@@ -119,7 +104,6 @@ class PosixStorage(Storage[Path]):
         sync_directory(directory)
 
     def time(self, directory: Path) -> float:
-        """Return the file system's time; this machine's time if nothing can be written there."""
         probe = directory / f".clock-{uuid.uuid4().hex}"
         try:
             probe.touch()

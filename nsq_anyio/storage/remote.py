@@ -1,4 +1,8 @@
-"""What storages that are reached over a network have in common."""
+"""The base of storages that are reached over a network, where answers get lost.
+
+A lost answer makes a put look as if another attempt had the name. So it is sent again, for a minute, and the
+bytes are compared.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,22 @@ import errno
 import time
 import uuid
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
-from .failure import StorageFailure
-from .interface import Storage
+from .interface import Storage, StorageFailure
 
 _TRIES = 5
+
+GIVE_UP = 60.0
+"""Seconds for which failed requests are tried again."""
+
+_PAUSES = (0.1, 0.3, 1.0, 3.0)
+"""Seconds before the next try; the last one is repeated."""
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,15 +66,15 @@ class RemotePlace:
 
 
 class RemoteStorage(Storage[RemotePlace]):
-    """A storage whose answers may get lost, and which may not keep its promises."""
+    """A storage whose answers may get lost, and whose exclusive put has to be verified."""
 
-    look_every: float = 2.0  # each look is two requests
+    poll_interval: float = 2.0  # each poll is two requests
 
     def __init__(self) -> None:
-        self._proved: set[RemotePlace] = set()
+        self._verified: set[RemotePlace] = set()
 
     def make_around(self, target: RemotePlace) -> None:
-        """Make the directories around a file, where files are in directories."""
+        """Make the parent directories of a file, on storages with real directories."""
 
     @abstractmethod
     def create(self, target: RemotePlace, content: bytes) -> bool:
@@ -85,15 +98,14 @@ class RemoteStorage(Storage[RemotePlace]):
             if self.create(target, content):
                 return True
             try:
-                # Only the same attempt can have written the same bytes: the messages of another one differ
-                # in their attempts or ids. An end chunk is the same, whoever puts it.
+                # Only the same attempt can have written the same bytes: the messages of another attempt
+                # differ in their attempts or ids. End chunks are all alike.
                 return self.get(target) == content
             except FileNotFoundError:
                 continue  # it was deleted meanwhile
         raise StorageFailure(errno.EAGAIN, "the name is taken, and then it is not")
 
-    def mark(self, target: RemotePlace) -> None:
-        """Put an empty file, unless it exists."""
+    def put_empty(self, target: RemotePlace) -> None:
         self.create(target, b"")
 
     def renew(self, target: RemotePlace, content: bytes) -> None:
@@ -101,7 +113,6 @@ class RemoteStorage(Storage[RemotePlace]):
         self.replace(target, content)
 
     def time(self, directory: RemotePlace) -> float:
-        """Return the server's time; this machine's time if nothing can be written there."""
         probe = directory / f".clock-{uuid.uuid4().hex}"
         try:
             self.replace(probe, b"")
@@ -112,14 +123,14 @@ class RemoteStorage(Storage[RemotePlace]):
         finally:
             self.remove(probe)
 
-    def prove(self, directory: RemotePlace) -> None:
-        """Put a file twice, once in the life of this process: the second put must fail."""
-        if directory in self._proved:
+    def verify_exclusive_put(self, directory: RemotePlace) -> None:
+        """Put a file twice, once in the life of this process; the second put must fail."""
+        if directory in self._verified:
             return
         probe = directory / f".probe-{uuid.uuid4().hex}"
         self._is_new(probe, b"first")
         if self._is_new(probe, b"second") or self.get(probe) != b"first":
-            with suppress(OSError):  # what it leaves is nobody's
+            with suppress(OSError):  # nobody looks for the probe
                 self.remove(probe)
             raise StorageFailure(
                 errno.EOPNOTSUPP,
@@ -128,7 +139,7 @@ class RemoteStorage(Storage[RemotePlace]):
                 "0 of Cloud Storage), or a directory that is mounted",
             )
         self.remove(probe)
-        self._proved.add(directory)
+        self._verified.add(directory)
 
     def _is_new(self, probe: RemotePlace, content: bytes) -> bool:
         try:
@@ -137,3 +148,36 @@ class RemoteStorage(Storage[RemotePlace]):
             raise StorageFailure(
                 errno.ENOENT, "no such bucket or directory", "make it, or correct the URL"
             ) from None
+
+
+class Patience:
+    """The pauses between the tries of one request.
+
+    :param seconds: for how long there is another try
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._pauses = list(_PAUSES)
+
+    def pause(self) -> bool:
+        """Sleep until the next try; return False at once if there is none."""
+        if time.monotonic() > self._end:
+            return False
+        time.sleep(self._pauses.pop(0) if len(self._pauses) > 1 else self._pauses[0])
+        return True
+
+
+def tried(action: Callable[[], R], is_worth_it: Callable[[Exception], bool], seconds: float) -> R:
+    """Call a function until it succeeds, and return its result.
+
+    :param is_worth_it: whether to try again after an error
+    :param seconds: for how long there is another try
+    """
+    patience = Patience(seconds)
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            if not is_worth_it(error) or not patience.pause():
+                raise

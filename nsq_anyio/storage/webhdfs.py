@@ -1,7 +1,11 @@
-"""Spools in HDFS, over its HTTP interface: a rename that replaces nothing gives a file its name in one step.
+"""The storage in HDFS, over HTTP: a rename that replaces nothing gives a file its name in one step.
 
 HDFS has directories, which it renames in one step, and a file cannot be created in one that is gone. So all
 is as on a file system with hard links, except that a record is an empty file.
+
+WebHDFS, and not pyarrow: that needs libhdfs from a Hadoop distribution and a JVM in each Python worker, and
+its `open_output_stream` replaces existing files; workers cannot use Spark's own JVM. The price is that
+Kerberos is not supported.
 """
 
 from __future__ import annotations
@@ -13,8 +17,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from .interface import DELETED, Entry, Status
-from .patience import GIVE_UP, tried
-from .remote import RemotePlace, RemoteStorage
+from .remote import GIVE_UP, RemotePlace, RemoteStorage, tried
 from .webhdfs_client import DatanodeFailed, WebHdfsClient
 
 _ONLY_IF_FREE = "NONE"
@@ -46,7 +49,7 @@ class WebHdfs(RemoteStorage):
             self.client.write(_path(temporary), content, overwrite=False)
             is_new = self._rename(temporary, target)
         except BaseException:
-            with suppress(OSError):  # which says nothing new
+            with suppress(OSError):  # the first error is the one to report
                 self.remove(temporary)
             raise
         if not is_new:
@@ -65,8 +68,8 @@ class WebHdfs(RemoteStorage):
             return False
         return True
 
-    def mark(self, target: RemotePlace) -> None:
-        """Write an empty file: what it replaces is empty as well."""
+    def put_empty(self, target: RemotePlace) -> None:
+        """Write an empty file: a file that it replaces is empty, too."""
         self.replace(target, b"")
 
     def replace(self, target: RemotePlace, content: bytes) -> None:
@@ -74,15 +77,12 @@ class WebHdfs(RemoteStorage):
         _tried(lambda: self.client.write(_path(target), content, overwrite=True))
 
     def get(self, target: RemotePlace) -> bytes:
-        """Return the content of a file."""
         return _tried(lambda: self.client.read(_path(target)))
 
     def entries(self, directory: RemotePlace) -> list[Entry]:
-        """Return the names in a directory."""
         return [Entry(each["pathSuffix"], each["type"] == "DIRECTORY") for each in self._listed(directory)]
 
     def files(self, directory: RemotePlace) -> Iterator[RemotePlace]:
-        """Yield all files below a directory."""
         try:
             entries = self.entries(directory)
         except (FileNotFoundError, NotADirectoryError):
@@ -95,11 +95,9 @@ class WebHdfs(RemoteStorage):
                 yield place
 
     def status(self, target: RemotePlace) -> Status:
-        """Return the size and the time of a file."""
         return _status_of(self._status(target))
 
     def statuses(self, directory: RemotePlace) -> dict[str, Status]:
-        """Return the sizes and times of the files in a directory."""
         return {
             each["pathSuffix"]: _status_of(each)
             for each in self._listed(directory)
@@ -107,7 +105,6 @@ class WebHdfs(RemoteStorage):
         }
 
     def exists(self, place: RemotePlace) -> bool:
-        """Return whether there is a file or directory of this name."""
         try:
             self._status(place)
         except FileNotFoundError:
@@ -115,39 +112,33 @@ class WebHdfs(RemoteStorage):
         return True
 
     def is_directory(self, place: RemotePlace) -> bool:
-        """Return whether there is a directory of this name."""
         try:
             return bool(self._status(place)["type"] == "DIRECTORY")
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def make(self, *directories: RemotePlace, parents: bool = False) -> None:  # noqa: ARG002 - HDFS always makes them
-        """Make directories, unless they exist."""
         for directory in directories:
             self._ask("PUT", directory, "MKDIRS")
 
     def remove(self, *files: RemotePlace) -> None:
-        """Delete files, as far as they exist."""
         for file in files:
             self._ask("DELETE", file, "DELETE", recursive="false")
 
     def remove_directory(self, directory: RemotePlace) -> None:
-        """Delete an empty directory."""
         self._ask("DELETE", directory, "DELETE", recursive="false")
 
     def take_out(self, directory: RemotePlace) -> RemotePlace:
-        """Rename a directory, so that nobody finds a half of it."""
+        """Rename a directory, so that nobody sees a part of it."""
         target = directory.with_name(f"{DELETED}{directory.name}-{uuid.uuid4().hex}")
         if not self._rename(directory, target) and not self.is_directory(target):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(directory))
         return target
 
     def taken_out(self, parent: RemotePlace) -> list[RemotePlace]:
-        """Return the directories that `take_out` has renamed."""
         return [parent / entry.name for entry in self.entries(parent) if entry.name.startswith(DELETED)]
 
     def delete(self, directory: RemotePlace) -> None:
-        """Delete a directory with all of its contents."""
         self._ask("DELETE", directory, "DELETE", recursive="true")
 
     def _listed(self, directory: RemotePlace) -> list[dict[str, Any]]:
@@ -165,7 +156,7 @@ class WebHdfs(RemoteStorage):
 
 
 def _tried(action: Callable[[], T]) -> T:
-    """Do something that a datanode has a part in; do it again if that one fails."""
+    """Call a function that uses a datanode; call it again if the datanode fails."""
     return tried(action, lambda error: isinstance(error, DatanodeFailed), GIVE_UP)
 
 

@@ -1,4 +1,8 @@
-"""Requests to WebHDFS: metadata from the active namenode, content from a datanode that it names."""
+"""Requests to WebHDFS: metadata from the active namenode, content from a datanode that it names.
+
+``webhdfs://`` and ``swebhdfs://`` name the HTTP server. ``hdfs://`` names what Hadoop's configuration knows:
+a name service with several namenodes, or a host whose HTTP server listens on its usual port.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,16 @@ import os
 import weakref
 from functools import partial
 from operator import ne
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree as ET
 
 import httpx
 
-from .failure import NOT_ALLOWED, StorageFailure
-from .namenodes import http_addresses
-from .patience import GIVE_UP, Patience
+from ..errors import InvalidOption
+from .interface import NOT_ALLOWED, StorageFailure
+from .remote import GIVE_UP, Patience
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
@@ -28,13 +34,16 @@ _NOT_NOW = {"StandbyException", "RetriableException", "SafeModeException"}
 _NO_SPACE = {"DSQuotaExceededException", "NSQuotaExceededException", "QuotaExceededException"}
 _FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationException"}
 
+_HTTP_PORT = 9870
+_HTTPS_PORT = 9871
+
 
 class _Again(Exception):
-    """Another namenode, or this one later, may answer."""
+    """No answer from this namenode now; another one, or this one later, may answer."""
 
 
 class DatanodeFailed(StorageFailure):
-    """The namenode may name another datanode, unless this one is on the same machine as the client."""
+    """A datanode failed. The namenode may name another, unless this one is on the client's own machine."""
 
 
 class WebHdfsClient:
@@ -49,7 +58,7 @@ class WebHdfsClient:
     def __init__(self, root: str) -> None:
         self._addresses = http_addresses(root)
         self._user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-        # With a transport of its own, it takes no proxy from the environment, as the HTTP client of nsqd.
+        # With a given transport, httpx takes no proxy from the environment, like the client of nsqd.
         self._http = httpx.Client(timeout=_TIMEOUT, transport=httpx.HTTPTransport())
         weakref.finalize(self, self._http.close)  # at the end of the process at the latest
 
@@ -107,7 +116,7 @@ class WebHdfsClient:
         try:
             answer = self._http.request(method, url, **more)
         except httpx.TransportError as error:
-            # Without the URL, which names the user.
+            # Without the URL, which contains the user.
             raise _Again(f"{type(error).__name__} at {httpx.URL(url).netloc.decode()}") from None
         if answer.is_success:
             return answer
@@ -115,26 +124,77 @@ class WebHdfsClient:
 
 
 def _error_of(answer: httpx.Response) -> OSError | _Again:
-    """Return the error that an answer means. Of its text only the exception's name is shown."""
+    """Return the error for an answer. Only the exception's name is taken from its text."""
     try:
         name = str(answer.json()["RemoteException"]["exception"])
     except (ValueError, KeyError, TypeError):
         name = ""
-    told = f"HDFS answered {answer.status_code}{f', {name}' if name.isidentifier() else ''}"
+    description = f"HDFS answered {answer.status_code}{f', {name}' if name.isidentifier() else ''}"
     if name in _ERRORS:
         kind, code, text = _ERRORS[name]
         return kind(code, text)
     if name in _NOT_NOW:
-        return _Again(told)
+        return _Again(description)
     if name in _NO_SPACE:
-        return StorageFailure(errno.EDQUOT, told)
+        return StorageFailure(errno.EDQUOT, description)
     if answer.status_code == 401:
         return StorageFailure(
             errno.EACCES,
-            told,
+            description,
             "WebHDFS with Kerberos is not supported: use a directory where HDFS is mounted, or an object "
             "store",
         )
     if name in _FORBIDDEN or (answer.status_code == 403 and not name):
-        return StorageFailure(errno.EACCES, told, NOT_ALLOWED)
-    return StorageFailure(errno.EIO, told)
+        return StorageFailure(errno.EACCES, description, NOT_ALLOWED)
+    return StorageFailure(errno.EIO, description)
+
+
+def http_addresses(root: str) -> list[str]:
+    """Return the URLs of the namenodes of ``scheme://server``, one of which is active.
+
+    :raises InvalidOption: if Hadoop's configuration cannot be read, or names no address for a name service
+    """
+    scheme, _, server = root.partition("://")
+    if scheme == "webhdfs":
+        return [f"http://{_with_port(server, _HTTP_PORT)}"]
+    if scheme == "swebhdfs":
+        return [f"https://{_with_port(server, _HTTPS_PORT)}"]
+    settings = _settings()
+    is_https = settings.get("dfs.http.policy") == "HTTPS_ONLY"
+    kind, port = ("https", _HTTPS_PORT) if is_https else ("http", _HTTP_PORT)
+    if server not in _listed(settings.get("dfs.nameservices", "")):
+        host = urlsplit(root).hostname or server
+        # The port in such a URL is that of the RPC server.
+        return [f"{kind}://{f'[{host}]' if ':' in host else host}:{port}"]
+    option = f"dfs.namenode.{kind}-address.{server}"
+    namenodes = _listed(settings.get(f"dfs.ha.namenodes.{server}", ""))
+    names = [f"{option}.{namenode}" for namenode in namenodes] or [option]
+    found = [settings[name] for name in names if name in settings]
+    if not found:
+        raise InvalidOption(f"hdfs-site.xml knows the name service {server}, but not {' or '.join(names)}")
+    return [f"{kind}://{address}" for address in found]
+
+
+def _with_port(server: str, port: int) -> str:
+    return server if ":" in server.rpartition("]")[2] else f"{server}:{port}"
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _settings() -> dict[str, str]:
+    """Return Hadoop's settings of HDFS; none without ``HADOOP_CONF_DIR``."""
+    directory = os.environ.get("HADOOP_CONF_DIR")
+    if not directory:
+        return {}
+    path = Path(directory, "hdfs-site.xml")
+    try:
+        # This is the administrator's file, and not the answer of a server.
+        tree = ET.parse(path)  # noqa: S314
+    except FileNotFoundError:
+        return {}
+    except (OSError, ET.ParseError) as error:
+        raise InvalidOption(f"cannot read {path}, where HADOOP_CONF_DIR is: {error}") from None
+    found = ((each.findtext("name"), each.findtext("value")) for each in tree.getroot().iter("property"))
+    return {name.strip(): value.strip() for name, value in found if name and value}

@@ -1,4 +1,4 @@
-"""What tests of programs for NSQ need: messages, servers, faults and virtual time.
+"""Tools for tests of programs that use NSQ: messages, servers, faults and virtual time.
 
 Messages for unit tests of handlers need no nsqd, and record how they are answered::
 
@@ -22,14 +22,13 @@ TYPE_CHECKING: bool = False  # as in `typing`: pytest imports this package at it
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .answers import Answer, Discarded, Finished, Requeued, TimedOut
+    from .channels import PlainChannels
     from .clusters import Cluster, cluster
     from .faults import Direction, FaultProxy, fault_proxy
     from .handling import handle
     from .in_thread import PlainFaultProxy, cluster_in_thread, fault_proxy_in_thread
-    from .plain_channels import PlainChannels
     from .real_server import RealServerError
-    from .recorded import RecordedMessage, message
+    from .recorded import Answer, Discarded, Finished, RecordedMessage, Requeued, TimedOut, message
     from .servers import Nsqd, Nsqlookupd
     from .virtual_clock import Backend, VirtualTimeLoop, pass_time, virtual_time
 
@@ -61,13 +60,15 @@ __all__ = [
 ]
 
 _NAMES: dict[str, tuple[str, ...]] = {
-    ".answers": ("Answer", "Discarded", "Finished", "Requeued", "TimedOut"),
     ".clusters": ("Cluster", "cluster"),
     ".faults": ("Direction", "FaultProxy", "fault_proxy"),
     ".handling": ("handle",),
     ".in_thread": ("PlainFaultProxy", "cluster_in_thread", "fault_proxy_in_thread"),
-    ".recorded": ("RecordedMessage", "message"),
-    ".plain_channels": ("PlainChannels",),
+    ".channels": ("PlainChannels",),
+    ".recorded": (
+        *("Answer", "Discarded", "Finished", "Requeued", "TimedOut"),
+        *("RecordedMessage", "message"),
+    ),
     ".real_server": ("RealServerError",),
     ".servers": ("Nsqd", "Nsqlookupd"),
     ".virtual_clock": ("Backend", "VirtualTimeLoop", "pass_time", "virtual_time"),

@@ -1,24 +1,33 @@
-"""What waits in the channels of one or several nsqds, for the assertions of a test."""
+"""Assertions about the messages in the topics and channels of one or several nsqds.
+
+They use nsqd's HTTP and TCP, so they work on embedded and on real servers. `Channels` is for async tests,
+where waiting must not block the program under test; `PlainChannels` runs the same functions in the servers'
+thread. Each refuses to be called in the other's place: a coroutine that nobody awaits would let a test pass.
+Messages can only be seen by taking them, so the assertions have a channel of their own, and remember the
+messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle
+from typing import Any, TypeVar
 
 import anyio
+from anyio.from_thread import BlockingPortal
 
 from ..consumer import Message, consume
 from ..envelope import encode
-from ..errors import InvalidOption
+from ..errors import InvalidOption, WouldDeadlock
 from ..http.nsqd import Nsqd
+from ..http.stats import TopicStats
 from ..names import check_channel, check_topic
 from ..options import ConsumerOptions
 from ..options.checks import check_integer, check_seconds
 from ..producer import Body
 from ..producer.bodies import as_bytes
-from .counts import Counts, topics_of
-from .event_loop import awaited
+from .event_loop import awaited, is_in_event_loop
 from .virtual_clock import is_virtual_time
 
 KIT_CHANNEL = "nsq-testing"
@@ -28,6 +37,8 @@ _POLL_INTERVAL = 0.01
 _MAX_IN_FLIGHT = 200
 _MAX_SHOWN = 10
 """Messages in the text of a failed assertion."""
+
+T = TypeVar("T")
 
 
 class Channels:
@@ -278,3 +289,118 @@ def _shown(messages: Sequence[Message]) -> str:
     texts = [repr(message.payload[:100]) for message in messages[:_MAX_SHOWN]]
     more = [f"and {len(messages) - _MAX_SHOWN} more"] if len(messages) > _MAX_SHOWN else []
     return f": it got {', '.join(texts + more)}"
+
+
+async def topics_of(http_urls: Sequence[str], topic: str) -> list[TopicStats]:
+    """Return the statistics of a topic on each nsqd that has it."""
+    found: list[TopicStats] = []
+    for url in http_urls:
+        async with Nsqd(url) as http:
+            stats = await http.stats(topic=topic, include_clients=False, include_mem=False)
+        found += stats.topics
+    return found
+
+
+class Counts:
+    """The messages of a topic and one of its channels, or of the topic alone.
+
+    :ivar exists: whether any nsqd has the channel, or the topic
+    :ivar topic_depth: messages that no channel has got yet
+    :ivar depth: messages that wait in the channel, or in the topic
+    """
+
+    def __init__(self, topics: Sequence[TopicStats], channel: str | None) -> None:
+        channels = [each for topic in topics for each in topic.channels if each.channel_name == channel]
+        self.exists: bool = bool(topics) if channel is None else bool(channels)
+        self.topic_depth: int = sum(topic.depth for topic in topics)
+        self.depth: int = self.topic_depth if channel is None else sum(each.depth for each in channels)
+        self.in_flight: int = sum(each.in_flight_count for each in channels)
+        self.deferred: int = sum(each.deferred_count for each in channels)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no message in any state."""
+        return not (self.topic_depth or self.depth or self.in_flight or self.deferred)
+
+    def __str__(self) -> str:
+        if not self.exists:
+            return "not been created"
+        return f"a depth of {self.depth}, {self.in_flight} messages in flight and {self.deferred} deferred"
+
+
+class PlainChannels:
+    """The methods of `Nsqd` and `Cluster`, as plain functions for plain tests.
+
+    :raises WouldDeadlock: by each method, if it is called in an event loop, which it would block
+    """
+
+    def __init__(self, channels: Channels, portal: BlockingPortal | None) -> None:
+        self.channels = channels
+        self._portal = portal
+
+    def publish(
+        self,
+        topic: str,
+        payload: Body,
+        *,
+        headers: Mapping[str, str] | None = None,
+        defer: float | None = None,
+    ) -> None:
+        __tracebackhide__ = True
+        self._run(partial(self.channels.publish, topic, payload, headers=headers, defer=defer), "publish")
+
+    def tap(self, topic: str) -> None:
+        __tracebackhide__ = True
+        self._run(partial(self.channels.tap, topic), "tap")
+
+    def messages(
+        self, topic: str, channel: str = KIT_CHANNEL, *, count: int | None = None, timeout: float = 5.0
+    ) -> list[Message]:
+        __tracebackhide__ = True
+        ask = partial(self.channels.messages, topic, channel, count=count, timeout=timeout)
+        return self._run(ask, "messages")
+
+    def assert_published(
+        self,
+        topic: str,
+        payload: Body | None = None,
+        *,
+        where: Callable[[Message], bool] | None = None,
+        channel: str = KIT_CHANNEL,
+        timeout: float = 5.0,
+    ) -> Message:
+        __tracebackhide__ = True
+        ask = partial(
+            self.channels.assert_published, topic, payload, where=where, channel=channel, timeout=timeout
+        )
+        return self._run(ask, "assert_published")
+
+    def wait_for_depth(self, topic: str, channel: str | None, depth: int, *, timeout: float = 5.0) -> None:
+        __tracebackhide__ = True
+        self._run(
+            partial(self.channels.wait_for_depth, topic, channel, depth, timeout=timeout), "wait_for_depth"
+        )
+
+    def wait_until_empty(self, topic: str, channel: str, *, timeout: float = 5.0) -> None:
+        __tracebackhide__ = True
+        self._run(
+            partial(self.channels.wait_until_empty, topic, channel, timeout=timeout), "wait_until_empty"
+        )
+
+    def _run(self, function: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+        """Call an async function as `call` does, and keep the frames of the event loop out of a failure."""
+        __tracebackhide__ = True
+        try:
+            return self.call(function, name)
+        except AssertionError as error:
+            raise AssertionError(str(error)) from None
+
+    def call(self, function: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+        """Call an async function in the thread of the servers; internal."""
+        __tracebackhide__ = True
+        if is_in_event_loop() or self._portal is None:
+            raise WouldDeadlock(
+                f"sync.{name}() would block the event loop: write `await {name}()`, without sync"
+            )
+        result: T = self._portal.call(function)
+        return result

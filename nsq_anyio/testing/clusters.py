@@ -14,8 +14,7 @@ from ..address import host_port
 from ..embedded import NsqdOptions, NsqlookupdOptions
 from ..http.nsqlookupd import Nsqlookupd as NsqlookupdHTTP
 from ..options.checks import check_integer
-from .channels import Channels
-from .plain_channels import PlainChannels
+from .channels import Channels, PlainChannels
 from .real_server import RealServerError
 from .servers import Nsqd, Nsqlookupd, run_nsqd, run_nsqlookupd
 

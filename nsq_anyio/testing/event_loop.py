@@ -1,4 +1,4 @@
-"""Whether the caller is in an event loop, as async tests are and plain ones are not."""
+"""Checks of the caller: async tests run in an event loop, plain tests do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that stands between a client and nsqd, and disturbs the connections as a test says.
+"""A TCP proxy between a client and nsqd, which disturbs connections on demand.
 
 ::
 
@@ -37,12 +37,12 @@ CHUNK = 64 * 1024
 """The bytes that are received at once, and by default sent on at once."""
 
 _RECEIVE_BUFFER = 64 * 1024
-"""Bytes that the kernel takes for a stalled proxy; it would grow to many megabytes otherwise."""
+"""The kernel's receive buffer in bytes; it would grow to many megabytes while the proxy is stalled."""
 
 
 @dataclass(slots=True)
 class Direction:
-    """What happens to the bytes that go one way, on all connections. Changes take effect at the next piece.
+    """The faults in one direction, on all connections. Changes take effect with the next piece.
 
     :ivar piece: the most bytes that are sent on at once, 1 or more; default 65536
     :ivar delay: seconds before each piece is sent on, 0 or more; default 0
@@ -66,7 +66,7 @@ class Direction:
 
 
 class _End(Enum):
-    """How a connection ends for the client."""
+    """The end of a connection, as the client sees it."""
 
     CLOSED = "closed"
     RESET = "reset"
@@ -77,8 +77,8 @@ class FaultProxy:
     """A listener on 127.0.0.1 in front of a server; made by `fault_proxy`, and used in its event loop.
 
     :ivar port: where clients connect; it stays the same
-    :ivar to_server: what happens to the client's bytes
-    :ivar to_client: what happens to the server's bytes
+    :ivar to_server: the faults on the way of the client's bytes
+    :ivar to_client: the faults on the way of the server's bytes
     :ivar accepted: the number of connections accepted so far
     """
 
@@ -102,7 +102,7 @@ class FaultProxy:
 
     @property
     def stalled(self) -> bool:
-        """Whether nothing passes, in both directions; nothing is read then, so that senders get stuck."""
+        """Whether both directions are blocked. Nothing is read then, so senders get stuck."""
         return not self._flowing.is_set()
 
     @stalled.setter
@@ -134,7 +134,7 @@ class FaultProxy:
         self._tasks.start_soon(accept)
 
     async def refuse(self) -> None:
-        """Close the listener, so that connections are refused; those that exist stay."""
+        """Close the listener, so that connections are refused; existing ones stay."""
         self._listening.cancel()
         await self._refusing.wait()
 

@@ -1,4 +1,4 @@
-"""Run a handler on a single message."""
+"""A run of a handler on a single message."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from ..consumer.inbox import Stop
 from ..consumer.message import Message
 from ..consumer.workers import Workers
 from ..events import Emitter, Event, HandlerFailed
-from .answers import Answer
-from .recorded import RecordedMessage
+from .recorded import Answer, RecordedMessage
 
 _CANCELLED_DRAIN_TIMEOUT = 1.0
 """The default of `ConsumerOptions.cancelled_drain_timeout`."""
@@ -38,7 +37,7 @@ async def handle(handler: Handler, message: RecordedMessage) -> Answer | None:
         _SingleMessage(message),
         handler,
         Emitter("nsq_anyio.consumer", note_error, message.topic, message.channel),
-        drain_timeout=0,  # nothing stops it
+        drain_timeout=0,  # nothing calls its `stop`
         cancelled_drain_timeout=_CANCELLED_DRAIN_TIMEOUT,
         cancel_at_deadline=True,
     )

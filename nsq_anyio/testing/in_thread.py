@@ -1,7 +1,9 @@
 """Servers and proxies in a thread with an event loop of its own, for tests of any kind.
 
-A plain test has no event loop; those of AnyIO's plugin, pytest-trio and pytest-asyncio have one each, and may
-block it. A thread serves all of them alike.
+An async fixture would belong to one plugin: AnyIO's, pytest-trio and pytest-asyncio each run their own kind,
+in event loops of their own, and a plain test has none. In a thread, servers stay up while a test blocks its
+event loop, leaves it, or runs several. Each cluster has a thread of its own, which starts within a
+millisecond, so there is nothing to share or to restore between tests.
 """
 
 from __future__ import annotations
@@ -85,17 +87,17 @@ class PlainFaultProxy:
 
     @property
     def to_server(self) -> Direction:
-        """What happens to the client's bytes."""
+        """The faults on the way of the client's bytes."""
         return self._proxy.to_server
 
     @property
     def to_client(self) -> Direction:
-        """What happens to the server's bytes."""
+        """The faults on the way of the server's bytes."""
         return self._proxy.to_client
 
     @property
     def stalled(self) -> bool:
-        """See `FaultProxy.stalled`."""
+        """Whether both directions are blocked."""
         return self._proxy.stalled
 
     @stalled.setter
@@ -103,21 +105,21 @@ class PlainFaultProxy:
         self._portal.call(setattr, self._proxy, "stalled", value)
 
     def cut(self) -> None:
-        """See `FaultProxy.cut`."""
+        """Close all connections, on both sides."""
         self._portal.call(self._proxy.cut)
 
     def reset(self) -> None:
-        """See `FaultProxy.reset`."""
+        """Close all connections; the client gets RST instead of the end of the stream."""
         self._portal.call(self._proxy.reset)
 
     def half_open(self) -> None:
-        """See `FaultProxy.half_open`."""
+        """Close the server's side of all connections; the client's side stays open, and silent."""
         self._portal.call(self._proxy.half_open)
 
     def refuse(self) -> None:
-        """See `FaultProxy.refuse`."""
+        """Close the listener, so that connections are refused; existing ones stay."""
         self._portal.call(self._proxy.refuse)
 
     def listen(self) -> None:
-        """See `FaultProxy.listen`."""
+        """Accept connections again, on the same port."""
         self._portal.call(self._proxy.listen)

@@ -87,7 +87,7 @@ def nsq_servers(pytestconfig: pytest.Config) -> Callable[..., AbstractContextMan
 def nsq_cluster(
     request: pytest.FixtureRequest, nsq_servers: Callable[..., AbstractContextManager[Cluster]]
 ) -> Generator[Cluster]:
-    """A `Cluster` for one test: two nsqds and one nsqlookupd, or what the marker ``nsq_cluster`` says."""
+    """A `Cluster` for one test: two nsqds and one nsqlookupd, or what the marker ``nsq_cluster`` sets."""
     with nsq_servers(
         **_of_marker(request, "nsq_cluster"),
         nsqd_options=_nsqd_options(request),
@@ -100,7 +100,7 @@ def nsq_cluster(
 def _nsq_lookup(
     request: pytest.FixtureRequest, nsq_servers: Callable[..., AbstractContextManager[Cluster]]
 ) -> Generator[Nsqlookupd]:
-    """What ``nsqlookupd`` returns; by this name, ``nsqd`` tells it from a project's own fixture."""
+    """The value of the fixture ``nsqlookupd``; a project may have a fixture of its own by that name."""
     with nsq_servers(nsqds=0, nsqlookupds=1, nsqlookupd_options=_nsqlookupd_options(request)) as cluster:
         yield cluster.nsqlookupds[0]
 

@@ -45,12 +45,12 @@ class RealServer:
     process: Process
     log_path: Path
     tcp_address: str = ""
-    """Where it speaks NSQ's protocol: ``127.0.0.1:port``, or the path of a unix socket."""
+    """The address of NSQ's protocol: ``127.0.0.1:port``, or the path of a unix socket."""
     http_url: str = ""
-    """Where it speaks HTTP: ``http://127.0.0.1:port``, or ``unix:`` and the path of a socket."""
+    """The URL of the HTTP API: ``http://127.0.0.1:port``, or ``unix:`` and the path of a socket."""
     https_url: str | None = None
-    """Where it speaks HTTPS; None when it was given no certificate."""
-    _told_to_end: bool = field(default=False, init=False)
+    """The URL of the API by HTTPS; None without a certificate."""
+    _was_asked_to_end: bool = field(default=False, init=False)
 
     @property
     def tcp_port(self) -> int:
@@ -64,19 +64,19 @@ class RealServer:
 
     @property
     def log(self) -> str:
-        """What it has logged, at most the last 64 KiB; readable until the block ends."""
+        """Its log, at most the last 64 KiB; readable until the block ends."""
         with self.log_path.open("rb") as log:
             log.seek(max(0, self.log_path.stat().st_size - LOG_TAIL))
             return log.read().decode(errors="replace")
 
     @property
     def has_crashed(self) -> bool:
-        """Whether it ended although neither `stop` nor `kill` was called."""
-        return self.process.returncode is not None and not self._told_to_end
+        """Whether it ended without a call of `stop` or `kill`."""
+        return self.process.returncode is not None and not self._was_asked_to_end
 
     async def stop(self) -> None:
         """Ask it to end (SIGTERM) and wait; kill it when it has not ended in 10 seconds."""
-        self._tell(signal.SIGTERM)
+        self._send_signal(signal.SIGTERM)
         with anyio.move_on_after(STOP_LIMIT):
             await self.process.wait()
             return
@@ -84,12 +84,12 @@ class RealServer:
 
     async def kill(self) -> None:
         """Kill it (SIGKILL), as a crash of its machine would, and wait until it is gone."""
-        self._tell(signal.SIGKILL)
+        self._send_signal(signal.SIGKILL)
         await self.process.wait()
 
-    def _tell(self, number: signal.Signals) -> None:
+    def _send_signal(self, number: signal.Signals) -> None:
         if self.process.returncode is None:
-            self._told_to_end = True
+            self._was_asked_to_end = True
             self.process.send_signal(number)
 
     async def become_ready(self, listeners: set[str]) -> None:
@@ -212,11 +212,11 @@ async def real_server(
 
     :param path: the program
     :param arguments: its flags
-    :param listeners: what it listens for, of ``TCP``, ``HTTP`` and ``HTTPS``, as its log names them
+    :param listeners: those of ``TCP``, ``HTTP`` and ``HTTPS`` that it listens for, as its log names them
     :param directory: where its log is written
     :raises RealServerError: if it did not start, or ended by itself during the block
     """
-    # The log goes to a file: a server never waits for a reader of its log, and no task is needed to be one.
+    # The log goes to a file: a server never waits for a reader of its log, and no task has to read it.
     log_path = directory / "log"
     command = [str(path), *arguments]
     with log_path.open("wb") as log:

@@ -1,5 +1,4 @@
-# ruff: noqa: ARG002 - a MessageDelegate is told more than a recorder needs
-"""A message that belongs to no connection."""
+"""Messages of no connection, for unit tests of handlers, and the answers that they record."""
 
 from __future__ import annotations
 
@@ -7,7 +6,8 @@ import itertools
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
 
 import anyio
 
@@ -18,13 +18,55 @@ from ..names import check_channel, check_topic
 from ..options.checks import check_integer, check_seconds
 from ..policy.backoff import Result
 from ..tasks import background_tasks
-from .answers import Answer, Discarded, Finished, Requeued, TimedOut
 from .event_loop import is_in_event_loop
 
 _MAX_TOUCHED = 15
 """By default, nsqd lets TOUCH extend a message to 15 times its timeout: 15 minutes against 1 minute."""
-
 _numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The message was finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requeued:
+    """The message was requeued.
+
+    :ivar delay: seconds until nsqd would deliver it again; None for the delay that the consumer's options
+        give
+    :ivar backoff: whether this counts as a failure in backoff
+    :ivar error: the exception that the handler raised; None if it raised `Requeue` or called ``requeue()``.
+        Comparisons ignore it
+    :ivar reason: the reason given to `Requeue`
+    """
+
+    delay: float | None = None
+    backoff: bool = True
+    error: BaseException | None = field(default=None, compare=False)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """The handler raised `Discard`, so the message was finished.
+
+    :ivar reason: the reason given to `Discard`
+    """
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The message was not answered before its deadline; nsqd would have requeued it."""
+
+
+Answer: TypeAlias = Finished | Requeued | Discarded | TimedOut
+
+
+# ruff: noqa: ARG002 - a MessageDelegate gets more than a recorder needs
 
 
 class RecordedMessage(Message):
@@ -38,12 +80,12 @@ class RecordedMessage(Message):
 
     @property
     def answer(self) -> Answer | None:
-        """How it was answered; None until it is answered or times out."""
+        """The answer; None until the message is answered or times out."""
         return self._recorder.answer
 
     @property
     def touches(self) -> int:
-        """How many times it was touched."""
+        """The number of times that the message was touched."""
         return self._recorder.touches
 
     @property

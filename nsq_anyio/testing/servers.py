@@ -1,20 +1,28 @@
-"""One nsqd or nsqlookupd for tests, embedded or real."""
+"""One nsqd or nsqlookupd for tests: embedded, or real with the flags of the same options."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from anyio.from_thread import BlockingPortal
 
 from .. import embedded
 from ..embedded import NsqdOptions, NsqlookupdOptions
-from .channels import Channels
-from .nsqd_flags import real_flags
-from .plain_channels import PlainChannels
+from ..errors import InvalidOption
+from ..options.declaration import declarations
+from ..options.kinds import Seconds
+from .channels import Channels, PlainChannels
 from .real_server import real_nsqd, real_nsqlookupd
+
+_WITHOUT_FLAG = {"auth", "keep_deferred", "reported"}
+_SINGULAR = {
+    "auth_http_addresses": "auth-http-address",
+    "e2e_processing_latency_percentiles": "e2e-processing-latency-percentile",
+}
 
 
 class Nsqd(Channels):
@@ -78,3 +86,31 @@ async def run_nsqlookupd(options: NsqlookupdOptions | None, real: Path | None) -
     )
     async with manager as running:
         yield Nsqlookupd(running.tcp_address, running.http_url)
+
+
+def real_flags(options: NsqdOptions | NsqlookupdOptions | None) -> list[str]:
+    """Return the flags for the options that differ from their defaults.
+
+    :raises InvalidOption: if an option is one of the embedded nsqd alone
+    """
+    return [] if options is None else list(_flags(options))
+
+
+def _flags(options: NsqdOptions | NsqlookupdOptions) -> Iterator[str]:
+    defaults = type(options)()
+    for each in declarations(type(options)):
+        value: object = getattr(options, each.name)
+        if value == getattr(defaults, each.name):
+            continue
+        if each.name in _WITHOUT_FLAG:
+            raise InvalidOption(
+                f"{each.name}={value!r} is not valid with --nsq-real: only the embedded nsqd has this option"
+            )
+        flag = f"--{_SINGULAR.get(each.name) or each.name.replace('_', '-')}"
+        if each.name in _SINGULAR:
+            for element in cast("Sequence[Any]", value):
+                yield f"{flag}={element}"
+        elif isinstance(each.option, Seconds):
+            yield f"{flag}={value:.9f}s"
+        else:
+            yield f"{flag}={str(value).lower() if isinstance(value, bool) else value}"

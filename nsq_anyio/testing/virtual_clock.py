@@ -36,11 +36,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _GRACE = 0.001
-"""Real seconds without a ready socket before the clock jumps: what this process sent itself came by then."""
+"""Real seconds without a ready socket before the clock jumps; what this process sent has arrived by then."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """It tells what is ready; where it would have waited, it moves the clock instead."""
+    """A selector that advances the clock instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def _clock() -> VirtualTimeLoop | trio.testing.MockClock | None:
 
 
 def _without_jumps(clock: trio.testing.MockClock) -> trio.abc.Instrument:
-    """Return what keeps Trio's clock from jumping while threads work: they do so in real time."""
+    """Return an instrument that keeps Trio's clock from jumping while threads work, which takes real time."""
     import trio  # noqa: PLC0415 - it is an extra
 
     class WithoutJumps(trio.abc.Instrument):

@@ -56,7 +56,11 @@ def test_the_help_of_a_command_needs_no_event_loop_and_no_display(command: str) 
 # What a server needs when it is first asked by HTTP, or for TLS, compression or an auth server.
 NOT_TO_LISTEN = (
     *("httpx", "rich", "h11", "snappy", "nsq_anyio.serving.http_server"),
-    *("nsq_anyio.embedded.upgrade", "nsq_anyio.embedded.nsqd_http", "nsq_anyio.embedded.nsqlookupd_http"),
+    *(
+        "nsq_anyio.embedded.nsqd.upgrade",
+        "nsq_anyio.embedded.nsqd.nsqd_http",
+        "nsq_anyio.embedded.nsqlookupd.nsqlookupd_http",
+    ),
 )
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nsq_anyio.cli.stat.rows import Counts, Row, Rows
-from nsq_anyio.http.stats import ChannelStats, TopicStats
-from nsq_anyio.http.totals import Totals, topic_totals
+from nsq_anyio.http.stats import ChannelStats, TopicStats, Totals, topic_totals
 
 A, B = "http://a:4151", "http://b:4151"
 

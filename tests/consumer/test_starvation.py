@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.dead_letters.walk import Walk
+from nsq_anyio.dead_letters import ChannelScan
 from nsq_anyio.events import Starved
 
 from .. import virtual_time
@@ -153,7 +153,7 @@ async def test_no_warning_of_a_walk_which_holds_all_that_it_has_visited(
     async with nsq.embedded.nsqd() as nsqd:
         async with nsq.produce(nsqd=nsqd.tcp_address) as producer:
             await producer.publish_many("t", [b"a", b"b"])
-        walk = Walk("t", "c", nsqd=[nsqd.tcp_address], max_in_flight=2, wait=20)
+        walk = ChannelScan("t", "c", nsqd=[nsqd.tcp_address], max_in_flight=2, wait=20)
         await walk.run(visit, anyio.Event())
     assert len(visited) == 2
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []

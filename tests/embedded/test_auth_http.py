@@ -14,8 +14,8 @@ import pytest
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import AuthRequest, AuthState, NsqdOptions
-from nsq_anyio.embedded.auth_http import AuthServers
-from nsq_anyio.embedded.authorization import NoAuthorization
+from nsq_anyio.embedded.nsqd.auth import NoAuthorization
+from nsq_anyio.embedded.nsqd.auth_http import AuthServers
 from nsq_anyio.serving.http_messages import Request, Response
 from nsq_anyio.serving.http_server import serve_http
 from nsq_anyio.serving.listener import local_port, open_listener

@@ -8,7 +8,7 @@ import pytest
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import NsqdOptions
-from nsq_anyio.embedded.latencies import Latencies, merged_percentiles
+from nsq_anyio.embedded.nsqd.latencies import Latencies, merged_percentiles
 from tests.embedded.raw_client import raw_client
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from anyio.abc import SocketStream
 
 from nsq_anyio import errors
 from nsq_anyio.address import Address
-from nsq_anyio.embedded.lookup_peer import LookupPeers, LookupTimes
-from nsq_anyio.embedded.lookup_protocol import MAGIC_V1, frame
+from nsq_anyio.embedded.nsqd.lookup_peer import LookupPeers, LookupTimes
 from nsq_anyio.embedded.nsqlookupd import EmbeddedNsqlookupd, nsqlookupd
+from nsq_anyio.embedded.nsqlookupd.nsqlookupd_session import MAGIC_V1, frame
 from nsq_anyio.serving.listener import local_port, open_listener, serve_connections
 from nsq_anyio.tasks import background_tasks
 

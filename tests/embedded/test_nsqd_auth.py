@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import Authorization, AuthRequest, AuthState, NsqdOptions
-from nsq_anyio.embedded.access import Access, AuthorizationExpired
+from nsq_anyio.embedded.nsqd.auth import Access, AuthorizationExpired
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.protocol.compression import Snappy
 from tests.embedded.raw_client import LIMIT, RawClient, dpub, identify, mpub, pub, raw_client, sized, until

@@ -13,7 +13,7 @@ from anyio.abc import SocketAttribute
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import EmbeddedNsqd, ListenFailed, NsqdOptions
-from nsq_anyio.embedded.output import MAX_UNSENT
+from nsq_anyio.embedded.nsqd.output import MAX_UNSENT
 from tests.embedded.raw_client import LIMIT, RawClient, identify, mpub, pub, raw_client, until
 
 pytestmark = pytest.mark.anyio

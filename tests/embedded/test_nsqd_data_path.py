@@ -14,7 +14,7 @@ import pytest
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import DataPathUnusable, EmbeddedNsqd, NsqdOptions
-from nsq_anyio.embedded.channel import Channel
+from nsq_anyio.embedded.nsqd.channel import Channel
 from tests.embedded.raw_client import RawClient, dpub, mpub, pub, raw_client, until
 
 pytestmark = pytest.mark.anyio

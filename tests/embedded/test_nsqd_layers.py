@@ -12,6 +12,7 @@ from anyio.abc import SocketAttribute
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import NsqdOptions
+from nsq_anyio.embedded.nsqd import upgrade
 from nsq_anyio.protocol.compression import Deflate, Snappy
 from nsq_anyio.protocol.frames import FRAME_RESPONSE, encode_frame
 from nsq_anyio.transport.tls import start_tls
@@ -172,7 +173,7 @@ async def test_a_client_without_tls_is_told_and_cut_off(tls_files: TLSFiles) -> 
 
 
 async def test_a_slow_handshake_is_cut_off(tls_files: TLSFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nsq_anyio.embedded.upgrade.HANDSHAKE_TIMEOUT", 0.2)
+    monkeypatch.setattr(upgrade, "HANDSHAKE_TIMEOUT", 0.2)
     async with embedded.nsqd(options=options(tls_files)) as nsqd:
         async with raw_client(nsqd.tcp_address) as client:
             await client.send(asking(tls_v1=True) + b"\x16")

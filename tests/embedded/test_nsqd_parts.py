@@ -8,12 +8,10 @@ from weakref import WeakSet
 import pytest
 
 from nsq_anyio.embedded import NsqdOptions
-from nsq_anyio.embedded.channel import Channel
-from nsq_anyio.embedded.message_ids import MessageIds
-from nsq_anyio.embedded.output import Output
-from nsq_anyio.embedded.scheduler import Scheduler
-from nsq_anyio.embedded.subscription import Subscription
-from nsq_anyio.embedded.timers import CallbackTimer, Timer, Timers
+from nsq_anyio.embedded.nsqd.channel import Channel, Subscription
+from nsq_anyio.embedded.nsqd.output import Output
+from nsq_anyio.embedded.nsqd.scheduler import CallbackTimer, Scheduler, Timer, Timers
+from nsq_anyio.embedded.nsqd.topic import MessageIds
 from nsq_anyio.errors import InvalidOption
 
 pytestmark = pytest.mark.anyio

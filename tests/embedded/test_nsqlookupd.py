@@ -12,8 +12,8 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from nsq_anyio import errors
 from nsq_anyio.address import Address
-from nsq_anyio.embedded.lookup_protocol import MAGIC_V1, frame
 from nsq_anyio.embedded.nsqlookupd import EmbeddedNsqlookupd, NsqlookupdOptions, nsqlookupd
+from nsq_anyio.embedded.nsqlookupd.nsqlookupd_session import MAGIC_V1, frame
 from nsq_anyio.serving.listener import ListenFailed
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsq_anyio.embedded.registry import Peer, Registry
+from nsq_anyio.embedded.nsqlookupd.registry import Peer, Registry
 
 INACTIVE = 300.0
 TOMBSTONE = 45.0

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.embedded.lookup_protocol import MAGIC_V1, frame
-from nsq_anyio.embedded.nsqlookupd_session import LookupSession
-from nsq_anyio.embedded.registry import Registry
+from nsq_anyio.embedded.nsqlookupd.nsqlookupd_session import MAGIC_V1, LookupSession, frame
+from nsq_anyio.embedded.nsqlookupd.registry import Registry
 
 REMOTE = "127.0.0.1:5000"
 IDENTITY = b'{"version":"1.3.0"}'

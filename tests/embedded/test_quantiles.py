@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.embedded.quantiles import TargetedQuantiles
+from nsq_anyio.embedded.nsqd.quantiles import TargetedQuantiles
 
 ERROR = 0.03
 """Of the number of values; what the class promises, with four values more."""

@@ -12,8 +12,8 @@ import pytest
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import NsqdOptions
-from nsq_anyio.embedded.nsqd_identity import NsqdIdentity
-from nsq_anyio.embedded.statsd import StatsdLines, packets, statsd_prefix
+from nsq_anyio.embedded.identity import NsqdIdentity
+from nsq_anyio.embedded.nsqd.statsd import StatsdLines, packets, statsd_prefix
 from nsq_anyio.http import Nsqd as NsqdHttp
 from tests import virtual_time
 from tests.embedded.raw_client import raw_client

@@ -18,9 +18,9 @@ from itertools import product
 from types import FrameType
 from typing import Any
 
-from nsq_anyio.embedded.nsqd_config import NsqdConfig
-from nsq_anyio.embedded.nsqd_http import nsqd_routes
-from nsq_anyio.embedded.nsqlookupd_http import nsqlookupd_routes
+from nsq_anyio.embedded.nsqd.nsqd_config import NsqdConfig
+from nsq_anyio.embedded.nsqd.nsqd_http import nsqd_routes
+from nsq_anyio.embedded.nsqlookupd.nsqlookupd_http import nsqlookupd_routes
 from nsq_anyio.serving.http_server import http_service
 
 from .blocks import BLOCKS, Block, Cell, Phase

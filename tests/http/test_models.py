@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from nsq_anyio.address import Address
 from nsq_anyio.errors import HTTPInvalidReply, HTTPStatusError, InvalidAddress
-from nsq_anyio.http.fields import Fields, is_object, parse_json
 from nsq_anyio.http.models import (
     Lookup,
     NsqdInfo,
@@ -21,7 +20,7 @@ from nsq_anyio.http.models import (
     read_producers,
     read_registrations,
 )
-from nsq_anyio.http.reply import Reply
+from nsq_anyio.http.reply import Fields, Reply, is_object, parse_json
 from nsq_anyio.http.stats import ClientStats, MemoryStats, Stats
 
 from . import samples

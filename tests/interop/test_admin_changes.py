@@ -19,7 +19,7 @@ from nsq_anyio.admin.messages.settings import MessageBounds
 from nsq_anyio.admin.messages.tail import Tail
 from nsq_anyio.admin.messages.tails import Tails
 from nsq_anyio.admin.upstream import Upstream
-from nsq_anyio.dead_letters.letters import Filter
+from nsq_anyio.dead_letters import Filter
 from nsq_anyio.monitoring import Watch
 from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.tasks import background_tasks

@@ -10,10 +10,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio import envelope
-from nsq_anyio.dead_letters.letters import Filter
-from nsq_anyio.dead_letters.look import Look
-from nsq_anyio.dead_letters.walk import Walk
-from nsq_anyio.dead_letters.work import Work
+from nsq_anyio.dead_letters import ChannelScan, Filter, LetterProcessor, LetterReader
 
 from ..cli.processes import COMMAND
 from .cluster import Cluster, Kind, Server
@@ -107,12 +104,12 @@ async def test_an_id_names_a_letter_of_one_nsqd(cluster: Cluster) -> None:
             await http.publish_many("t.dead", [b"%d" % number for number in range(1000)])
 
     async def found(*ids: str) -> list[str]:
-        look = Look(walk(), Filter(ids=ids), 0, enough=False)
+        look = LetterReader(walk(), Filter(ids=ids), 0, enough=False)
         await look.run(anyio.Event())
         return [letter.message.id for letter in look.letters]
 
-    def walk() -> Walk:
-        return Walk("t.dead", "dead-letter", nsqd=[nsqd.tcp_address for nsqd in nsqds], wait=0.1)
+    def walk() -> ChannelScan:
+        return ChannelScan("t.dead", "dead-letter", nsqd=[nsqd.tcp_address for nsqd in nsqds], wait=0.1)
 
     shared: list[str] = []
     while not shared:
@@ -122,7 +119,7 @@ async def test_an_id_names_a_letter_of_one_nsqd(cluster: Cluster) -> None:
         shared = [id for id, times in Counter(await found()).items() if times == 2]
     assert await found(shared[0]) == [shared[0]] * 2
     before = [(await nsqd.channel("t.dead", "dead-letter")).depth for nsqd in nsqds]
-    work = Work(walk(), Filter(keys=[f"{nsqds[1].tcp_address}/{shared[0]}"]), 0)
+    work = LetterProcessor(walk(), Filter(keys=[f"{nsqds[1].tcp_address}/{shared[0]}"]), 0)
     await work.drop(anyio.Event())
     assert work.done == 1
     after = [(await nsqd.channel("t.dead", "dead-letter")).depth for nsqd in nsqds]

@@ -8,9 +8,9 @@ import pytest
 
 from nsq_anyio import embedded
 from nsq_anyio.embedded import EmbeddedNsqlookupd
-from nsq_anyio.embedded.broker import Broker
-from nsq_anyio.embedded.known_channels import start_with_known_channels
-from nsq_anyio.embedded.scheduler import Scheduler
+from nsq_anyio.embedded.nsqd.broker import Broker
+from nsq_anyio.embedded.nsqd.lookup_peer import start_with_known_channels
+from nsq_anyio.embedded.nsqd.scheduler import Scheduler
 from nsq_anyio.errors import InvalidAddress
 from tests.embedded.raw_client import raw_client, until
 from tests.real_servers import RealServer, real_nsqlookupd

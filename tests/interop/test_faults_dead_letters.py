@@ -14,9 +14,7 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio import envelope
-from nsq_anyio.dead_letters.letters import Filter
-from nsq_anyio.dead_letters.walk import Walk
-from nsq_anyio.dead_letters.work import Work
+from nsq_anyio.dead_letters import ChannelScan, Filter, LetterProcessor
 from nsq_anyio.testing import fault_proxy
 from tests.real_servers import RealServer, real_nsqd
 
@@ -93,8 +91,8 @@ async def stage(path: Path) -> AsyncGenerator[Stage]:
         yield on
 
 
-def walk(address: str, reconnect_delay: float = 0.1) -> Walk:
-    return Walk(
+def walk(address: str, reconnect_delay: float = 0.1) -> ChannelScan:
+    return ChannelScan(
         "t.dead",
         "dead-letter",
         nsqd=[address],
@@ -105,7 +103,7 @@ def walk(address: str, reconnect_delay: float = 0.1) -> Walk:
     )
 
 
-def run_of(work: Work, kind: str) -> Callable[[anyio.Event], Awaitable[None]]:
+def run_of(work: LetterProcessor, kind: str) -> Callable[[anyio.Event], Awaitable[None]]:
     async def retry(stop: anyio.Event) -> None:
         await work.retry(stop, options=nsq.ProducerOptions(publish_timeout=0.5, drain_timeout=0.5))
 
@@ -128,7 +126,7 @@ async def test_what_is_reported_is_true(by: str, kind: str, fault: str, moment: 
                 begin.set()
 
         taken = walk(on.nsqd.tcp_address, RECONNECT_DELAYS[by])
-        work = Work(taken, Filter(), 0, progress)
+        work = LetterProcessor(taken, Filter(), 0, progress)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
 
@@ -155,7 +153,7 @@ async def test_a_letter_that_comes_again_is_finished_again(tmp_path: Path) -> No
         proxy.to_server.piece = 100
         proxy.to_server.delay = 0.01
         begin = anyio.Event()
-        work = Work(walk(proxy.address, reconnect_delay=0.05), Filter(), 0, begin.set)
+        work = LetterProcessor(walk(proxy.address, reconnect_delay=0.05), Filter(), 0, begin.set)
         async with anyio.create_task_group() as tasks:
 
             async def restart() -> None:

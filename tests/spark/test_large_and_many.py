@@ -227,7 +227,7 @@ def test_an_idle_stream_leaves_s3_alone(
     made: list[Counter[str]] = []
     # It is renewed by the clock, whatever the triggers do.
     monkeypatch.setattr(stream_reader, "Lease", partial(Lease, renew_every=3600))
-    storage_of(store).prove(store)  # which each process does once
+    storage_of(store).verify_exclusive_put(store)  # which each process does once
     for triggers in (1, 20):
         with monkeypatch.context() as patch:
             made.append(counted_calls(patch))
@@ -267,7 +267,7 @@ async def test_an_attempt_that_waits_for_another_looks_seldom(
             await soon(lambda: time.monotonic() - looks[1] > 3, "the attempt to wait for a while")
             await anyio.to_thread.run_sync(partition.end, 1)
             ends.append(time.monotonic())
-    longest = storage_of(store).look_every
+    longest = storage_of(store).poll_interval
     assert len(looks) < 3 / longest + 8
     (ended_at,) = ends
     assert min(look for look in looks if look > ended_at) - ended_at < longest + 5

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from nsq_anyio.storage.failure import StorageFailure
-from nsq_anyio.storage.interface import Entry
+from nsq_anyio.storage.interface import Entry, StorageFailure
 from nsq_anyio.storage.objects import ObjectStorage
 from nsq_anyio.storage.place import Place, place_of, storage_of
 from nsq_anyio.storage.remote import RemotePlace, RemoteStorage
@@ -58,7 +57,7 @@ CASES = {
         lambda storage, place, _: storage.get(place / "old") == b"newer",
     ),
     "prove": Case(
-        lambda storage, place: storage.prove(place),
+        lambda storage, place: storage.verify_exclusive_put(place),
         lambda storage, place: len(storage.entries(place)) > 1,
         lambda storage, place, _: len(storage.entries(place)) == 1,
     ),

@@ -11,8 +11,8 @@ import pytest
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
-from nsq_anyio.storage.namenodes import http_addresses
 from nsq_anyio.storage.place import Place, place_of, storage_of
+from nsq_anyio.storage.webhdfs_client import http_addresses
 
 from .bad_storages import refusing_namenode
 from .storages import Server

@@ -333,7 +333,7 @@ def test_a_process_that_is_ended_by_spark_gives_up_its_lease(store: Place, tmp_p
 def lively(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let leases be renewed, and looked at, often."""
     monkeypatch.setattr(stream_reader, "Lease", partial(Lease, renew_every=0.1))
-    monkeypatch.setattr(RemoteStorage, "look_every", 0.2)
+    monkeypatch.setattr(RemoteStorage, "poll_interval", 0.2)
 
 
 @on_each

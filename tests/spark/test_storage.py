@@ -84,7 +84,7 @@ def test_nothing_is_put_where_no_directory_is(store: Place) -> None:
     with pytest.raises(FileNotFoundError):
         storage.put(store / "missing" / "name", b"content")
     with pytest.raises(FileNotFoundError):
-        storage.mark(store / "missing" / "name")
+        storage.put_empty(store / "missing" / "name")
     with pytest.raises(FileNotFoundError):
         storage.entries(store / "missing")
     assert not storage.exists(store / "missing")
@@ -172,7 +172,7 @@ def test_files_are_listed_and_removed(store: Place) -> None:
 def test_marks_and_leases_are_written_again(store: Place) -> None:
     storage = storage_of(store)
     for _ in range(2):
-        storage.mark(store / "mark")
+        storage.put_empty(store / "mark")
     assert storage.get(store / "mark") == b""
     for content in (b"first", b"second"):
         storage.replace(store / "lease", content)
@@ -190,7 +190,7 @@ def test_marks_and_leases_are_written_again(store: Place) -> None:
 
 @on_each
 def test_a_storage_that_keeps_a_taken_name_is_accepted(store: Place) -> None:
-    storage_of(store).prove(store)
+    storage_of(store).verify_exclusive_put(store)
     assert names(store) == []
 
 

@@ -19,7 +19,7 @@ from nsq_anyio.spark.given_options import read_options
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.stream_reader import NsqStreamReader
-from nsq_anyio.storage.failure import NOT_ALLOWED, StorageFailure
+from nsq_anyio.storage.interface import NOT_ALLOWED, StorageFailure
 from nsq_anyio.storage.object_stores import object_store
 from nsq_anyio.storage.place import Place, place_of, storage_of
 from nsq_anyio.storage.remote import RemotePlace, RemoteStorage

@@ -14,10 +14,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from ...dead_letters.letters import Filter
-from ...dead_letters.look import Look
-from ...dead_letters.walk import Bounds, Walk
-from ...dead_letters.work import Work
+from ...dead_letters import Bounds, ChannelScan, Filter, LetterProcessor, LetterReader
 from ...errors import ConnectionLost, HTTPError, NSQError
 from ...exceptions import ungrouped
 from ...monitoring import Watch
@@ -204,7 +201,7 @@ class Jobs:
         if job.kind == "list":
             await self._list(job, walk)
             return
-        work = Work(walk, job.meant, job.limit)
+        work = LetterProcessor(walk, job.meant, job.limit)
         run = work.drop if job.kind == "drop" else self._retrying(work)
         try:
             async with anyio.create_task_group() as tasks:
@@ -216,13 +213,13 @@ class Jobs:
             job.left, job.first_problem = work.left, work.first_problem
             self._ended(job, walk)
 
-    def _retrying(self, work: Work) -> Callable[[anyio.Event], Awaitable[None]]:
+    def _retrying(self, work: LetterProcessor) -> Callable[[anyio.Event], Awaitable[None]]:
         return partial(work.retry, options=_PRODUCER, connection=self._connection)
 
-    async def _list(self, job: Job, walk: Walk) -> None:
+    async def _list(self, job: Job, walk: ChannelScan) -> None:
         """List letters, and what else is there."""
         limit = self._bounds.letters
-        look = Look(walk, job.meant, limit, enough=True)
+        look = LetterReader(walk, job.meant, limit, enough=True)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._follow, job, lambda: (walk.visited, 0, 0))
@@ -240,7 +237,7 @@ class Jobs:
             time.time(),
         )
 
-    async def _walk(self, job: Job) -> Walk:
+    async def _walk(self, job: Job) -> ChannelScan:
         view = await self._watch.after(None)
         places = await Places.asked(self._upstream, view, job.topic, self._connection)
         if not places.all:
@@ -266,7 +263,7 @@ class Jobs:
                 raise ConnectionLost(nsqd, f"it has no channel {job.channel} of the topic any more")
             had_channel.add(nsqd)
 
-        return Walk(
+        return ChannelScan(
             job.topic,
             job.channel,
             nsqd=list(by_address),
@@ -284,7 +281,7 @@ class Jobs:
             job.visited, job.done, job.left = counts()
             await anyio.sleep(0.2)
 
-    def _ended(self, job: Job, walk: Walk) -> None:
+    def _ended(self, job: Job, walk: ChannelScan) -> None:
         """Note how far a walk has come, and take the letters that are gone off the list."""
         job.visited, job.is_cut = walk.visited, walk.is_cut
         job.notes += [f"Letters may have been missed: {reason}." for reason in walk.lost.values()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...consumer.dead_letter import DeadLetterHeaders
-from ...dead_letters.letters import Letter
+from ...dead_letters import Letter
 from ...terminal_text import one_line, visible
 from .content import Bounds, Content
 from .copies import Copy

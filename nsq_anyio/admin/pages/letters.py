@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 from urllib.parse import parse_qs, urlencode
 
-from ...dead_letters.letters import Filter
+from ...dead_letters import Filter
 from ...http import ChannelStats
 from ...names import is_ephemeral, is_valid_name
 from ...serving.http_messages import Response

@@ -20,9 +20,7 @@ from ..lazy_group import SentenceGroup
 from .flags import HELD_BY_ONE, filter_flags, ids_argument, limit_flag, place_flags
 
 if TYPE_CHECKING:
-    from ...dead_letters.letters import Filter
-    from ...dead_letters.walk import Walk
-    from ...dead_letters.work import Work
+    from ...dead_letters import ChannelScan, Filter, LetterProcessor
     from ...service.draining import Draining
 
 _AT = "\\\n    --nsqd-tcp-address 127.0.0.1:4150"
@@ -79,13 +77,13 @@ def list_letters(
 
     With --json, print a line of JSON for each letter.
     """
-    from ...dead_letters.look import Look
+    from ...dead_letters import LetterReader
     from ..event_loop import run_draining
     from .run import reaching
     from .show import blocks, json_line, table
 
     walk = _walk(topic, channel, source, wait, consumer)
-    look = Look(walk, meant, limit, enough=False)
+    look = LetterReader(walk, meant, limit, enough=False)
     run_draining(reaching(source, consumer, look.run), backend)
     if as_json:
         for letter in look.letters:
@@ -123,14 +121,13 @@ def show(
     ID is the id of the letter, or of the message that it was made from, alone or as NSQD/ID. If several
     letters have it, all are shown. With --json, the body is complete.
     """
-    from ...dead_letters.letters import Filter
-    from ...dead_letters.look import Look
+    from ...dead_letters import Filter, LetterReader
     from ..event_loop import run_draining
     from .run import reaching
     from .show import json_line, text
 
     walk = _walk(topic, channel, source, wait, consumer)
-    look = Look(walk, Filter(ids=[id]), 0, enough=False)
+    look = LetterReader(walk, Filter(ids=[id]), 0, enough=False)
     run_draining(reaching(source, consumer, look.run), backend)
     if look.letters:
         click.echo(
@@ -171,7 +168,7 @@ def retry(
     """
     from .run import reaching
 
-    def main(work: Work) -> Draining:
+    def main(work: LetterProcessor) -> Draining:
         retry = partial(work.retry, options=producer.options, connection=producer.connection)
         return reaching(source, consumer, retry)
 
@@ -230,12 +227,12 @@ def _walk(
     consumer: ConsumerFlags,
     *,
     only_earlier: bool = False,
-) -> Walk:
-    from ...dead_letters.walk import Walk
+) -> ChannelScan:
+    from ...dead_letters import ChannelScan
     from ...names import check_channel, check_topic
 
     flags = consumer.never_giving_up()
-    return Walk(
+    return ChannelScan(
         check_topic(topic),
         check_channel(channel),
         nsqd=source.nsqd,
@@ -250,10 +247,10 @@ def _walk(
 
 def _work(
     done: str,
-    walk: Walk,
+    walk: ChannelScan,
     meant: Filter,
     limit: int,
-    main: Callable[[Work], Draining],
+    main: Callable[[LetterProcessor], Draining],
     *,
     as_json: bool,
     backend: str,
@@ -261,14 +258,14 @@ def _work(
     """Process letters, and report how many."""
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from ...dead_letters.work import Work
+    from ...dead_letters import LetterProcessor
     from ..display import progress_display
     from ..event_loop import run_draining
 
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
     with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:
         task = progress.add_task("", total=None)
-        work = Work(walk, meant, limit, lambda: progress.advance(task))
+        work = LetterProcessor(walk, meant, limit, lambda: progress.advance(task))
         try:
             run_draining(main(work), backend)
         finally:
@@ -284,7 +281,7 @@ def _work(
         raise kind(f"{stay}; the first: {work.first_problem}")
 
 
-def _check_complete(walk: Walk, unconfirmed: int = 0) -> None:
+def _check_complete(walk: ChannelScan, unconfirmed: int = 0) -> None:
     """Check that nsqd has confirmed everything, on connections that lasted.
 
     :raises click.ClickException: if not

@@ -59,7 +59,7 @@ def filter_flags(command: _Command) -> _Command:
         ids: Sequence[str] = (),
         **kwargs: Any,
     ) -> Any:
-        from ...dead_letters.letters import Filter
+        from ...dead_letters import Filter
 
         now = time.time()
         meant = Filter(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ...consumer.dead_letter import PREFIX, DeadLetterHeaders
-from ...dead_letters.letters import Letter
+from ...dead_letters import Letter
 from ...terminal_text import one_line, visible
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import anyio
 from ...address import ListenAddress
 from ...consumer import BatchHandler, DeadLetter, Handler, consume
 from ...producer import produce
-from ...service.metrics import Metrics
+from ...service.endpoint import Metrics
 from ...service.service import Service
 from ..flags.connection import ConsumerFlags, ProducerFlags
 from ..flags.source import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...service.metrics import Families
+from ...service.endpoint import Families
 
 
 def merged(texts: Mapping[int, str]) -> bytes:

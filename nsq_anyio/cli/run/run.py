@@ -16,7 +16,7 @@ import anyio
 from ...address import ListenAddress
 from ...consumer.blocking import abandoned_threads
 from ...exceptions import ungrouped
-from ...service.metrics import Metrics
+from ...service.endpoint import Metrics
 from ...signals import end_now
 from ..event_loop import run_draining
 from ..signals import EndedBySignal

@@ -138,7 +138,7 @@ def program_flags(program: str) -> Callable[[_Command], _Command]:
 
     def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         if wanted and not context.resilient_parsing:
-            from ...embedded.nsq_version import version_line
+            from ...embedded.identity import version_line
 
             click.echo(version_line(program))
             context.exit()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...files import link_exclusively, sync_directory
-from ...storage.failure import explained
+from ...storage.interface import explained
 from ...storage.place import Place, remote_storage_of
 from ...storage.remote import RemotePlace, RemoteStorage
 from .directories import make_directories
@@ -28,7 +28,7 @@ def check_store(directory: RemotePlace) -> None:
     with _told(directory):
         store = _store_of(directory)
         store.make_around(directory / "file")
-        store.prove(directory)
+        store.verify_exclusive_put(directory)
 
 
 def is_taken(target: Place) -> bool:

@@ -6,7 +6,7 @@ import pytest
 import nsq_anyio as nsq
 from nsq_anyio import envelope
 from nsq_anyio.admin.messages.jobs import Job, JobRefused, Jobs
-from nsq_anyio.dead_letters.letters import Filter
+from nsq_anyio.dead_letters import Filter
 from nsq_anyio.options import ConnectionOptions
 from nsq_anyio.testing import fault_proxy
 
