@@ -12,8 +12,7 @@ import anyio
 from ..errors import ConnectionFailed
 from ..tasks import background_tasks
 from .inflow import Inflow
-from .link import Link
-from .links import Links, connected
+from .links import Link, Links, connected
 from .options import ReadOptions
 from .portion import MessageChunk, Portion
 

@@ -38,8 +38,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ..errors import NSQError
-from .progress import KIND, told_of
-from .query_history import QueryHistory
+from .query_progress import KIND, QueryHistory, told_of
 from .spool import Spool
 
 __all__ = ["SPARK_METRICS", "NSQListener"]

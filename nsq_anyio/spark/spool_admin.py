@@ -13,13 +13,11 @@ from typing import TypeVar
 
 from ..storage.interface import Status
 from ..storage.place import Place, place_of, storage_of
-from .chunk_file import Chunk, Record
-from .chunks import Partition
+from .chunks import Chunk, Partition, Record, missing
 from .lease import VALID, holder, time_of
 from .spool import PLAN, QUERY, Spool
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, holds_no_rows
-from .vanished import missing
 
 F = TypeVar("F")
 

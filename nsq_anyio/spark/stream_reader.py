@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -29,16 +29,15 @@ from pyspark.sql.streaming.datasource import (
 from ..errors import HTTPError, InvalidOption
 from .claim import Claim
 from .lease import Lease
-from .opened_rows import opened
 from .options import ReadOptions
 from .plan import Depth, plan, within_bytes
-from .progress import Progress
-from .query_history import QueryHistory
+from .query_progress import Progress, QueryHistory
 from .spool import FORMAT, Plan, Spool
-from .spooled_partition import SpooledPartition, read_spooled_partition
+from .task import SpooledPartition, opened, read_spooled_partition
 
 if TYPE_CHECKING:
     from .depth import DepthClient
+
 
 _log = logging.getLogger("nsq_anyio.spark")
 
@@ -102,15 +101,15 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: list[Depth] = []
         self._idle_since: float | None = None
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as are the next ones
+    def initialOffset(self) -> dict[str, Any]:
         """Return the offset of a new query, with the name of a new spool."""
         return _Offset(self._new_spool, 0, []).as_dict()
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of ``maxRowsPerBatch``."""
         return ReadMaxRows(self._options.max_rows_per_batch)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Plan the next batch by the current depths, and create its directories in the spool.
 
         Without messages it returns ``start``, and then asks again no sooner than after ``pollInterval``.
@@ -149,14 +148,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._history.planned(begin.epoch + 1)
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return what the query's progress shows, as it was when the last batch was planned.
 
         See `Progress`; docs/spark.md says what each number is.
         """
         return self._progress.told()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Let the query end when it has read the messages that wait now, whatever is published meanwhile.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
@@ -265,3 +264,47 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._options.max_rows_per_batch if enough else 0
             case _:
                 raise InvalidOption(f"read limit {limit!r} is not valid: NSQ counts rows, so use ReadMaxRows")
+
+
+# ruff: noqa: N802 - the names are Spark's
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises an error in the first method that Spark calls.
+
+    PySpark 4.3.0 hides an error that ``DataSource.streamReader`` itself raises behind an UnboundLocalError of
+    its own, because it stops a reader that it never got.
+    """
+
+    def __init__(self, error: InvalidOption) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise the error, as do the other methods."""
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Raise the error."""
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
+        """Raise the error."""
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Raise the error."""
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error."""
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Raise the error."""
+        self._refuse()
+
+    def stop(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _refuse(self) -> NoReturn:
+        raise self._error

@@ -17,9 +17,9 @@ import pytest
 from nsq_anyio.errors import ConnectionFailed
 from nsq_anyio.spark import chunks
 from nsq_anyio.spark.chunks import Partition
-from nsq_anyio.spark.fill import fill
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
+from nsq_anyio.spark.task import fill
 
 from .failing_disk import fail_writes
 from .nsqds import Kind, Topic, running_nsqd, wait_until

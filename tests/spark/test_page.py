@@ -9,9 +9,8 @@ from dataclasses import MISSING, fields
 
 import pytest
 
-from nsq_anyio.spark.access import ACCESS_OPTIONS
 from nsq_anyio.spark.option_texts import TextOption
-from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS, ReadOptions, WriteOptions
+from nsq_anyio.spark.options import ACCESS_OPTIONS, READ_OPTIONS, WRITE_OPTIONS, ReadOptions, WriteOptions
 
 from ..package_source import MODULES
 from .nsqds import ROOT

@@ -14,9 +14,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...checks import check_seconds
 from ...errors import InvalidOption
-from ..given_options import write_options
-from .progress import SKIPPED, OnProgress, Summary
-from .query import Option, Source, Trigger, comma_separated, run
+from ..options import write_options
+from .query import SKIPPED, OnProgress, Option, Source, Summary, Trigger, comma_separated, run
 
 _QUANTILE_ACCURACY = 10_000
 """The rank of a quantile is off by at most 1/10000 of the count."""
