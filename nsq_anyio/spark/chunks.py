@@ -108,9 +108,10 @@ class Partition:
             ended=ended,
         )
 
-    def read(self, *, ended: bool = False) -> Iterator[pa.RecordBatch]:
+    def read(self, first: int = 0, *, ended: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each chunk, in order.
 
+        :param first: the number of the first chunk
         :param ended: whether the end chunk must be there
         :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolDamaged: if a chunk is missing, or is not what was stored
@@ -124,7 +125,7 @@ class Partition:
             raise why_gone(self.path) or SpoolDamaged(
                 self._chunk(len(records)), "is missing, although the partition has ended"
             )
-        for record in records:
+        for record in records[first:]:
             if record.rows:
                 yield self._load(record.number, record).batch
 

@@ -111,10 +111,10 @@ class Query:
         """Do something when a partition has ended, and nothing of it is read yet; once."""
         pending = [action]
 
-        def act_and_read(partition: Partition) -> Iterator[pa.RecordBatch]:
+        def act_and_read(partition: Partition, first: int = 0) -> Iterator[pa.RecordBatch]:
             if pending:
                 pending.pop()()
-            return stored_rows(partition)
+            return stored_rows(partition, first)
 
         self.monkeypatch.setattr(task, "stored_rows", act_and_read)
 
