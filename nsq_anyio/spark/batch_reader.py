@@ -91,7 +91,7 @@ class NsqBatchReader(DataSourceReader):
             case SpooledPartition() if self._options.spool_dir is not None:
                 return read_spooled_partition(self._options, self._options.spool_dir, partition)
             case WaitingPartition() if self._options.peek:
-                return _look(self._options, partition)
+                return _peek_rows(self._options, partition)
             case WaitingPartition():
                 return _drain(self._options, partition)
             case _:
@@ -136,8 +136,8 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
             portal.call(reader.finish, chunk)
 
 
-def _look(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
-    """Yield rows whose messages are already back in nsqd."""
+def _peek_rows(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
+    """Yield rows whose messages nsqd has back already."""
     with tempfile.SpooledTemporaryFile(_PEEK_IN_MEMORY) as file:
         with as_spool_error(tempfile.gettempdir()):
             anyio.run(peek, options, partition.nsqd, partition.rows, file)
@@ -153,8 +153,8 @@ class PeekTooLong(NSQError):
 async def peek(options: ReadOptions, nsqd: str, rows: int, file: IOBase) -> None:
     """Write messages to a file, as an Arrow stream, and give them back to nsqd.
 
-    All are held until the last was read, and touched meanwhile, so that none is delivered twice. Only one
-    chunk of bodies is in memory.
+    All of them are held, and touched, until the last one is read, so that none is delivered twice. Memory
+    holds the bodies of one chunk only.
 
     :raises PeekTooLong: if it takes longer than nsqd's --max-msg-timeout, after which nsqd delivers held
         messages again

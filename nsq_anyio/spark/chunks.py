@@ -1,8 +1,8 @@
-"""The chunks of one partition: how attempts store them, how they are recorded, and how they end.
+"""The chunks of one partition, their record, and their end.
 
 ::
 
-    <spoolDir>/<query uuid>/<epoch>/<partition>/000000.arrow       see `chunk_file`
+    <spoolDir>/<query uuid>/<epoch>/<partition>/000000.arrow
                                                 000001.arrow
                                                 000002.arrow       no rows: the end chunk
                                     <partition>.record/000000-1250-125000-8f3a01c2
@@ -18,6 +18,16 @@ The record lies beside the chunks, so that a deleted chunk is noticed. It consis
 cannot be half written and need no fsync. The content under a name does not matter: on a file system it is a
 second link to the chunk's file, because a link costs next to nothing, and another file a lot; elsewhere it
 is empty. An attempt that is killed may leave its last chunk without a record; the next attempt adds it.
+
+The file of a chunk has a header that identifies the chunk, then its rows in Arrow's format::
+
+    8 bytes   NSQCHUNK
+    4 bytes   CRC-32 of all that follows, big-endian
+    4 bytes   length of the header, big-endian
+    header    JSON, padded with spaces: format, place (query/epoch/partition), number, rows, bytes
+    rows      Arrow IPC stream of one record batch; empty in the end chunk
+
+Format 1 is a plain Arrow IPC file. It is still read, but no longer written.
 """
 
 from __future__ import annotations
@@ -40,18 +50,70 @@ from .spool_files import committed, mark, put
 
 F = TypeVar("F")
 
+FORMAT = 2
+
+_MAGIC = b"NSQCHUNK"
+_MAGIC_OF_FORMAT_1 = b"ARROW1"
+_PREFIX = len(_MAGIC) + 8
+_ALIGNMENT = 64
+"""The alignment at which Arrow can use buffers without copying them."""
+
 _SUFFIX = ".arrow"
 _DIGITS = 6
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """The record of a chunk, written as a file name.
+
+    :ivar number: the number of the chunk in its partition
+    :ivar rows: the number of rows; 0 in the end chunk
+    :ivar bytes: the bytes of the rows' bodies
+    :ivar checksum: the checksum of the chunk's file
+    """
+
+    number: int
+    rows: int
+    bytes: int
+    checksum: int
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return f"{self.number:06d}-{self.rows}-{self.bytes}-{self.checksum:08x}"
+
+    @classmethod
+    def of(cls, name: str) -> Record | None:
+        """Parse a file name; return None if it is not the name of a record."""
+        try:
+            number, rows, size, checksum = name.split("-")
+            record = cls(int(number), int(rows), int(size), int(checksum, 16))
+        except ValueError:
+            return None
+        return record if record.name == name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk that was read and verified.
+
+    :ivar path: its file
+    :ivar batch: its rows; empty in the end chunk
+    """
+
+    path: Place
+    record: Record
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """How much of a partition is stored.
+    """The stored part of a partition.
 
     :ivar chunks: the number of chunks with rows, which is also the number of the next chunk
     :ivar rows: the rows in all of them
-    :ivar bytes: the bytes of their bodies
+    :ivar bytes: the bytes of the rows' bodies
     :ivar ended: whether there is an end chunk
     """
 
@@ -87,7 +149,7 @@ class Partition:
         check_all([self])
 
     def stored(self) -> Stored:
-        """Return how much is stored, and add the record that a killed attempt did not write.
+        """Return how much is stored. Add the record that a killed attempt did not write.
 
         :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolDamaged: if a chunk is missing, or a file is not a chunk
@@ -130,7 +192,7 @@ class Partition:
                 yield self._load(record.number, record).batch
 
     def salvage(self) -> Iterator[Chunk | SpoolError]:
-        """Yield each sound chunk, with or without a record, and an error for each damaged or missing one."""
+        """Yield each sound chunk, even without a record, and an error for each damaged or missing one."""
         return self._each(self._load)
 
     def recorded(self) -> Iterator[tuple[Place, Record] | SpoolError]:
@@ -140,16 +202,16 @@ class Partition:
         """
         return self._each(lambda number, noted: (self._chunk(number), noted or self._load(number).record))
 
-    def _each(self, look: Callable[[int, Record | None], F]) -> Iterator[F | SpoolError]:
+    def _each(self, load: Callable[[int, Record | None], F]) -> Iterator[F | SpoolError]:
         noted: dict[int, Record] = {}
         try:
             with as_spool_error(self.record):
                 is_there = self._storage.exists(self.record)
-            noted = self._noted() if is_there else {}
+            noted = self._records() if is_there else {}
         except SpoolError as error:
             yield error
         try:
-            found = self._found()
+            found = self._numbers()
         except SpoolError as error:
             yield error
             return
@@ -157,7 +219,7 @@ class Partition:
             try:
                 if number not in found:
                     raise self._missing_chunk(number, noted)
-                yield look(number, noted.get(number))
+                yield load(number, noted.get(number))
             except SpoolError as error:
                 yield error
 
@@ -210,9 +272,9 @@ class Partition:
     def _listed(self) -> tuple[dict[int, Record], set[int]]:
         """Return the records, and the numbers of the chunks."""
         # In this order, so that a chunk that is stored meanwhile does not seem to be missing.
-        return self._noted(), self._found()
+        return self._records(), self._numbers()
 
-    def _noted(self) -> dict[int, Record]:
+    def _records(self) -> dict[int, Record]:
         with self._explained(self.record):
             names = [entry.name for entry in self._storage.entries(self.record)]
         noted: dict[int, Record] = {}
@@ -221,7 +283,7 @@ class Partition:
                 raise SpoolDamaged(self.record, f"records two chunks with number {record.number}")
         return noted
 
-    def _found(self) -> set[int]:
+    def _numbers(self) -> set[int]:
         with self._explained(self.path):
             numbers = {_number(entry.name) for entry in self._storage.entries(self.path)}
         return {number for number in numbers if number is not None}
@@ -291,59 +353,6 @@ def _number(name: str) -> int | None:
     digits = name.removesuffix(_SUFFIX)
     is_number = digits.isascii() and digits.isdecimal() and name == f"{int(digits):0{_DIGITS}d}{_SUFFIX}"
     return int(digits) if is_number else None
-
-
-FORMAT = 2
-
-_MAGIC = b"NSQCHUNK"
-_MAGIC_OF_FORMAT_1 = b"ARROW1"
-_PREFIX = len(_MAGIC) + 8
-_ALIGNMENT = 64
-"""The alignment at which Arrow can use buffers without copying them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What the partition's record says about a chunk, written as a file name.
-
-    :ivar number: the number of the chunk in its partition
-    :ivar rows: the number of rows; 0 in the end chunk
-    :ivar bytes: the bytes of their bodies
-    :ivar checksum: the checksum of the chunk's file
-    """
-
-    number: int
-    rows: int
-    bytes: int
-    checksum: int
-
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return f"{self.number:06d}-{self.rows}-{self.bytes}-{self.checksum:08x}"
-
-    @classmethod
-    def of(cls, name: str) -> Record | None:
-        """Parse a file name; return None if it is not the name of a record."""
-        try:
-            number, rows, size, checksum = name.split("-")
-            record = cls(int(number), int(rows), int(size), int(checksum, 16))
-        except ValueError:
-            return None
-        return record if record.name == name else None
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A chunk that was read and verified.
-
-    :ivar path: its file
-    :ivar batch: its rows; empty in the end chunk
-    """
-
-    path: Place
-    record: Record
-    batch: pa.RecordBatch
 
 
 def encode(batch: pa.RecordBatch, place: str, number: int) -> tuple[Record, list[bytes | memoryview]]:

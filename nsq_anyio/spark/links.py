@@ -32,18 +32,18 @@ CLOSE_TIMEOUT = 10.0
 """Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
 
 _MSG_TIMEOUT = "E_BAD_BODY IDENTIFY msg timeout"
-"""How nsqd refuses what IDENTIFY asks for as msg_timeout."""
+"""nsqd's refusal of the msg_timeout that IDENTIFY asks for."""
 
 _log = logging.getLogger("nsq_anyio.spark")
 
 
 class Links:
-    """Connects to an nsqd once, and then as often as it takes to have so many messages in flight.
+    """The connections to an nsqd: one at first, then as many as ``max_in_flight`` needs.
 
     :param max_in_flight: the messages that may be in flight on all connections together
     :param most: the most connections
-    :ivar max_in_flight: the same, but no more than nsqd lets these connections have
-    :ivar identity: what nsqd answered to the first IDENTIFY
+    :ivar max_in_flight: the same, bounded by what nsqd allows these connections
+    :ivar identity: nsqd's reply to the first IDENTIFY
     :ivar arrived: called when messages have arrived
     :ivar changed: called when a connection begins or ends
     """
@@ -85,7 +85,7 @@ class Links:
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes of their bodies."""
+        """The bytes of the waiting bodies."""
         return sum(inflow.waiting_bytes for inflow in self.inflows)
 
     @property
@@ -108,7 +108,7 @@ class Links:
             yield
 
     async def wait_for(self, rows: int, size: float = math.inf) -> None:
-        """Wait until so many messages or bytes of bodies wait, or a connection begins or ends."""
+        """Wait for ``rows`` messages or ``size`` bytes of bodies, or until a connection begins or ends."""
         self._wanted = rows, size
         self._woken = self._new_event()
         try:
@@ -117,7 +117,7 @@ class Links:
             self._woken = None
 
     async def watch_loop(self, seconds: float) -> None:
-        """Sleep; so it is known for how long the event loop was blocked, and messages may have timed out."""
+        """Sleep, and notice if the event loop was blocked meanwhile, so that messages may have timed out."""
         await self._watch.sleep(seconds)
 
     def _link(self) -> Link:
@@ -182,7 +182,7 @@ class Links:
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # the timeout bounds it in either case
-        # Nobody would hand back what a connection lets in that is there only now.
+        # Nobody would hand back the messages of a connection that begins only now.
         self.arrived = self.changed = _ignore
         try:
             with anyio.move_on_after(CLOSE_TIMEOUT) as limit:

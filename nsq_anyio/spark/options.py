@@ -1,4 +1,7 @@
-"""The options of ``format("nsq")``: what may be set for reading and for writing, and what follows from it."""
+"""The options of ``format("nsq")``: their declarations, and the checks of several together.
+
+Every error has the documented name of the option, its value unless that is secret, and what is allowed.
+"""
 
 import ssl
 from collections.abc import Mapping
@@ -62,11 +65,11 @@ def is_pass_through(value: object) -> bool:
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Where the servers are, and how to connect to them. It is pickled, so it holds no connections.
+class SharedOptions:
+    """The options that reads and writes share: the servers, and how to connect to them.
 
-    All paths are paths on the executors. The driver needs the same files if it connects to https URLs.
-
+    They are pickled, so they hold no connections. All paths are paths on the executors. The driver
+    needs the same files if it connects to https URLs.
     """
 
     nsqds: Annotated[tuple[str, ...], Parsed(parse=nsqd_list, spark="nsqd")] = ()
@@ -213,7 +216,7 @@ class Access:
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions(Access):
+class ReadOptions(SharedOptions):
     """How to read from NSQ. It is pickled."""
 
     topic: Annotated[str, Parsed(parse=check_topic)]
@@ -282,7 +285,7 @@ class ReadOptions(Access):
 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions(Access):
+class WriteOptions(SharedOptions):
     """How to write to NSQ. It is pickled."""
 
     topic: Annotated[str | None, Parsed(parse=check_topic)] = None
@@ -322,13 +325,13 @@ class WriteOptions(Access):
 
 def _listed(options: type[object]) -> list[TextOption]:
     """Return the options of a class in the order of errors: topic and channel, servers, the rest."""
-    shared = declared(Access)
+    shared = declared(SharedOptions)
     own = [option for option in text_options(options) if option.field not in shared]
-    return sorted((*ACCESS_OPTIONS, *own), key=lambda option: option.name not in {"topic", "channel"})
+    return sorted((*SHARED_OPTIONS, *own), key=lambda option: option.name not in {"topic", "channel"})
 
 
-ACCESS_OPTIONS = text_options(Access)
-CONNECTION_OPTIONS = pass_through_options(ConnectionOptions, "connection", declared(Access))
+SHARED_OPTIONS = text_options(SharedOptions)
+CONNECTION_OPTIONS = pass_through_options(ConnectionOptions, "connection", declared(SharedOptions))
 
 # A consumer'soptions are not passed on, because each partition sets its own.
 READ_OPTIONS = (*_listed(ReadOptions), *CONNECTION_OPTIONS)

@@ -1,4 +1,8 @@
-"""Publishes the rows of one task, with several MPUBs outstanding at a time."""
+"""The publishing of one task's rows, with several MPUBs outstanding at a time.
+
+All rows of a batch are checked before any of them is sent. Arrow puts the size before each body of a batch,
+and an MPUB is a slice of the result, without an object for each body.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,16 @@ _MAX_AT_ONCE = 64
 
 _FIRST_CONNECTION = 1.0
 """Seconds to wait for the first nsqd of a task; after that it begins with any other."""
+
+
+_DEFERRED_AT_ONCE = 500
+
+_compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
+
+# From buffers, because a value of Python or `to_numpy` would import pandas; see `schema`.
+_NOTHING_BETWEEN = pa.Array.from_buffers(
+    pa.large_binary(), 1, [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")]
+)[0]
 
 
 def publish_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, partition: int) -> int:
@@ -125,9 +139,6 @@ async def _publish_later(producer: Producer, topic: str, body: bytes, defer: flo
     await producer.publish(topic, body, defer=defer)
 
 
-_DEFERRED_AT_ONCE = 500
-
-
 @dataclass(frozen=True, slots=True)
 class AtOnce:
     """The bodies of one MPUB."""
@@ -196,7 +207,7 @@ def outgoing(rows: Rows, options: WriteOptions) -> Iterator[Outgoing]:
 def _bodies(rows: Rows, options: WriteOptions) -> pa.Array[Any]:
     column = rows.column("body")
     assert column is not None  # noqa: S101 - checked when the writer was made
-    column = column.cast(pa.large_binary())  # also of text; with its sizes, it may be too large for 32 bits
+    column = column.cast(pa.large_binary())  # str columns, too; with the sizes, offsets may overflow 32 bits
     sizes = pc.binary_length(cast("pa.LargeBinaryArray", column))
     if column.null_count or pc.min(sizes).as_py() == 0 or (pc.max(sizes).as_py() or 0) > options.max_msg_size:
         _refuse_body(rows, sizes.to_pylist(), options)
@@ -277,7 +288,7 @@ def _by_topic(
 
 
 def _taken(bodies: pa.Array[Any], rows: list[int]) -> pa.Array[Any]:
-    numbers = pa.py_buffer(array("q", rows))  # as `encoded` does, without pandas
+    numbers = pa.py_buffer(array("q", rows))  # without pandas
     return bodies.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, numbers]))
 
 
@@ -286,14 +297,6 @@ def _at_once(topic: str, bodies: pa.Array[Any], options: WriteOptions) -> Iterat
     most_rows = min(options.batch_rows, options.max_in_flight)
     for some in encoded(bodies, most_rows, options.batch_bytes):
         yield AtOnce(topic, some)
-
-
-_compute: Any = pc  # its functions are made at run time, and the stubs know only some of them
-
-# From buffers, as numbers are read below: a value of Python or `to_numpy` would import pandas; see `schema`.
-_NOTHING_BETWEEN = pa.Array.from_buffers(
-    pa.large_binary(), 1, [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")]
-)[0]
 
 
 def encoded(bodies: pa.Array[Any], max_rows: int, max_bytes: int) -> Iterator[EncodedBodies]:

@@ -1,4 +1,4 @@
-"""What the earlier batches of a query have read, to plan the next one.
+"""The earlier batches of a query: they help to plan the next one, and Spark shows their progress.
 
 A plan is an upper bound: other consumers may take messages, an nsqd may be unreachable, and
 ``maxBytesPerBatch`` may end a partition. So the rows that were really read are counted in the spool.
@@ -21,11 +21,15 @@ from .task import TaskReport, report_of, why_unreachable
 _log = logging.getLogger("nsq_anyio.spark")
 
 
+KIND = "nsq"
+"""The value of ``source``, by which a listener recognises these offsets."""
+
+
 class QueryHistory:
     """Counts over the batches of one run of a query.
 
     :ivar unreachable: how many partitions have ended because their nsqd could not be reached, by nsqd
-    :ivar last_batch: what the last batch has read, in whole numbers for the query's progress; empty before
+    :ivar last_batch: the counts of the last batch, for the query's progress; empty before the first
     """
 
     def __init__(self) -> None:
@@ -55,7 +59,7 @@ class QueryHistory:
         self._begun = (epoch, plan)
 
     def count_batch(self, spool: Spool, epoch: int) -> None:
-        """Count what was read in a batch that Spark has run; a second call for it counts nothing.
+        """Count the rows that a batch has read; a second call for the same batch counts nothing.
 
         :raises SpoolError: if the spool cannot be read
         """
@@ -92,7 +96,7 @@ class QueryHistory:
         self._spooled = {number: size for number, size in self._spooled.items() if number > epoch}
 
     def cap_to_target(self, waiting: Sequence[Depth]) -> list[Depth]:
-        """Return the depths, capped to what is left of the target; unchanged without a target."""
+        """Return the depths, capped to the rest of the target; unchanged without a target."""
         left = self._left
         if left is None:
             return list(waiting)
@@ -110,12 +114,12 @@ class QueryHistory:
             left[nsqd] = left.get(nsqd, 0) - rows[nsqd] if rows[nsqd] else 0
 
 
-KIND = "nsq"
-"""The value of ``source``, by which a listener knows these offsets."""
-
-
 class Progress:
-    """Keeps the depths of the last question, and the rate at which messages are published."""
+    """The source's part of the query's progress, which PySpark shows as its ``latestOffset``.
+
+    A source in Python has no metrics of its own, so all of its numbers are there. They are whole, as PySpark
+    asks for.
+    """
 
     def __init__(
         self, options: ReadOptions, history: QueryHistory, clock: Callable[[], float] = time.monotonic
@@ -130,8 +134,8 @@ class Progress:
         self._asked_at = 0.0
         self._per_second: int | None = None
 
-    def asked(self, depths: Sequence[Depth]) -> None:
-        """Note the depths when a batch is planned."""
+    def note_depths(self, depths: Sequence[Depth]) -> None:
+        """Note the depths by which a batch is planned."""
         now = self._clock()
         published = {depth.nsqd: depth.published for depth in depths if depth.published is not None}
         # An nsqd counts from 0 again after it was restarted, so its count may be lower.
@@ -140,12 +144,12 @@ class Progress:
             self._per_second = round(new / (now - self._asked_at))
         self._depths, self._published, self._asked_at = depths, published, now
 
-    def told(self) -> dict[str, Any] | None:
-        """Return what is shown; None before the first question."""
+    def shown(self) -> dict[str, Any] | None:
+        """Return the numbers to show; None before the first batch is planned."""
         if not self._depths:
             return None
         depths, history = self._depths, self._history
-        told: dict[str, Any] = {
+        shown: dict[str, Any] = {
             "source": KIND,
             "topic": self._topic,
             "channel": self._channel,
@@ -156,15 +160,15 @@ class Progress:
         }
         shown_if_any: dict[str, Any] = {
             "publishedPerSecond": self._per_second,
-            "lastBatch": told_of(history.last_batch),
+            "lastBatch": in_camel_case(history.last_batch),
             "paused": {depth.nsqd: depth.paused for depth in depths if depth.paused},
             "unreachable": dict(history.unreachable),
         }
-        return told | {name: value for name, value in shown_if_any.items() if value or value == 0}
+        return shown | {name: value for name, value in shown_if_any.items() if value or value == 0}
 
 
-def told_of(batch: Mapping[str, int]) -> dict[str, int]:
-    """Return `QueryHistory.last_batch` under the names that are shown."""
+def in_camel_case(batch: Mapping[str, int]) -> dict[str, int]:
+    """Return `QueryHistory.last_batch` with the names that Spark shows."""
     return {_camel(name): value for name, value in batch.items()}
 
 

@@ -1,4 +1,4 @@
-"""The spool of one query: it keeps the rows that were read from NSQ until Spark's sink has them.
+"""The spool of one query, which keeps the rows that were read from NSQ until Spark's sink has them.
 
 ::
 

@@ -121,14 +121,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reads
         """
         begin = _Offset.of(start)
-        # Once is enough while no messages come: in a store, each look is a request.
+        # Once is enough while no messages come: in an object store, each look is a request.
         if begin.epoch and self._idle_since is None:
             self._history.count_batch(self._open(begin.spool), begin.epoch)
         elif self._idle_since is None:
             Spool.check_place(self._spool_dir)
         self._wait_if_idle()
         self._latest = self._ask()
-        self._progress.asked(self._latest)
+        self._progress.note_depths(self._latest)
         self._claim_channel(self._latest)
         waiting = self._history.cap_to_target(self._latest)
         parts = plan(
@@ -149,11 +149,11 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return what the query's progress shows, as it was when the last batch was planned.
+        """Return the numbers for the query's progress, as of the plan of the last batch.
 
-        See `Progress`; docs/spark.md says what each number is.
+        docs/spark.md explains each number.
         """
-        return self._progress.told()
+        return self._progress.shown()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Let the query end when it has read the messages that wait now, whatever is published meanwhile.

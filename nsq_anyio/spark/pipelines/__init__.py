@@ -1,4 +1,4 @@
-"""Ready-made pipelines, as functions, for ``nsq-anyio pipeline``, and for spark-submit of ``__main__.py``."""
+"""Ready-made pipelines, as functions, for ``nsq-anyio pipeline`` and for spark-submit of ``__main__.py``."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def metrics(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What is measured; the fields are the arguments of `metrics`.
+    """The measures of `metrics`; the fields are its arguments.
 
     :raises InvalidOption: for a value out of range
     """

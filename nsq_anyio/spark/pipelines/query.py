@@ -1,4 +1,4 @@
-"""What the pipelines that read NSQ have in common: the source, its lag, and the start of the query."""
+"""The shared parts of pipelines: their source, the progress of a query, and the cause of a failure."""
 
 from __future__ import annotations
 
@@ -32,6 +32,23 @@ seconds from the start of one batch to the start of the next, until the pipeline
 Option: TypeAlias = str | int | float | bool
 
 _log = logging.getLogger("nsq_anyio.spark")
+
+
+# The line after the indented ones: the error that Python raised in a worker, or in the reader's process.
+_PYTHON_ERROR = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(?:[\w]+\.)*(\w+(?:: .+)?)$", re.MULTILINE
+)
+
+# PySpark 4.3.0 itself raises this when a source has raised while making its reader.
+_HIDES_THE_CAUSE = "UnboundLocalError: cannot access local variable 'reader'"
+
+# The error that Java raised, and its causes.
+_JAVA_ERROR = re.compile(r"^(?::|Caused by:) (?:[\w$]+\.)*([\w$]+(?:: .+)?)$", re.MULTILINE)
+
+SKIPPED = "skipped"
+"""The name of the observation, and of its column, that counts the messages that a pipeline cannot use."""
+
+_POLL_INTERVAL = 0.2
 
 
 class Source:
@@ -126,22 +143,10 @@ def run(
     else:
         check_seconds("trigger", trigger, 0)
         writer = writer.trigger(processingTime=f"{round(trigger * 1000)} milliseconds")
-    source.lag()  # it tells of a channel that is new, before the query creates it in another process
+    source.lag()  # logs that a channel is new, before the query creates it in another process
     with spark_errors_explained():
         query = writer.start()
     return follow(query, lag=source.lag, on_progress=on_progress, stop=stop)
-
-
-# The line after the indented ones: the error that Python raised in a worker, or in the reader's process.
-_PYTHON_ERROR = re.compile(
-    r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(?:[\w]+\.)*(\w+(?:: .+)?)$", re.MULTILINE
-)
-
-# What PySpark 4.3.0 itself raises when a source has raised while making its reader.
-_HIDES_THE_CAUSE = "UnboundLocalError: cannot access local variable 'reader'"
-
-# The error that Java raised, and its causes.
-_JAVA_ERROR = re.compile(r"^(?::|Caused by:) (?:[\w$]+\.)*([\w$]+(?:: .+)?)$", re.MULTILINE)
 
 
 class PipelineFailed(NSQError):
@@ -184,15 +189,9 @@ def _texts(error: BaseException | None) -> Iterator[str]:
         error = error.__cause__ or getattr(error, "_cause", None)
 
 
-SKIPPED = "skipped"
-"""The name of the observation, and of its column, that counts the messages that a pipeline cannot use."""
-
-_POLL_INTERVAL = 0.2
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a pipeline has done so far.
+    """The progress of a pipeline.
 
     :ivar batch: the number of the batch that has just ended
     :ivar rows: the rows in that batch
@@ -214,7 +213,7 @@ class Summary:
 
     :ivar batches: the number of batches with rows
     :ivar rows: the rows that were read from NSQ, or published to it
-    :ivar skipped: those of them that the pipeline could not use
+    :ivar skipped: the rows among them that the pipeline could not use
     :ivar seconds: the duration of the run, with Spark's own preparations
     :ivar lag: the rows that still wait; None if that is unknown
     """

@@ -48,6 +48,14 @@ _FEW = 16
 """The rows that a task has in memory when it reads Parquet. Spark's 4,096 are too many for large bodies."""
 
 
+RATE = "rowsPerSecond"
+"""The required option with the rate of each task, in rows per second."""
+
+_BURSTS_PER_SECOND = 10
+
+_MAX_BURST = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class _Span:
     """The messages that one job publishes: those with ``since <= timestamp < until``, all in one hour."""
@@ -223,13 +231,6 @@ def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _
 
 def _literal(time: datetime) -> Column:
     return F.timestamp_micros(F.lit((time - _EPOCH) // _MICROSECOND))
-
-
-RATE = "rowsPerSecond"
-"""The required option with the rate of each task, in rows per second."""
-
-_BURSTS_PER_SECOND = 10
-_MAX_BURST = 10_000
 
 
 class PacedNsqDataSource(NsqDataSource):
