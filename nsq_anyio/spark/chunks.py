@@ -135,7 +135,7 @@ class Partition:
     @property
     def record(self) -> Place:
         """The directory with the records of the chunks."""
-        return record_of(self.path)
+        return self.path.with_name(f"{self.path.name}.record")
 
     @property
     def _storage(self) -> Storage[Any]:
@@ -184,7 +184,7 @@ class Partition:
             noted[number] = self._load(number).record
         records = self._complete(noted, found)
         if ended and (not records or records[-1].rows):
-            raise why_gone(self.path) or SpoolDamaged(
+            raise self.why_gone() or SpoolDamaged(
                 self._chunk(len(records)), "is missing, although the partition has ended"
             )
         for record in records[first:]:
@@ -242,7 +242,7 @@ class Partition:
             self._storage.sync(self.path)
         if not self._storage.takes_out_at_once:
             # A late attempt can take a number again once its chunk is deleted.
-            check_not_committed(self.path)
+            self._check_not_committed()
 
     def end(self, number: int) -> None:
         """Store the end chunk: no other can follow, and the rows of the partition are final.
@@ -252,6 +252,34 @@ class Partition:
         :raises SpoolError: if it cannot be written
         """
         self.store_chunk(number, no_rows())
+
+    def why_gone(self) -> SpoolError | None:
+        """Return the error for the outermost directory that is missing; None if none is."""
+        epoch = self.path.parent
+        spool = epoch.parent
+        with as_spool_error(spool):
+            if not self._storage.is_directory(spool):
+                return SpoolError(
+                    self._storage.proof(spool),
+                    "is missing: spoolDir must be a path that the driver and all executors share, and "
+                    "must outlive the query",
+                )
+        try:
+            self._check_not_committed()
+        except AttemptSuperseded as superseded:
+            return superseded
+        with as_spool_error(spool):
+            lost = self._storage.missing([epoch, self.path, self.record])
+        return missing(lost[0]) if lost else None
+
+    def _check_not_committed(self) -> None:
+        epoch = self.path.parent
+        with as_spool_error(epoch.parent):
+            is_committed = epoch.name.isdecimal() and int(epoch.name) <= committed(epoch.parent)
+        if is_committed:
+            raise AttemptSuperseded(
+                self.path, "Spark has committed this batch: another attempt has done the work of this one"
+            )
 
     @property
     def _place(self) -> str:
@@ -306,19 +334,19 @@ class Partition:
                 yield
         except SpoolError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE:
-                gone = why_gone(self.path) if is_new else self._missing(path)
+                gone = self.why_gone() if is_new else self._missing(path)
                 raise (gone or error) from error.__cause__
             raise
 
     def _missing(self, path: Place) -> SpoolError:
         """Return the error for a file or directory that is missing."""
-        return why_gone(self.path) or SpoolDamaged(path, "is missing, and the rows stored in it are lost")
+        return self.why_gone() or SpoolDamaged(path, "is missing, and the rows stored in it are lost")
 
     def _missing_chunk(self, number: int, noted: dict[int, Record]) -> SpoolError:
         how = "later chunks exist"
         if number in noted:
             how = f"{self.record / noted[number].name} records {noted[number].rows} rows in it"
-        return why_gone(self.path) or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
+        return self.why_gone() or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
 
 
 def make_all(partitions: Iterable[Partition]) -> None:
@@ -345,7 +373,19 @@ def check_all(partitions: Iterable[Partition]) -> None:
         with as_spool_error(first.parent):
             lost = storage_of(first).missing(of_path)
         for path in lost:
-            raise why_gone(of_path[path].path) or missing(path)
+            raise of_path[path].why_gone() or missing(path)
+
+
+def missing(directory: Place) -> SpoolDamaged:
+    """Return the error for a directory that the driver has made, and that is missing.
+
+    :raises SpoolError: if its storage cannot be read
+    """
+    storage = storage_of(directory)
+    with as_spool_error(directory):
+        is_something_else = storage.proof(directory) == directory and storage.exists(directory)
+    what = "is not a directory" if is_something_else else "is missing"
+    return SpoolDamaged(storage.proof(directory), f"{what}, and the rows stored in it are lost")
 
 
 def _number(name: str) -> int | None:
@@ -419,56 +459,3 @@ def _decode_format_1(content: bytes, path: Place, number: int) -> Chunk:
 
 def _body_bytes(batch: pa.RecordBatch) -> int:
     return cast("pa.BinaryArray", batch.column("body")).total_values_length if batch.num_rows else 0
-
-
-def record_of(partition: Place) -> Place:
-    """Return the directory with the records of a partition's chunks."""
-    return partition.with_name(f"{partition.name}.record")
-
-
-def check_not_committed(partition: Place) -> None:
-    """Check that Spark has not committed the batch of a partition.
-
-    :raises AttemptSuperseded: if it has
-    :raises SpoolError: if the spool cannot be read
-    """
-    epoch = partition.parent
-    with as_spool_error(epoch.parent):
-        is_committed = epoch.name.isdecimal() and int(epoch.name) <= committed(epoch.parent)
-    if is_committed:
-        raise AttemptSuperseded(
-            partition, "Spark has committed this batch: another attempt has done the work of this one"
-        )
-
-
-def why_gone(partition: Place) -> SpoolError | None:
-    """Return the error for the outermost directory of a partition that is missing; None if none is."""
-    epoch = partition.parent
-    spool = epoch.parent
-    storage = storage_of(partition)
-    with as_spool_error(spool):
-        if not storage.is_directory(spool):
-            return SpoolError(
-                storage.proof(spool),
-                "is missing: spoolDir must be a path that the driver and all executors share, and "
-                "must outlive the query",
-            )
-    try:
-        check_not_committed(partition)
-    except AttemptSuperseded as superseded:
-        return superseded
-    with as_spool_error(spool):
-        lost = storage.missing([epoch, partition, record_of(partition)])
-    return missing(lost[0]) if lost else None
-
-
-def missing(directory: Place) -> SpoolDamaged:
-    """Return the error for a directory that the driver has made, and that is missing.
-
-    :raises SpoolError: if its storage cannot be read
-    """
-    storage = storage_of(directory)
-    with as_spool_error(directory):
-        is_something_else = storage.proof(directory) == directory and storage.exists(directory)
-    what = "is not a directory" if is_something_else else "is missing"
-    return SpoolDamaged(storage.proof(directory), f"{what}, and the rows stored in it are lost")
