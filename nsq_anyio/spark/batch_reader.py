@@ -39,7 +39,7 @@ _PEEK_IN_MEMORY = 64 * 1024 * 1024
 
 
 class WaitingPartition(InputPartition):
-    """What one task reads without a spool.
+    """The part of a batch read that one task reads without a spool.
 
     :ivar nsqd: the nsqd to read from, as ``host:port``
     :ivar rows: the most rows to read

@@ -90,7 +90,7 @@ class BoundedReader:
 
     @property
     def refused(self) -> int:
-        """How many FINs nsqd has refused: it delivers the messages again, although they are stored."""
+        """The FINs that nsqd has refused; it delivers their messages again, although they are stored."""
         return self._links.refused
 
     async def take(self) -> MessageChunk:

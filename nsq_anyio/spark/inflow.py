@@ -37,7 +37,7 @@ class Inflow:
     :ivar received_rows: all messages that have arrived
     :ivar received_bytes: the bytes of all these bodies
     :ivar recent_size: the size of recent bodies: it rises at once, and at most halves with each arrival
-    :ivar refused: the answers that nsqd has refused, because they came too late
+    :ivar refused: the late answers, which nsqd has refused
     """
 
     def __init__(self, nsqd: str, *, arrived: Callable[[], None], watch: LoopWatch) -> None:

@@ -217,7 +217,7 @@ class SharedOptions:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(SharedOptions):
-    """How to read from NSQ. It is pickled."""
+    """The options of a read. They are pickled."""
 
     topic: Annotated[str, Parsed(parse=check_topic)]
     """The topic to read."""
@@ -286,7 +286,7 @@ class ReadOptions(SharedOptions):
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(SharedOptions):
-    """How to write to NSQ. It is pickled."""
+    """The options of a write. They are pickled."""
 
     topic: Annotated[str | None, Parsed(parse=check_topic)] = None
     """The topic of all rows; None to use the column ``topic`` (default None)."""

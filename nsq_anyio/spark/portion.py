@@ -148,7 +148,7 @@ def redelivered(rows: pa.RecordBatch) -> int:
 def split_off(waiting: deque[Portion], rows: int, max_bytes: int) -> list[Portion]:
     """Take the first messages within both bounds; at least one, if any waits and ``rows`` is not 0.
 
-    Otherwise a message that is too large would block the others for ever.
+    Otherwise a message that is too large would block the others forever.
     """
     taken: list[Portion] = []
     while waiting and rows:

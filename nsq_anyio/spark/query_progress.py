@@ -117,8 +117,7 @@ class QueryHistory:
 class Progress:
     """The source's part of the query's progress, which PySpark shows as its ``latestOffset``.
 
-    A source in Python has no metrics of its own, so all of its numbers are there. They are whole, as PySpark
-    asks for.
+    A source in Python has no metrics, so this is the only place for its numbers. PySpark wants whole ones.
     """
 
     def __init__(

@@ -118,13 +118,13 @@ def clear(info: SpoolInfo, chunks: Iterable[tuple[Place, Record]]) -> list[Place
 
 
 def delete(info: SpoolInfo) -> None:
-    """Delete a spool with all of its contents, and what earlier calls left when they were killed.
+    """Delete a spool, and the remains of earlier calls that were killed.
 
     :raises SpoolError: if it cannot be deleted, or only in part
     """
     storage = storage_of(info.path)
     with as_spool_error(info.path):
-        # First this, so that nobody finds half a spool.
+        # In one step, so that nobody finds half a spool.
         taken = storage.take_out(info.path)
         left = storage.taken_out(info.path.parent)
     for path in dict.fromkeys([taken, *left]):

@@ -192,7 +192,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Add the missing rows of a partition to the spool, and return all of its rows.
+        """Yield the rows of a partition, and add the missing ones to the spool.
 
         :raises NSQError: as `fill` and `stored_rows`
         """

@@ -301,16 +301,16 @@ def _joined(chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = size = 0
     for batch in chunks:
         if waiting and (rows >= _ROWS or size + batch.nbytes > CHUNK_BYTES):
-            yield from _one(waiting)
+            yield from _merged(waiting)
             waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
     if waiting:
-        yield from _one(waiting)
+        yield from _merged(waiting)
 
 
-def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _merged(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
 
 
@@ -320,7 +320,7 @@ def opened(batches: Iterator[pa.RecordBatch], options: ReadOptions) -> Iterator[
     The spool has messages as they came, so that rows that are put back are published unchanged.
 
     The headers of a body that is not an envelope are empty. Those of an envelope that cannot be read are
-    null, and its body stays as it came: no message may make a query fail for ever.
+    null, and its body stays as it came: no message may make a query fail forever.
     """
     return map(_with_headers, batches) if options.headers else batches
 

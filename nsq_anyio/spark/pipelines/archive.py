@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in programs for Spark
 
 from ...errors import InvalidOption
 from .query import OnProgress, Option, Source, Summary, Trigger, run

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in programs for Spark
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...checks import check_seconds

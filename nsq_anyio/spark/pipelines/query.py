@@ -26,8 +26,8 @@ from ..source import NsqDataSource
 from ..stream_reader import NsqStreamReader
 
 Trigger: TypeAlias = Literal["available-now"] | float
-"""When to run batches. ``available-now`` reads the messages that wait at the start, and ends. A number is the
-seconds from the start of one batch to the start of the next, until the pipeline is stopped."""
+"""The schedule of batches. ``available-now`` reads the messages that wait at the start, and ends. A number is
+the seconds from the start of one batch to the start of the next, until the pipeline is stopped."""
 
 Option: TypeAlias = str | int | float | bool
 

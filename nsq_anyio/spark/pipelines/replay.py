@@ -14,7 +14,7 @@ from itertools import pairwise
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in programs for Spark
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
