@@ -7,6 +7,8 @@ reads its rows back. ``commit`` deletes a batch that the sink has; Spark calls i
 planned.
 """
 
+# ruff: noqa: N802, N815 - the names are Spark's
+
 from __future__ import annotations
 
 import logging
@@ -266,45 +268,21 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise InvalidOption(f"read limit {limit!r} is not valid: NSQ counts rows, so use ReadMaxRows")
 
 
-# ruff: noqa: N802 - the names are Spark's
-
-
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises an error in the first method that Spark calls.
 
-    PySpark 4.3.0 hides an error that ``DataSource.streamReader`` itself raises behind an UnboundLocalError of
-    its own, because it stops a reader that it never got.
+    PySpark 4.3.0 hides an error that ``DataSource.streamReader`` itself raises behind an UnboundLocalError,
+    because it stops a reader that it never got.
     """
 
     def __init__(self, error: InvalidOption) -> None:
         self._error = error
 
-    def initialOffset(self) -> dict[str, Any]:
-        """Raise the error, as do the other methods."""
-        self._refuse()
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise self._error
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Raise the error."""
-        self._refuse()
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
-        """Raise the error."""
-        self._refuse()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Raise the error."""
-        self._refuse()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
-        """Raise the error."""
-        self._refuse()
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Raise the error."""
-        self._refuse()
+    initialOffset = getDefaultReadLimit = latestOffset = _refuse
+    prepareForTriggerAvailableNow = partitions = read = _refuse
 
     def stop(self) -> None:
         """Do nothing: there is nothing to release."""
-
-    def _refuse(self) -> NoReturn:
-        raise self._error
