@@ -11,22 +11,25 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from io import IOBase
 
 import anyio
+import anyio.to_thread
 import pyarrow as pa
 from anyio.from_thread import start_blocking_portal
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ..errors import InvalidOption
-from .bounded_reader import bounded_reader
+from ..errors import ConnectionLost, InvalidOption, NSQError
+from .bounded_reader import BoundedReader, bounded_reader
 from .depth import channel_depths
-from .opened_rows import opened
 from .options import ReadOptions
-from .peek import peek
 from .plan import plan
+from .portion import MessageChunk
+from .schema import arrow_schema
 from .spool import Plan, Spool
 from .spool_errors import as_spool_error
-from .spooled_partition import SpooledPartition, read_spooled_partition
+from .task import SpooledPartition, opened, read_spooled_partition
 
 _EPOCH = 1
 """The only epoch of a batch read's spool."""
@@ -36,7 +39,7 @@ _PEEK_IN_MEMORY = 64 * 1024 * 1024
 
 
 class WaitingPartition(InputPartition):
-    """What one task reads without a spool.
+    """The part of a batch read that one task reads without a spool.
 
     :ivar nsqd: the nsqd to read from, as ``host:port``
     :ivar rows: the most rows to read
@@ -88,7 +91,7 @@ class NsqBatchReader(DataSourceReader):
             case SpooledPartition() if self._options.spool_dir is not None:
                 return read_spooled_partition(self._options, self._options.spool_dir, partition)
             case WaitingPartition() if self._options.peek:
-                return _look(self._options, partition)
+                return _peek_rows(self._options, partition)
             case WaitingPartition():
                 return _drain(self._options, partition)
             case _:
@@ -133,11 +136,66 @@ def _drain(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.Rec
             portal.call(reader.finish, chunk)
 
 
-def _look(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
-    """Yield rows whose messages are already back in nsqd."""
+def _peek_rows(options: ReadOptions, partition: WaitingPartition) -> Iterator[pa.RecordBatch]:
+    """Yield rows whose messages nsqd has back already."""
     with tempfile.SpooledTemporaryFile(_PEEK_IN_MEMORY) as file:
         with as_spool_error(tempfile.gettempdir()):
             anyio.run(peek, options, partition.nsqd, partition.rows, file)
         file.seek(0)
         with pa.ipc.open_stream(file) as batches:
             yield from batches
+
+
+class PeekTooLong(NSQError):
+    """The peek takes longer than nsqd allows a consumer to hold messages."""
+
+
+async def peek(options: ReadOptions, nsqd: str, rows: int, file: IOBase) -> None:
+    """Write messages to a file, as an Arrow stream, and give them back to nsqd.
+
+    All of them are held, and touched, until the last one is read, so that none is delivered twice. Memory
+    holds the bodies of one chunk only.
+
+    :raises PeekTooLong: if it takes longer than nsqd's --max-msg-timeout, after which nsqd delivers held
+        messages again
+    :raises ConnectionFailed: if there is no connection, or one is lost
+    :raises OSError: if the file cannot be written
+    """
+    chunks: list[MessageChunk] = []
+    readers: list[BoundedReader] = []
+    async with AsyncExitStack() as connections:
+        writer = connections.enter_context(pa.ipc.new_stream(file, arrow_schema()))
+        while rows:
+            # A reader can hold no more messages than it may have in flight.
+            some = min(rows, options.max_in_flight)
+            reader = await connections.enter_async_context(bounded_reader(options, nsqd, some))
+            taken = 0
+            while chunk := await reader.take():
+                chunks.append(chunk)
+                readers.append(reader)
+                taken += len(chunk)
+                await anyio.to_thread.run_sync(
+                    writer.write_batch,  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                    chunk.record_batch(),
+                )
+                reader.forget_bodies(chunk)
+                _check_held(readers[0], chunks[0])
+            if not taken:
+                break  # other consumers have taken the rest
+            rows -= taken
+        for reader, chunk in zip(readers, chunks, strict=True):
+            _check_held(reader, chunk)
+        # The end of the block gives back what is not answered.
+
+
+def _check_held(reader: BoundedReader, chunk: MessageChunk) -> None:
+    if reader.holds(chunk):
+        return
+    if chunk.hard_deadline <= anyio.current_time():
+        raise PeekTooLong(
+            f"peek=true holds the messages that it reads, and nsqd {chunk.nsqd} allows that for at most "
+            "its --max-msg-timeout, then delivers them again: lower maxRows, or read into a spoolDir"
+        )
+    raise ConnectionLost(
+        chunk.nsqd, "messages that peek=true held were lost with the connection or timed out: try again"
+    )

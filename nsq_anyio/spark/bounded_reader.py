@@ -1,4 +1,8 @@
-"""Reads a bounded number of messages from one nsqd, as a task of Spark does."""
+"""The reader of a task: a bounded number of messages from one nsqd, in chunks.
+
+It is not built on a consumer, because an object for each message would take most of the time. It touches the
+messages of chunks that wait for a slow disk.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,12 @@ import anyio
 from ..errors import ConnectionFailed
 from ..tasks import background_tasks
 from .inflow import Inflow
-from .link import Link
-from .links import Links, connected
+from .links import Link, Links, connected
 from .options import ReadOptions
 from .portion import MessageChunk, Portion
 
 _MOST_CONNECTIONS = 4
-"""With more of them, nsqd spends more on what its clients share than larger chunks save."""
+"""With more connections, nsqd spends more on what its clients share than larger chunks save."""
 
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of bodies in a chunk. Larger chunks cost memory, and are written no faster."""
@@ -27,7 +30,7 @@ BYTES_IN_FLIGHT = 4 * CHUNK_BYTES
 """Bytes of bodies above which no more messages are let in, so that large ones do not fill the memory."""
 
 _GROWTH = 4
-"""With a bound of bytes, one message more is let in for each so many that have come."""
+"""With a bound of bytes, one more message is let in for each four that have arrived."""
 
 _LINGER = 0.25
 """Seconds for a chunk to fill once messages have come: each chunk is a file."""
@@ -38,12 +41,14 @@ _PART_OF_MSG_TIMEOUT = 0.25
 
 @dataclass(slots=True)
 class _Share:
-    """What one connection has of the rows that a partition is to read, and of what may be in flight.
+    """One connection's part of the rows to read, and of the messages in flight.
 
-    So no two connections have the same row to read, however nsqd divides the messages among them.
+    The parts are disjoint. So all connections together never let in more than was planned, however nsqd
+    divides the messages among them. The rows of a connection that cannot be restored are left to the next
+    batch.
 
-    :ivar rows_left: below 0 if nsqd has delivered more than it was to: it does so when messages that are held
-        time out
+    :ivar rows_left: the rows that it may still take; below 0 if nsqd has delivered more, as it does when held
+        messages time out
     """
 
     link: Link
@@ -85,7 +90,7 @@ class BoundedReader:
 
     @property
     def refused(self) -> int:
-        """How many FINs nsqd has refused: it delivers the messages again, although they are stored."""
+        """The FINs that nsqd has refused; it delivers their messages again, although they are stored."""
         return self._links.refused
 
     async def take(self) -> MessageChunk:
@@ -101,7 +106,7 @@ class BoundedReader:
             if not self._links.waiting_rows:
                 return nothing
             chunk = self._chunk(self._oldest())
-            if chunk:  # otherwise those that had come have timed out
+            if chunk:  # otherwise the messages have timed out
                 self._count(chunk)
                 return chunk
         return nothing
@@ -109,7 +114,7 @@ class BoundedReader:
     def finish(self, chunk: MessageChunk) -> None:
         """Finish the messages of a chunk that is stored, each on the connection on which it came.
 
-        nsqd delivers again what came on a connection that was lost.
+        nsqd delivers the messages of a lost connection again.
         """
         released = [(inflow, inflow.release(chunk.portions)) for inflow in self._links.inflows]
         # First, so that the FINs make no room for more messages than planned.
@@ -199,7 +204,7 @@ class BoundedReader:
         more = most
         if self._bytes_left is not None:
             room = min(room, self._bytes_left - inflow.waiting_bytes)
-            # The first ones may be smaller than the rest.
+            # The first messages may be smaller than the rest.
             more = max(1, inflow.received_rows // _GROWTH)
         size = max(1.0, inflow.received_bytes / inflow.received_rows, inflow.recent_size)
         return inflow.in_flight + min(more, max(0, math.ceil(room / size)))
@@ -250,7 +255,7 @@ async def bounded_reader(
     :raises InvalidOption: if a file that the options name cannot be used
     :raises PermanentRefusal: if nsqd refuses the connection permanently
     """
-    # By a bound of bytes, each connection would let in a message that may be too much.
+    # With a bound of bytes, each connection would let in one message, which may already be too much.
     most = _MOST_CONNECTIONS if max_bytes is None else 1
     async with connected(options, nsqd, max_in_flight=min(options.max_in_flight, rows), most=most) as links:
         reader = BoundedReader(links, options, nsqd, rows, max_bytes)

@@ -1,8 +1,8 @@
-"""The chunks of one partition: how attempts store them, how they are recorded, and how they end.
+"""The chunks of one partition, their record, and their end.
 
 ::
 
-    <spoolDir>/<query uuid>/<epoch>/<partition>/000000.arrow       see `chunk_file`
+    <spoolDir>/<query uuid>/<epoch>/<partition>/000000.arrow
                                                 000001.arrow
                                                 000002.arrow       no rows: the end chunk
                                     <partition>.record/000000-1250-125000-8f3a01c2
@@ -18,27 +18,45 @@ The record lies beside the chunks, so that a deleted chunk is noticed. It consis
 cannot be half written and need no fsync. The content under a name does not matter: on a file system it is a
 second link to the chunk's file, because a link costs next to nothing, and another file a lot; elsewhere it
 is empty. An attempt that is killed may leave its last chunk without a record; the next attempt adds it.
+
+The file of a chunk has a header that identifies the chunk, then its rows in Arrow's format::
+
+    8 bytes   NSQCHUNK
+    4 bytes   CRC-32 of all that follows, big-endian
+    4 bytes   length of the header, big-endian
+    header    JSON, padded with spaces: format, place (query/epoch/partition), number, rows, bytes
+    rows      Arrow IPC stream of one record batch; empty in the end chunk
+
+Format 1 is a plain Arrow IPC file. It is still read, but no longer written.
 """
 
 from __future__ import annotations
 
 import errno
+import json
+import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
 from ..storage.interface import Storage
 from ..storage.place import Place, storage_of
-from .chunk_file import Chunk, Record, decode, encode
-from .schema import no_rows
-from .spool_errors import NumberTaken, SpoolDamaged, SpoolError, as_spool_error
-from .spool_files import mark, put
-from .vanished import check_not_committed, missing, record_of, why_gone
+from .schema import arrow_schema, no_rows
+from .spool_errors import AttemptSuperseded, NumberTaken, SpoolDamaged, SpoolError, as_spool_error
+from .spool_files import committed, mark, put
 
 F = TypeVar("F")
+
+FORMAT = 2
+
+_MAGIC = b"NSQCHUNK"
+_MAGIC_OF_FORMAT_1 = b"ARROW1"
+_PREFIX = len(_MAGIC) + 8
+_ALIGNMENT = 64
+"""The alignment at which Arrow can use buffers without copying them."""
 
 _SUFFIX = ".arrow"
 _DIGITS = 6
@@ -46,12 +64,56 @@ _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """The record of a chunk, written as a file name.
+
+    :ivar number: the number of the chunk in its partition
+    :ivar rows: the number of rows; 0 in the end chunk
+    :ivar bytes: the bytes of the rows' bodies
+    :ivar checksum: the checksum of the chunk's file
+    """
+
+    number: int
+    rows: int
+    bytes: int
+    checksum: int
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return f"{self.number:06d}-{self.rows}-{self.bytes}-{self.checksum:08x}"
+
+    @classmethod
+    def of(cls, name: str) -> Record | None:
+        """Parse a file name; return None if it is not the name of a record."""
+        try:
+            number, rows, size, checksum = name.split("-")
+            record = cls(int(number), int(rows), int(size), int(checksum, 16))
+        except ValueError:
+            return None
+        return record if record.name == name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk that was read and verified.
+
+    :ivar path: its file
+    :ivar batch: its rows; empty in the end chunk
+    """
+
+    path: Place
+    record: Record
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """How much of a partition is stored.
+    """The stored part of a partition.
 
     :ivar chunks: the number of chunks with rows, which is also the number of the next chunk
     :ivar rows: the rows in all of them
-    :ivar bytes: the bytes of their bodies
+    :ivar bytes: the bytes of the rows' bodies
     :ivar ended: whether there is an end chunk
     """
 
@@ -73,7 +135,7 @@ class Partition:
     @property
     def record(self) -> Place:
         """The directory with the records of the chunks."""
-        return record_of(self.path)
+        return self.path.with_name(f"{self.path.name}.record")
 
     @property
     def _storage(self) -> Storage[Any]:
@@ -87,7 +149,7 @@ class Partition:
         check_all([self])
 
     def stored(self) -> Stored:
-        """Return how much is stored, and add the record that a killed attempt did not write.
+        """Return how much is stored. Add the record that a killed attempt did not write.
 
         :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolDamaged: if a chunk is missing, or a file is not a chunk
@@ -108,9 +170,10 @@ class Partition:
             ended=ended,
         )
 
-    def read(self, *, ended: bool = False) -> Iterator[pa.RecordBatch]:
+    def read(self, first: int = 0, *, ended: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each chunk, in order.
 
+        :param first: the number of the first chunk
         :param ended: whether the end chunk must be there
         :raises AttemptSuperseded: if Spark has committed the batch
         :raises SpoolDamaged: if a chunk is missing, or is not what was stored
@@ -121,15 +184,15 @@ class Partition:
             noted[number] = self._load(number).record
         records = self._complete(noted, found)
         if ended and (not records or records[-1].rows):
-            raise why_gone(self.path) or SpoolDamaged(
+            raise self.why_gone() or SpoolDamaged(
                 self._chunk(len(records)), "is missing, although the partition has ended"
             )
-        for record in records:
+        for record in records[first:]:
             if record.rows:
                 yield self._load(record.number, record).batch
 
     def salvage(self) -> Iterator[Chunk | SpoolError]:
-        """Yield each sound chunk, with or without a record, and an error for each damaged or missing one."""
+        """Yield each sound chunk, even without a record, and an error for each damaged or missing one."""
         return self._each(self._load)
 
     def recorded(self) -> Iterator[tuple[Place, Record] | SpoolError]:
@@ -139,16 +202,16 @@ class Partition:
         """
         return self._each(lambda number, noted: (self._chunk(number), noted or self._load(number).record))
 
-    def _each(self, look: Callable[[int, Record | None], F]) -> Iterator[F | SpoolError]:
+    def _each(self, load: Callable[[int, Record | None], F]) -> Iterator[F | SpoolError]:
         noted: dict[int, Record] = {}
         try:
             with as_spool_error(self.record):
                 is_there = self._storage.exists(self.record)
-            noted = self._noted() if is_there else {}
+            noted = self._records() if is_there else {}
         except SpoolError as error:
             yield error
         try:
-            found = self._found()
+            found = self._numbers()
         except SpoolError as error:
             yield error
             return
@@ -156,7 +219,7 @@ class Partition:
             try:
                 if number not in found:
                     raise self._missing_chunk(number, noted)
-                yield look(number, noted.get(number))
+                yield load(number, noted.get(number))
             except SpoolError as error:
                 yield error
 
@@ -179,7 +242,7 @@ class Partition:
             self._storage.sync(self.path)
         if not self._storage.takes_out_at_once:
             # A late attempt can take a number again once its chunk is deleted.
-            check_not_committed(self.path)
+            self._check_not_committed()
 
     def end(self, number: int) -> None:
         """Store the end chunk: no other can follow, and the rows of the partition are final.
@@ -189,6 +252,34 @@ class Partition:
         :raises SpoolError: if it cannot be written
         """
         self.store_chunk(number, no_rows())
+
+    def why_gone(self) -> SpoolError | None:
+        """Return the error for the outermost directory that is missing; None if none is."""
+        epoch = self.path.parent
+        spool = epoch.parent
+        with as_spool_error(spool):
+            if not self._storage.is_directory(spool):
+                return SpoolError(
+                    self._storage.marker_of(spool),
+                    "is missing: spoolDir must be a path that the driver and all executors share, and "
+                    "must outlive the query",
+                )
+        try:
+            self._check_not_committed()
+        except AttemptSuperseded as superseded:
+            return superseded
+        with as_spool_error(spool):
+            lost = self._storage.missing([epoch, self.path, self.record])
+        return missing(lost[0]) if lost else None
+
+    def _check_not_committed(self) -> None:
+        epoch = self.path.parent
+        with as_spool_error(epoch.parent):
+            is_committed = epoch.name.isdecimal() and int(epoch.name) <= committed(epoch.parent)
+        if is_committed:
+            raise AttemptSuperseded(
+                self.path, "Spark has committed this batch: another attempt has done the work of this one"
+            )
 
     @property
     def _place(self) -> str:
@@ -209,9 +300,9 @@ class Partition:
     def _listed(self) -> tuple[dict[int, Record], set[int]]:
         """Return the records, and the numbers of the chunks."""
         # In this order, so that a chunk that is stored meanwhile does not seem to be missing.
-        return self._noted(), self._found()
+        return self._records(), self._numbers()
 
-    def _noted(self) -> dict[int, Record]:
+    def _records(self) -> dict[int, Record]:
         with self._explained(self.record):
             names = [entry.name for entry in self._storage.entries(self.record)]
         noted: dict[int, Record] = {}
@@ -220,7 +311,7 @@ class Partition:
                 raise SpoolDamaged(self.record, f"records two chunks with number {record.number}")
         return noted
 
-    def _found(self) -> set[int]:
+    def _numbers(self) -> set[int]:
         with self._explained(self.path):
             numbers = {_number(entry.name) for entry in self._storage.entries(self.path)}
         return {number for number in numbers if number is not None}
@@ -243,19 +334,19 @@ class Partition:
                 yield
         except SpoolError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE:
-                gone = why_gone(self.path) if is_new else self._missing(path)
+                gone = self.why_gone() if is_new else self._missing(path)
                 raise (gone or error) from error.__cause__
             raise
 
     def _missing(self, path: Place) -> SpoolError:
         """Return the error for a file or directory that is missing."""
-        return why_gone(self.path) or SpoolDamaged(path, "is missing, and the rows stored in it are lost")
+        return self.why_gone() or SpoolDamaged(path, "is missing, and the rows stored in it are lost")
 
     def _missing_chunk(self, number: int, noted: dict[int, Record]) -> SpoolError:
         how = "later chunks exist"
         if number in noted:
             how = f"{self.record / noted[number].name} records {noted[number].rows} rows in it"
-        return why_gone(self.path) or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
+        return self.why_gone() or SpoolDamaged(self._chunk(number), f"is missing, and {how}")
 
 
 def make_all(partitions: Iterable[Partition]) -> None:
@@ -282,7 +373,19 @@ def check_all(partitions: Iterable[Partition]) -> None:
         with as_spool_error(first.parent):
             lost = storage_of(first).missing(of_path)
         for path in lost:
-            raise why_gone(of_path[path].path) or missing(path)
+            raise of_path[path].why_gone() or missing(path)
+
+
+def missing(directory: Place) -> SpoolDamaged:
+    """Return the error for a directory that the driver has made, and that is missing.
+
+    :raises SpoolError: if its storage cannot be read
+    """
+    storage = storage_of(directory)
+    with as_spool_error(directory):
+        is_something_else = storage.marker_of(directory) == directory and storage.exists(directory)
+    what = "is not a directory" if is_something_else else "is missing"
+    return SpoolDamaged(storage.marker_of(directory), f"{what}, and the rows stored in it are lost")
 
 
 def _number(name: str) -> int | None:
@@ -290,3 +393,69 @@ def _number(name: str) -> int | None:
     digits = name.removesuffix(_SUFFIX)
     is_number = digits.isascii() and digits.isdecimal() and name == f"{int(digits):0{_DIGITS}d}{_SUFFIX}"
     return int(digits) if is_number else None
+
+
+def encode(batch: pa.RecordBatch, place: str, number: int) -> tuple[Record, list[bytes | memoryview]]:
+    """Return the record of a chunk, and the parts of its file.
+
+    :param place: the partition, as ``query/epoch/partition``
+    """
+    rows = memoryview(b"")
+    if batch.num_rows:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)  # pyright: ignore[reportUnknownMemberType] - stubs lack its return type
+        rows = memoryview(sink.getvalue())
+    size = _body_bytes(batch)
+    fields = {"format": FORMAT, "place": place, "number": number, "rows": batch.num_rows, "bytes": size}
+    header = json.dumps(fields).encode()
+    header += b" " * (-(_PREFIX + len(header)) % _ALIGNMENT)
+    behind = len(header).to_bytes(4, "big") + header
+    checksum = zlib.crc32(rows, zlib.crc32(behind))
+    first = _MAGIC + checksum.to_bytes(4, "big") + behind
+    return Record(number, batch.num_rows, size, checksum), [first, rows]
+
+
+def decode(content: bytes, path: Place, place: str, number: int) -> Chunk:
+    """Verify the checksum and the number of a file, and return its chunk.
+
+    :raises SpoolDamaged: if it is another chunk, or not what was written
+    """
+    if content.startswith(_MAGIC_OF_FORMAT_1):
+        return _decode_format_1(content, path, number)
+    if not content.startswith(_MAGIC) or len(content) < _PREFIX:
+        raise SpoolDamaged(path, "is not a chunk of a spool")
+    view = memoryview(content)
+    checksum = int.from_bytes(view[len(_MAGIC) : len(_MAGIC) + 4], "big")
+    if zlib.crc32(view[len(_MAGIC) + 4 :]) != checksum:
+        raise SpoolDamaged(path, "is damaged: its checksum is wrong")
+    end = _PREFIX + int.from_bytes(view[len(_MAGIC) + 4 : _PREFIX], "big")
+    fields: dict[str, Any] = json.loads(content[_PREFIX:end])
+    if fields["format"] != FORMAT:
+        raise SpoolDamaged(path, f"has format {fields['format']}, but this version reads {FORMAT} and 1")
+    if (fields["place"], fields["number"]) != (place, number):
+        raise SpoolDamaged(
+            path, f"is another chunk, number {fields['number']} of {fields['place']}, copied or renamed"
+        )
+    record = Record(number, fields["rows"], fields["bytes"], checksum)
+    if not record.rows:
+        return Chunk(path, record, no_rows())
+    with pa.ipc.open_stream(pa.py_buffer(content)[end:]) as reader:
+        return Chunk(path, record, reader.read_next_batch())
+
+
+def _decode_format_1(content: bytes, path: Place, number: int) -> Chunk:
+    try:
+        with pa.ipc.open_file(pa.py_buffer(content)) as reader:
+            batch = reader.get_batch(0)
+        batch.validate(full=True)
+        if not batch.schema.equals(arrow_schema()):
+            raise ValueError("it has other columns")
+    except Exception as error:
+        # The file has no checksum, and Arrow may raise anything for damaged bytes, even SystemError.
+        raise SpoolDamaged(path, f"is not a chunk of a spool: {error}") from error
+    return Chunk(path, Record(number, batch.num_rows, _body_bytes(batch), zlib.crc32(content)), batch)
+
+
+def _body_bytes(batch: pa.RecordBatch) -> int:
+    return cast("pa.BinaryArray", batch.column("body")).total_values_length if batch.num_rows else 0

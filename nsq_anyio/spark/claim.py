@@ -1,4 +1,4 @@
-"""Keeps two streams of one application from reading the same channel of one nsqd.
+"""Locks that keep two streams of one application from reading the same channel of one nsqd.
 
 NSQ gives each message to one of the consumers of a channel. Two sources of a query on one channel, as in a
 join of a stream with itself, would each get a part of the messages, and the result would be wrong without an

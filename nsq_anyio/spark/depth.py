@@ -1,4 +1,8 @@
-"""Asks all nsqds that have the topic for the depth of the channel."""
+"""The depth of the channel at each nsqd that has the topic.
+
+A question also creates the channel where it is missing, and logs where it is paused. Executors do not import
+this module, because httpx takes long to import.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
-from ..connection.auth_secret import bearer
-from ..errors import InvalidAddress
-from ..http import ClusterFailed, Nsqd, Nsqlookupd
+from ..errors import HTTPStatusError, InvalidAddress, InvalidOption
+from ..http import ClusterFailed, Lookup, Nsqd, Nsqlookupd
 from ..http.servers import Answers, FanOut
-from .access import Access
-from .channel import ChannelWatch, create_at, depth_at, look_up
+from ..http.stats import ChannelStats, TopicStats
+from .nsqlookupds import nsqlookupd_clients
 from .options import ReadOptions
 from .plan import Depth
-
-__all__ = ["PATIENCE", "Depth", "DepthClient", "channel_depths", "nsqlookupd_clients"]
 
 T = TypeVar("T")
 
@@ -30,6 +31,13 @@ PATIENCE = 300.0
 _TRY_EVERY = 1.0
 
 _log = logging.getLogger("nsq_anyio.spark")
+
+
+_TOPIC_NOT_FOUND = "TOPIC_NOT_FOUND"
+
+_CHANNEL_IS_NEW = (
+    "channel %s of topic %s is new at %s: it gets no message that other channels have got before"
+)
 
 
 class DepthClient:
@@ -68,8 +76,8 @@ class DepthClient:
         A channel that does not exist is created, so that it gets all later messages; those that wait in the
         topic are counted. A paused channel counts as empty, because it delivers nothing. An nsqd that does
         not answer also counts as empty. Both are logged. It is an error if no nsqd answers; but if one has
-        answered before, all are tried again for five minutes. Without an nsqlookupd, the nsqds that the last
-        one has named are asked for as long.
+        answered before, all are tried again for five minutes. While no nsqlookupd
+        answers, the nsqds of the last answer are asked, for as long.
 
         :raises InvalidOption: if a file that the options name cannot be used, or the channel must not be
             created and no nsqd has it
@@ -190,24 +198,107 @@ class DepthClient:
 
 
 def channel_depths(options: ReadOptions) -> list[Depth]:
-    """Ask once, as `DepthClient.ask` does."""
+    """Ask each nsqd once for the depth of the channel."""
     with DepthClient(options) as client:
         return client.ask()
 
 
-def nsqlookupd_clients(access: Access) -> list[Nsqlookupd]:
-    """Return a client, not yet opened, for each nsqlookupd of the options.
+class ChannelWatch:
+    """Logs that a channel is paused or missing, once when this begins and once when it ends."""
 
-    :raises InvalidOption: if a file that the options name cannot be used
+    def __init__(self, options: ReadOptions) -> None:
+        self._topic = options.topic
+        self._channel = options.channel
+        self._logged: dict[str, str] = {}
+
+    def check(self, depths: Sequence[Depth]) -> None:
+        """Log the nsqds that deliver nothing because of the channel's state.
+
+        :raises InvalidOption: if no nsqd has the channel, and ``createChannel=false``
+        """
+        if depths and all(depth.is_missing for depth in depths):
+            raise InvalidOption(
+                f"no nsqd has the channel {self._channel} of topic {self._topic}, and createChannel=false: "
+                "create it before messages are published, or leave createChannel out"
+            )
+        now = {depth.nsqd: text for depth in depths if (text := self._text(depth))}
+        for nsqd, text in now.items():
+            if self._logged.get(nsqd) != text:
+                _log.warning("nsqd %s: %s", nsqd, text)
+        for nsqd in self._logged.keys() - now.keys():
+            _log.warning("nsqd %s: topic %s and channel %s deliver again", nsqd, self._topic, self._channel)
+        self._logged = now
+
+    def _text(self, depth: Depth) -> str:
+        if depth.is_missing:
+            return f"it has topic {self._topic}, but not channel {self._channel}, and createChannel=false"
+        if depth.paused:
+            name = self._topic if depth.paused == "topic" else f"{self._channel} of topic {self._topic}"
+            return f"{depth.paused} {name} is paused, so its messages wait until somebody unpauses it"
+        return ""
+
+
+async def depth_at(address: str, nsqd: Nsqd, options: ReadOptions) -> Depth:
+    """Return the depth of the channel at one nsqd, and create the channel if it is missing and wanted.
+
+    It is one request, unless the channel is missing.
     """
-    context = access.ssl_context() if access.https_urls else None
-    secret = access.secret() if access.lookupd_authorization else None
-    return [
-        Nsqlookupd(
-            url,
-            timeout=access.http_timeout,
-            ssl_context=context,
-            authorization=None if secret is None else bearer(secret, url),
-        )
-        for url in access.nsqlookupds
-    ]
+    topic, channel = options.topic, options.channel
+    ask = partial(nsqd.stats, topic=topic, include_clients=False, include_mem=False)
+    # Only this channel, because a topic may have hundreds. Then a topic without it is left out as well.
+    topics = (await ask(channel=channel)).topics or (await ask()).topics
+    of_topic = next((row for row in topics if row.topic_name == topic), None)
+    creates = options.create_channel != "false"
+    if of_topic is None:
+        if not options.nsqds:
+            return Depth(address, 0)  # it was deleted there, and nsqlookupd does not know yet
+        if creates:
+            await create_at(nsqd, options)
+            _log.warning(_CHANNEL_IS_NEW, channel, topic, f"nsqd {address}")
+        return Depth(address, 0, is_missing=not creates)
+    found = next((row for row in of_topic.channels if row.channel_name == channel), None)
+    if found is None and creates:
+        await nsqd.create_channel(topic, channel)
+        _log.warning(_CHANNEL_IS_NEW, channel, topic, f"nsqd {address}")
+    return _depth(address, of_topic, found, is_missing=found is None and not creates)
+
+
+def _depth(address: str, topic: TopicStats, channel: ChannelStats | None, *, is_missing: bool) -> Depth:
+    # A paused topic fills no channel. Its own messages are copied to a channel that was just created.
+    paused = "topic" if topic.paused else ""
+    waiting, held = (0 if topic.paused or is_missing else topic.depth), 0
+    if channel is not None:
+        paused = "channel" if channel.paused else paused
+        waiting = 0 if channel.paused else channel.depth
+        held = channel.in_flight_count + channel.deferred_count
+    return Depth(
+        address,
+        waiting,
+        topic.message_bytes / topic.message_count if topic.message_count else None,
+        paused=paused,
+        held=held,
+        published=topic.message_count,
+        is_missing=is_missing,
+    )
+
+
+async def create_at(nsqd: Nsqd, options: ReadOptions) -> None:
+    """Create the topic and the channel, unless they exist."""
+    await nsqd.create_topic(options.topic)
+    await nsqd.create_channel(options.topic, options.channel)
+
+
+async def look_up(nsqlookupd: Nsqlookupd, options: ReadOptions) -> Lookup:
+    """Ask which nsqds have the topic; unless ``createChannel=false``, make the channel known there."""
+    topic, channel = options.topic, options.channel
+    try:
+        lookup = await nsqlookupd.lookup(topic)
+    except HTTPStatusError as error:
+        if error.code != _TOPIC_NOT_FOUND:
+            raise
+        lookup = Lookup(channels=(), producers=())
+    if channel not in lookup.channels and options.create_channel != "false":
+        # An nsqd that gets the topic later asks for its channels, and creates them before the first message.
+        await nsqlookupd.create_channel(topic, channel)
+        _log.warning(_CHANNEL_IS_NEW, channel, topic, f"nsqlookupd {nsqlookupd.url}")
+    return lookup

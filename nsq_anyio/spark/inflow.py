@@ -1,4 +1,4 @@
-"""The messages of one subscribed connection of a task: those that wait to be taken, and those that are held.
+"""The messages of one connection of a task, those that wait to be taken and those that are held.
 
 It does what a consumer does for each message, but for many at once: the messages of a chunk are received,
 decoded, finished and touched in one piece.
@@ -27,15 +27,15 @@ class Inflow:
     """The receiver of one connection, from before SUB to its end.
 
     :param arrived: called when messages have arrived
-    :ivar identity: what nsqd answered to IDENTIFY
+    :ivar identity: nsqd's reply to IDENTIFY
     :ivar waiting_rows: the messages that nobody has taken
-    :ivar waiting_bytes: the bytes of their bodies
+    :ivar waiting_bytes: the bytes of the waiting bodies
     :ivar held_rows: the messages that were taken and not answered
-    :ivar held_bytes: the bytes of their bodies
+    :ivar held_bytes: the bytes of the held bodies
     :ivar received_rows: all messages that have arrived
-    :ivar received_bytes: the bytes of their bodies
-    :ivar recent_size: about the bytes of a body lately: it rises at once, and falls by half with each arrival
-    :ivar refused: the answers that nsqd has refused, because they came too late
+    :ivar received_bytes: the bytes of all these bodies
+    :ivar recent_size: the size of recent bodies: it rises at once, and at most halves with each arrival
+    :ivar refused: the late answers, which nsqd has refused
     """
 
     def __init__(self, nsqd: str, *, arrived: Callable[[], None], watch: LoopWatch) -> None:
@@ -60,12 +60,12 @@ class Inflow:
 
     @property
     def oldest(self) -> float:
-        """When nsqd stops waiting for the answer to the first message that waits; infinite without any."""
+        """When nsqd stops waiting for the answer to the oldest waiting message; infinite without one."""
         return self._waiting[0].arrival.deadline if self._waiting else math.inf
 
     @property
     def in_flight(self) -> int:
-        """The messages for whose answers nsqd waits, as far as is known here."""
+        """The messages whose answers nsqd awaits, as far as is known here."""
         return self.waiting_rows + self.held_rows
 
     # Called by the reader of the connection
@@ -114,13 +114,13 @@ class Inflow:
         self._last_arrival = anyio.current_time()
 
     def detach(self) -> None:
-        """Let go of the connection: nsqd delivers what was not answered again."""
+        """Forget the connection: nsqd delivers unanswered messages again."""
         self._connection = None
         self._waiting.clear()
         self.waiting_rows = self.waiting_bytes = 0
 
     def let_in(self, most: int) -> None:
-        """Let at most so many messages be in flight (RDY)."""
+        """Let at most ``most`` messages be in flight (RDY)."""
         connection = self._connection
         if connection is None or self._close_wait is not None:
             return
@@ -131,7 +131,7 @@ class Inflow:
             connection.outbox.put(commands.rdy(rdy))
 
     def take(self, rows: int, max_bytes: int) -> list[Portion]:
-        """Take as many of the oldest messages as are within both bounds, but 1 at least if there is any."""
+        """Take the oldest messages within both bounds, but at least one if any waits."""
         self._drop_expired(anyio.current_time())
         taken = split_off(self._waiting, rows, max_bytes)
         for portion in taken:
@@ -145,7 +145,7 @@ class Inflow:
         return self._connection is not None and portion in self._held
 
     def release(self, portions: Iterable[Portion]) -> list[Portion]:
-        """Count messages as answered, as far as this connection has delivered them, and return those."""
+        """Count the messages that this connection has delivered as answered, and return them."""
         released = [portion for portion in portions if portion in self._held]
         for portion in released:
             self._count_held(portion, -1)

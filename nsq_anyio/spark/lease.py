@@ -1,8 +1,14 @@
-"""Shows that a query uses a spool, by a file whose modification time is renewed while the query runs.
+"""The lease of a query on its spool: a file whose modification time is renewed while the query runs.
 
 A query may wait for hours between two batches, so a thread renews the file. If the process is killed, the
 file grows old, and the lease expires; the spool's next query deletes it. Its age is measured by the storage's
 own clock, so that the clocks of the machines need not agree.
+
+By its lease, a driver also notices another one on the same checkpoint: an epoch that Spark has not logged is
+replaced only if nobody else holds a lease, because another driver may be about to log it.
+
+PySpark ends the process of a query's reader with SIGTERM before that could call `stop`, so the lease handles
+this signal.
 """
 
 from __future__ import annotations
@@ -28,8 +34,8 @@ from .spool_files import LEASE
 VALID = 60.0
 """Seconds without renewal after which a lease has expired."""
 
-_FAREWELL = 5.0
-"""Seconds that the end of a query waits for the deletion of its lease."""
+_RELEASE_TIMEOUT = 5.0
+"""Seconds for which the end of a query waits for the deletion of its lease."""
 
 AT_ONCE = 1000
 """Expired leases that are deleted between two renewals, which must not be late."""
@@ -37,7 +43,7 @@ AT_ONCE = 1000
 _kept: dict[Place, SimpleQueue[None]] = {}
 """The leases that threads of this process renew, each with the queue that ends its thread.
 
-It is no `threading.Event`: a signal handler that sets one waits for itself if it has interrupted `set`.
+It is not a `threading.Event`: a signal handler that interrupts `set` and calls it again waits for itself.
 """
 
 _log = logging.getLogger("nsq_anyio.spark")
@@ -76,7 +82,7 @@ class Lease:
         _kept[self._path] = self._end
         self._thread.start()
         if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            # Spark ends the process of a query's reader in this way, before it could call `stop`.
+            # PySpark sends it before it could call `stop`.
             signal.signal(signal.SIGTERM, _release_and_die)
         # So a reader that is dropped without `stop` does not hold its spool forever.
         weakref.finalize(self, self._end.put, None)
@@ -86,7 +92,7 @@ class Lease:
         if self._thread is None:
             return
         self._end.put(None)
-        self._thread.join(_FAREWELL)
+        self._thread.join(_RELEASE_TIMEOUT)
         self._path = self._thread = None
         if not _kept and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _release_and_die:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -194,7 +200,7 @@ def _delete_expired(own: Place) -> bool:
     storage = storage_of(own)
     try:
         found = storage.statuses(own.parent)
-        # Its own one is missing if it could not be written.
+        # The own lease is missing if it could not be written.
         now = found[own.name].modified if own.name in found else 0.0
         expired = [
             own.parent / name
@@ -217,7 +223,7 @@ def _release_and_die(number: int, _frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # Spark sends it twice
     for end in list(_kept.values()):
         end.put(None)
-    give_up_at = time.monotonic() + _FAREWELL
+    give_up_at = time.monotonic() + _RELEASE_TIMEOUT
     while _kept and time.monotonic() < give_up_at:
         time.sleep(0.01)
     signal.signal(number, signal.SIG_DFL)

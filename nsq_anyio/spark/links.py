@@ -8,41 +8,42 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import anyio
 import anyio.to_thread
 
-from ..address import nsqd_addresses
-from ..connection import prepared
+from ..address import NsqdAddress, nsqd_addresses
+from ..connection import Experience, open_connection, prepared
 from ..connection.flow import LoopWatch
 from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFailed
 from ..options import ConnectionOptions
 from ..policy.delays import ReconnectDelay
 from ..protocol.identify import IdentifyReply
+from ..protocol.run_decoder import RunDecoder
 from ..tasks import Background
 from ..transport.event_loop import LoopEvent, event_class
 from .inflow import Inflow
-from .link import Link
 from .options import ReadOptions
 
 CLOSE_TIMEOUT = 10.0
 """Seconds for nsqd to confirm the FINs; messages whose FIN it has not handled by then are delivered again."""
 
 _MSG_TIMEOUT = "E_BAD_BODY IDENTIFY msg timeout"
-"""How nsqd refuses what IDENTIFY asks for as msg_timeout."""
+"""nsqd's refusal of the msg_timeout that IDENTIFY asks for."""
 
 _log = logging.getLogger("nsq_anyio.spark")
 
 
 class Links:
-    """Connects to an nsqd once, and then as often as it takes to have so many messages in flight.
+    """The connections to an nsqd: one at first, then as many as ``max_in_flight`` needs.
 
     :param max_in_flight: the messages that may be in flight on all connections together
     :param most: the most connections
-    :ivar max_in_flight: the same, but no more than nsqd lets these connections have
-    :ivar identity: what nsqd answered to the first IDENTIFY
+    :ivar max_in_flight: the same, bounded by what nsqd allows these connections
+    :ivar identity: nsqd's reply to the first IDENTIFY
     :ivar arrived: called when messages have arrived
     :ivar changed: called when a connection begins or ends
     """
@@ -84,7 +85,7 @@ class Links:
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes of their bodies."""
+        """The bytes of the waiting bodies."""
         return sum(inflow.waiting_bytes for inflow in self.inflows)
 
     @property
@@ -107,7 +108,7 @@ class Links:
             yield
 
     async def wait_for(self, rows: int, size: float = math.inf) -> None:
-        """Wait until so many messages or bytes of bodies wait, or a connection begins or ends."""
+        """Wait for ``rows`` messages or ``size`` bytes of bodies, or until a connection begins or ends."""
         self._wanted = rows, size
         self._woken = self._new_event()
         try:
@@ -116,7 +117,7 @@ class Links:
             self._woken = None
 
     async def watch_loop(self, seconds: float) -> None:
-        """Sleep; so it is known for how long the event loop was blocked, and messages may have timed out."""
+        """Sleep, and notice if the event loop was blocked meanwhile, so that messages may have timed out."""
         await self._watch.sleep(seconds)
 
     def _link(self) -> Link:
@@ -181,7 +182,7 @@ class Links:
 
     async def _shut_down(self, cancelled: bool) -> None:
         del cancelled  # the timeout bounds it in either case
-        # Nobody would hand back what a connection lets in that is there only now.
+        # Nobody would hand back the messages of a connection that begins only now.
         self.arrived = self.changed = _ignore
         try:
             with anyio.move_on_after(CLOSE_TIMEOUT) as limit:
@@ -222,3 +223,101 @@ async def connected(
     links = Links(options, nsqd, connection, max_in_flight=max_in_flight, most=most)
     async with links.running():
         yield links
+
+
+class Link:
+    """Connects to one nsqd and subscribes, and does so again when the connection is lost.
+
+    :param options: as `prepared` returns them
+    :param arrived: called when messages have arrived
+    :param changed: called when a connection begins or ends
+    :ivar inflow: the messages of the current connection; None while there is none
+    :ivar failure: why the last attempt to connect has failed, or the last connection was lost
+    """
+
+    def __init__(
+        self,
+        address: NsqdAddress,
+        topic: str,
+        channel: str,
+        *,
+        options: ConnectionOptions,
+        reconnect: ReconnectDelay,
+        watch: LoopWatch,
+        arrived: Callable[[], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self.inflow: Inflow | None = None
+        self.failure: ConnectionFailed | None = None
+        self._address = address
+        self._topic = topic
+        self._channel = channel
+        self._options = options
+        self._reconnect = reconnect
+        self._rng = random.Random()
+        self._watch = watch
+        self._arrived = arrived
+        self._changed = changed
+        self._earlier_refused = 0
+        self._experience = Experience()
+        self._released = anyio.Event()
+
+    @property
+    def refused(self) -> int:
+        """The answers that nsqd has refused on all connections."""
+        return self._earlier_refused + (0 if self.inflow is None else self.inflow.refused)
+
+    async def run(self) -> None:
+        """Stay connected until `release`.
+
+        :raises InvalidOption: if an option cannot be used with this nsqd
+        :raises PermanentRefusal: if nsqd refuses the connection permanently
+        :raises TLSFailed: if nsqd declines TLS, or one side does not trust the other
+        """
+        while True:
+            lasted = await self._serve()
+            if self._released.is_set():
+                return
+            await anyio.sleep(self._reconnect.after(lasted, self._rng))
+
+    async def drain(self) -> None:
+        """Hand back what is not answered, and wait until nsqd has handled all answers.
+
+        :raises ConnectionFailed: if the connection ends before nsqd has confirmed that
+        """
+        if self.inflow is not None:
+            await self.inflow.drain()
+
+    def release(self) -> None:
+        """Let `run` end, with the connection."""
+        self._released.set()
+
+    async def _serve(self) -> float:
+        """Connect, and stay connected; return how many seconds the subscription has lasted."""
+        inflow = Inflow(str(self._address), arrived=self._arrived, watch=self._watch)
+        subscribed_at: float | None = None
+        try:
+            async with open_connection(
+                self._address,
+                self._options,
+                inflow,
+                experience=self._experience,
+                make_decoder=RunDecoder,
+            ) as connection:
+                inflow.attach(connection)
+                await connection.subscribe(self._topic, self._channel)
+                subscribed_at = anyio.current_time()
+                self.inflow = inflow
+                self._changed()
+                await self._released.wait()
+        except TLSFailed:
+            raise
+        except ConnectionFailed as error:
+            self.failure = error
+            _log.warning("%s", error)
+        finally:
+            inflow.detach()
+            self.inflow = None
+            self._earlier_refused += inflow.refused
+            self._changed()
+        return 0.0 if subscribed_at is None else anyio.current_time() - subscribed_at

@@ -1,4 +1,4 @@
-"""Exports metrics of streaming queries that read NSQ to Prometheus, from the driver.
+"""Metrics of streaming queries that read NSQ, for Prometheus, from the driver.
 
 ::
 
@@ -38,8 +38,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ..errors import NSQError
-from .progress import KIND, told_of
-from .query_history import QueryHistory
+from .query_progress import KIND, QueryHistory, in_camel_case
 from .spool import Spool
 
 __all__ = ["SPARK_METRICS", "NSQListener"]
@@ -58,7 +57,11 @@ SPARK_METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
         _SOURCE,
         "Time to store the last batch's slowest chunk.",
     ),
-    "nsq_spark_last_progress_timestamp_seconds": ("gauge", ("query",), "When the query last told of itself."),
+    "nsq_spark_last_progress_timestamp_seconds": (
+        "gauge",
+        ("query",),
+        "When the query last reported progress.",
+    ),
     "nsq_spark_batch_duration_seconds": ("gauge", ("query",), "Time that the last batch took."),
     "nsq_spark_batches": ("counter", ("query",), "Batches that had rows."),
     "nsq_spark_rows": ("counter", _SOURCE, "Rows that Spark has read."),
@@ -93,15 +96,15 @@ class _Query:
     """The values of one query, by metric and labels.
 
     :ivar seen: by source, the epoch of the last batch that was counted in this run
-    :ivar unreachable: what this run has told so far
-    :ivar untold: by source, its spoolDir and the end of its last batch, until the source tells of that batch
+    :ivar unreachable: the unreachable partitions that this run has reported so far
+    :ivar unreported: by source, the spoolDir and the end of a last batch that the source has not reported yet
     """
 
     gauges: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     counters: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     seen: dict[Labels, int] = field(default_factory=dict[Labels, int])
     unreachable: dict[Labels, float] = field(default_factory=dict[Labels, float])
-    untold: dict[Labels, tuple[str, dict[str, Any]]] = field(
+    unreported: dict[Labels, tuple[str, dict[str, Any]]] = field(
         default_factory=dict[Labels, tuple[str, dict[str, Any]]]
     )
 
@@ -113,11 +116,11 @@ class _Query:
         self.gauges.clear()
         self.seen.clear()
         self.unreachable.clear()
-        self.untold.clear()
+        self.unreported.clear()
 
-    def count_untold(self) -> None:
-        """Count the last batches, of which no source tells before it plans another: the spool has them."""
-        for labels, (spool_dir, end) in self.untold.items():
+    def count_unreported(self) -> None:
+        """Count the last batches from their spools: a source reports a batch only when it plans another."""
+        for labels, (spool_dir, end) in self.unreported.items():
             if not end["epoch"]:
                 continue  # the first batch of a query, which Spark runs although nothing waits
             history = QueryHistory()
@@ -127,10 +130,10 @@ class _Query:
             except NSQError as error:
                 _log.warning("cannot count batch %d of %s/%s: %s", end["epoch"], *labels[1:], error)
                 continue
-            _take_batch(self, labels, told_of(history.last_batch))
+            _record_batch(self, labels, in_camel_case(history.last_batch))
             earlier = {nsqd: self.unreachable.get((*labels, nsqd), 0) for nsqd in history.unreachable}
-            _take_unreachable(self, labels, history.unreachable + Counter(earlier))
-        self.untold.clear()
+            _record_unreachable(self, labels, history.unreachable + Counter(earlier))
+        self.unreported.clear()
 
 
 class NSQListener(StreamingQueryListener, Collector):
@@ -154,10 +157,10 @@ class NSQListener(StreamingQueryListener, Collector):
             self._names[str(event.id)] = event.name or str(event.id)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Take the numbers of a batch."""
+        """Record the numbers of a batch."""
         progress = event.progress
-        sources = [(source, _told(source.latestOffset)) for source in progress.sources]
-        if not any(told for _, told in sources):
+        sources = [(source, _progress_of(source.latestOffset)) for source in progress.sources]
+        if not any(shown for _, shown in sources):
             return
         name = progress.name or str(progress.id)
         with self._lock:
@@ -168,16 +171,16 @@ class NSQListener(StreamingQueryListener, Collector):
                 duration = progress.durationMs.get("triggerExecution", progress.batchDuration)
                 query.gauges["nsq_spark_batch_duration_seconds"][name,] = duration / 1e3
                 query.count("nsq_spark_batches", (name,), 1)
-            for source, told in sources:
-                if told:
-                    labels = (name, str(told["topic"]), str(told["channel"]))
+            for source, shown in sources:
+                if shown:
+                    labels = (name, str(shown["topic"]), str(shown["channel"]))
                     query.count("nsq_spark_rows", labels, source.numInputRows)
-                    _take(query, labels, told)
+                    _record(query, labels, shown)
                     if source.endOffset != source.startOffset:
-                        query.untold[labels] = told["spoolDir"], json.loads(source.endOffset)
+                        query.unreported[labels] = shown["spoolDir"], json.loads(source.endOffset)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Note that the query lives, and that nothing waits: no source tells of it before the next batch."""
+        """Note that the query runs, and that nothing waits: no source reports this before the next batch."""
         with self._lock:
             name = self._names.get(str(event.id), str(event.id))
             query = self._queries.get(name)
@@ -187,7 +190,7 @@ class NSQListener(StreamingQueryListener, Collector):
             for metric in ("nsq_spark_depth", "nsq_spark_lag"):
                 query.gauges[metric] = dict.fromkeys(query.gauges[metric], 0)
             query.gauges["nsq_spark_published_per_second"].clear()
-            query.count_untold()
+            query.count_unreported()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Forget the gauges of a query that has ended, and count an error."""
@@ -196,7 +199,7 @@ class NSQListener(StreamingQueryListener, Collector):
             query = self._queries.get(name)
             if query is None:
                 return
-            query.count_untold()
+            query.count_unreported()
             query.started()
             if event.exception is not None:
                 query.count("nsq_spark_queries_failed", (name,), 1)
@@ -230,37 +233,37 @@ class NSQListener(StreamingQueryListener, Collector):
         return self._queries[name]
 
 
-def _told(offset: str | None) -> dict[str, Any]:
-    """Return what a source of this package has told; nothing for any other source."""
+def _progress_of(offset: str | None) -> dict[str, Any]:
+    """Return the progress of a source of this package; nothing for any other source."""
     try:
         found: Any = json.loads(offset or "null")
     except ValueError:
         return {}
     if not isinstance(found, dict):
         return {}
-    told = cast("dict[str, Any]", found)
-    return told if told.get("source") == KIND else {}
+    shown = cast("dict[str, Any]", found)
+    return shown if shown.get("source") == KIND else {}
 
 
-def _take(query: _Query, labels: Labels, told: dict[str, Any]) -> None:
-    """Take what one source has told."""
+def _record(query: _Query, labels: Labels, shown: dict[str, Any]) -> None:
+    """Record the progress of one source."""
     gauges = query.gauges
     for metric in ("nsq_spark_depth", "nsq_spark_paused"):
-        # An nsqd that has left is not told of any more.
+        # An nsqd that has left is no longer reported.
         gauges[metric] = {key: value for key, value in gauges[metric].items() if key[:3] != labels}
-    for nsqd, rows in told["depth"].items():
+    for nsqd, rows in shown["depth"].items():
         gauges["nsq_spark_depth"][*labels, nsqd] = rows
-        gauges["nsq_spark_paused"][*labels, nsqd] = nsqd in told.get("paused", {})
-    gauges["nsq_spark_lag"][labels] = told["lag"]
-    gauges["nsq_spark_spool_bytes"][labels] = told["spoolBytes"]
-    if "publishedPerSecond" in told:
-        gauges["nsq_spark_published_per_second"][labels] = told["publishedPerSecond"]
-    if batch := told.get("lastBatch"):
-        _take_batch(query, labels, batch)
-    _take_unreachable(query, labels, told.get("unreachable", {}))
+        gauges["nsq_spark_paused"][*labels, nsqd] = nsqd in shown.get("paused", {})
+    gauges["nsq_spark_lag"][labels] = shown["lag"]
+    gauges["nsq_spark_spool_bytes"][labels] = shown["spoolBytes"]
+    if "publishedPerSecond" in shown:
+        gauges["nsq_spark_published_per_second"][labels] = shown["publishedPerSecond"]
+    if batch := shown.get("lastBatch"):
+        _record_batch(query, labels, batch)
+    _record_unreachable(query, labels, shown.get("unreachable", {}))
 
 
-def _take_batch(query: _Query, labels: Labels, batch: Mapping[str, int]) -> None:
+def _record_batch(query: _Query, labels: Labels, batch: Mapping[str, int]) -> None:
     if query.seen.get(labels) != batch["epoch"]:
         query.seen[labels] = batch["epoch"]
         query.gauges["nsq_spark_slowest_chunk_seconds"][labels] = batch["slowestChunkMs"] / 1e3
@@ -268,8 +271,8 @@ def _take_batch(query: _Query, labels: Labels, batch: Mapping[str, int]) -> None
             query.count(metric, labels, batch[key] * factor)
 
 
-def _take_unreachable(query: _Query, labels: Labels, unreachable: Mapping[str, float]) -> None:
-    """Count what is new in the numbers of this run."""
+def _record_unreachable(query: _Query, labels: Labels, unreachable: Mapping[str, float]) -> None:
+    """Count the partitions that this run has not reported before."""
     for nsqd, partitions in unreachable.items():
         place = (*labels, nsqd)
         query.count("nsq_spark_unreachable_partitions", place, partitions - query.unreachable.get(place, 0.0))

@@ -1,4 +1,4 @@
-"""Plans the partitions of a batch: from which nsqd each reads, and how many rows."""
+"""The plan of a batch: the nsqd of each partition, and the most rows that it reads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Depth:
     :ivar nsqd: the address to which consumers connect
     :ivar rows: the messages that wait, without those in flight and deferred
     :ivar size: the average bytes of the topic's messages; None while nsqd has had none
-    :ivar paused: what is paused there, "channel" or "topic"; empty for neither
-    :ivar held: the messages that a consumer has not answered yet, and those that are deferred
+    :ivar paused: "channel" or "topic", if one of them is paused there; empty otherwise
+    :ivar held: the messages in flight, and the deferred ones
     :ivar published: all messages published to the topic since nsqd was started; None if it is not known
     :ivar is_missing: whether nsqd lacks the channel, and the options do not let it be created
     """
@@ -75,7 +75,7 @@ def within_bytes(
 ) -> list[tuple[str, int]]:
     """Lower the rows of each partition to what fits into its share of ``max_bytes``, but not below one.
 
-    Messages that nsqd pushes beyond that are sent in vain, and their ``attempts`` grow.
+    nsqd would push more messages in vain, and their ``attempts`` would grow.
 
     :param sizes: the average bytes of a message, by nsqd; where it is unknown, nsqd's default --max-msg-size
     """

@@ -1,7 +1,8 @@
 """Messages as they were received: whole frames in a buffer, without an object for each message.
 
 A frame is ``[int32 size][int32 type][int64 timestamp][uint16 attempts][16-byte id][body]``, so each field has
-a fixed place in it, and Arrow cuts a column out of many frames at once.
+a fixed place in it, and Arrow cuts a column out of many frames at once. `protocol/run_decoder.py` finds such
+runs of frames.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _compute: Any = pc  # its functions are made at run time, and the stubs know onl
 
 @dataclass(slots=True)
 class Arrival:
-    """When messages arrived together, on the clock of the event loop.
+    """The deadlines of messages that arrived together, by the clock of the event loop.
 
     :ivar deadline: when nsqd stops waiting for their answers
     :ivar hard_deadline: the latest time to which TOUCH can extend the deadline
@@ -74,7 +75,7 @@ class Portion:
         return bisect_right(range(1, self.rows + 1), bound, key=self._bytes_of)
 
     def forget_bodies(self) -> None:
-        """Keep only what it takes to answer the messages."""
+        """Keep only the part of each frame before its body: answers need the id."""
         data = memoryview(self._data)
         self._data = b"".join(data[start : start + _BODY] for start in self._offsets[:-1])
         self._offsets = memoryview(array("i", range(0, len(self._data) + 1, _BODY)))
@@ -115,7 +116,7 @@ class MessageChunk:
 
     @cached_property
     def size(self) -> int:
-        """The bytes of their bodies."""
+        """The bytes of the bodies."""
         return sum(portion.size for portion in self.portions)
 
     def record_batch(self) -> pa.RecordBatch:
@@ -145,9 +146,9 @@ def redelivered(rows: pa.RecordBatch) -> int:
 
 
 def split_off(waiting: deque[Portion], rows: int, max_bytes: int) -> list[Portion]:
-    """Take as many of the first messages as are within both bounds; 1 at least, if there is any and ``rows``.
+    """Take the first messages within both bounds; at least one, if any waits and ``rows`` is not 0.
 
-    Otherwise a message that is too large would block those behind it for ever.
+    Otherwise a message that is too large would block the others forever.
     """
     taken: list[Portion] = []
     while waiting and rows:

@@ -43,7 +43,7 @@ def arrow_schema() -> pa.Schema:
 
 
 def no_rows() -> pa.RecordBatch:
-    """Return these columns without a row."""
+    """Return an empty batch of these columns."""
     columns: list[pa.Array[Any]] = [pa.nulls(0, field.type) for field in _FIELDS]
     return pa.record_batch(columns, schema=_ARROW_SCHEMA)
 

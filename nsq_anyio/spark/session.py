@@ -1,4 +1,4 @@
-"""Starts a Spark session that can read and write NSQ, after checking that Java is there."""
+"""Spark sessions that can read and write NSQ, and the check for Java before they start."""
 
 from __future__ import annotations
 

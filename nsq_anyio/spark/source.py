@@ -12,8 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..errors import InvalidOption
-from .given_options import batch_read_options, read_options, write_options
-from .options import ReadOptions
+from .options import ReadOptions, batch_read_options, read_options, write_options
 from .schema import columns
 from .writer import NsqStreamWriter, NsqWriter, check_columns
 
@@ -57,8 +56,8 @@ class NsqDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query; for a bad option or schema, one that raises the error."""
-        from .refused import RefusedStreamReader  # noqa: PLC0415 - writing needs none of it
-        from .stream_reader import NsqStreamReader  # noqa: PLC0415 - likewise
+        # Writing needs none of it.
+        from .stream_reader import NsqStreamReader, RefusedStreamReader  # noqa: PLC0415
 
         try:
             options = read_options(self.options)

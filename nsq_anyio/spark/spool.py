@@ -1,4 +1,4 @@
-"""The spool of one query: it keeps the rows that were read from NSQ until Spark's sink has them.
+"""The spool of one query, which keeps the rows that were read from NSQ until Spark's sink has them.
 
 ::
 
@@ -26,8 +26,7 @@ from typing import Any, TypeAlias, cast
 
 from ..storage.interface import Storage
 from ..storage.place import Place, place_of, storage_of
-from .chunk_file import FORMAT
-from .chunks import Partition, check_all, make_all
+from .chunks import FORMAT, Partition, check_all, make_all, missing
 from .spool_errors import BEGIN_ANEW, SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import (
     committed,
@@ -38,7 +37,6 @@ from .spool_files import (
     numbered_directories,
     put_document,
 )
-from .vanished import missing
 
 __all__ = ["FORMAT", "PLAN", "QUERY", "Plan", "Spool"]
 

@@ -1,4 +1,4 @@
-"""Lists and clears the spools of a directory; a damaged spool does not affect the others."""
+"""The spools of a directory, to be listed, read and cleared. A damaged spool does not affect the others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from typing import TypeVar
 
 from ..storage.interface import Status
 from ..storage.place import Place, place_of, storage_of
-from .chunk_file import Chunk, Record
-from .chunks import Partition
+from .chunks import Chunk, Partition, Record, missing
 from .lease import VALID, holder, time_of
 from .spool import PLAN, QUERY, Spool
 from .spool_errors import SpoolDamaged, SpoolError, as_spool_error
 from .spool_files import committed, holds_no_rows
-from .vanished import missing
 
 F = TypeVar("F")
 
@@ -120,13 +118,13 @@ def clear(info: SpoolInfo, chunks: Iterable[tuple[Place, Record]]) -> list[Place
 
 
 def delete(info: SpoolInfo) -> None:
-    """Delete a spool with all of its contents, and what earlier calls left when they were killed.
+    """Delete a spool, and the remains of earlier calls that were killed.
 
     :raises SpoolError: if it cannot be deleted, or only in part
     """
     storage = storage_of(info.path)
     with as_spool_error(info.path):
-        # First this, so that nobody finds half a spool.
+        # In one step, so that nobody finds half a spool.
         taken = storage.take_out(info.path)
         left = storage.taken_out(info.path.parent)
     for path in dict.fromkeys([taken, *left]):
@@ -224,7 +222,7 @@ def _info(path: Place, now: float, *, check: bool) -> SpoolInfo | None:
 
 
 class _Files:
-    """Knows the files of one directory at a time, so that they are asked for together."""
+    """The sizes and times of files, asked for one directory at a time."""
 
     def __init__(self) -> None:
         self._directory: Place | None = None
@@ -245,16 +243,16 @@ def _salvaged(partition: Partition) -> Iterator[tuple[Place, Record] | SpoolErro
         yield (found.path, found.record) if isinstance(found, Chunk) else found
 
 
-def _survey(spool: Spool, look: Callable[[Partition], Iterator[F | SpoolError]]) -> Iterator[F | SpoolError]:
-    """Yield what is found of each chunk, and the errors of those that are missing or damaged."""
+def _survey(spool: Spool, load: Callable[[Partition], Iterator[F | SpoolError]]) -> Iterator[F | SpoolError]:
+    """Yield what ``load`` finds of each chunk, and an error for each missing or damaged one."""
     for epoch in _uncommitted(spool):
-        for found in _survey_epoch(spool, epoch, look):
+        for found in _survey_epoch(spool, epoch, load):
             # Spark may commit the epoch meanwhile, which is not damage.
-            if not isinstance(found, SpoolError) or _is_wanted(spool, epoch):
+            if not isinstance(found, SpoolError) or _is_uncommitted(spool, epoch):
                 yield found
 
 
-def _is_wanted(spool: Spool, epoch: int) -> bool:
+def _is_uncommitted(spool: Spool, epoch: int) -> bool:
     with as_spool_error(spool.path):
         return storage_of(spool.path).exists(spool.path / str(epoch)) and epoch > committed(spool.path)
 
@@ -262,8 +260,8 @@ def _is_wanted(spool: Spool, epoch: int) -> bool:
 def _uncommitted(spool: Spool) -> list[int]:
     """Return the epochs whose rows the sink may not have.
 
-    Of one that it has, something may be left: a commit was killed, or a late attempt was, after it had put a
-    chunk where a storage has no directories, and before it noticed that the chunk is not wanted.
+    A committed epoch may have left files: a commit was killed, or, in a storage without directories, a late
+    attempt was killed after it had put a chunk, and before it noticed that the epoch is committed.
     """
     epochs = spool.epochs()
     with as_spool_error(spool.path):
@@ -272,7 +270,7 @@ def _uncommitted(spool: Spool) -> list[int]:
 
 
 def _survey_epoch(
-    spool: Spool, epoch: int, look: Callable[[Partition], Iterator[F | SpoolError]]
+    spool: Spool, epoch: int, load: Callable[[Partition], Iterator[F | SpoolError]]
 ) -> Iterator[F | SpoolError]:
     try:
         partitions = spool.partitions(epoch)
@@ -281,7 +279,7 @@ def _survey_epoch(
         return
     is_used = False
     for partition in partitions:
-        for found in look(partition):
+        for found in load(partition):
             is_used = True
             yield found
     directory = spool.path / str(epoch)

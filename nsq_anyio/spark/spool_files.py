@@ -1,4 +1,4 @@
-"""The files of a spool, in whatever storage: documents, marks, and what their names mean."""
+"""The files of a spool in any storage: JSON documents, and empty files whose names are the information."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ reads its rows back. ``commit`` deletes a batch that the sink has; Spark calls i
 planned.
 """
 
+# ruff: noqa: N802, N815 - the names are Spark's
+
 from __future__ import annotations
 
 import logging
@@ -14,7 +16,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -29,16 +31,15 @@ from pyspark.sql.streaming.datasource import (
 from ..errors import HTTPError, InvalidOption
 from .claim import Claim
 from .lease import Lease
-from .opened_rows import opened
 from .options import ReadOptions
 from .plan import Depth, plan, within_bytes
-from .progress import Progress
-from .query_history import QueryHistory
+from .query_progress import Progress, QueryHistory
 from .spool import FORMAT, Plan, Spool
-from .spooled_partition import SpooledPartition, read_spooled_partition
+from .task import SpooledPartition, opened, read_spooled_partition
 
 if TYPE_CHECKING:
     from .depth import DepthClient
+
 
 _log = logging.getLogger("nsq_anyio.spark")
 
@@ -102,15 +103,15 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: list[Depth] = []
         self._idle_since: float | None = None
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as are the next ones
+    def initialOffset(self) -> dict[str, Any]:
         """Return the offset of a new query, with the name of a new spool."""
         return _Offset(self._new_spool, 0, []).as_dict()
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of ``maxRowsPerBatch``."""
         return ReadMaxRows(self._options.max_rows_per_batch)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Plan the next batch by the current depths, and create its directories in the spool.
 
         Without messages it returns ``start``, and then asks again no sooner than after ``pollInterval``.
@@ -122,14 +123,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reads
         """
         begin = _Offset.of(start)
-        # Once is enough while no messages come: in a store, each look is a request.
+        # Once is enough while no messages come: in an object store, each look is a request.
         if begin.epoch and self._idle_since is None:
             self._history.count_batch(self._open(begin.spool), begin.epoch)
         elif self._idle_since is None:
             Spool.check_place(self._spool_dir)
         self._wait_if_idle()
         self._latest = self._ask()
-        self._progress.asked(self._latest)
+        self._progress.note_depths(self._latest)
         self._claim_channel(self._latest)
         waiting = self._history.cap_to_target(self._latest)
         parts = plan(
@@ -149,14 +150,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._history.planned(begin.epoch + 1)
         return _Offset(begin.spool, begin.epoch + 1, parts).as_dict()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return what the query's progress shows, as it was when the last batch was planned.
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Return the numbers for the query's progress, as of the plan of the last batch.
 
-        See `Progress`; docs/spark.md says what each number is.
+        docs/spark.md explains each number.
         """
-        return self._progress.told()
+        return self._progress.shown()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Let the query end when it has read the messages that wait now, whatever is published meanwhile.
 
         :raises ClusterFailed: if no nsqlookupd, or no nsqd, answers
@@ -193,7 +194,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Add the missing rows of a partition to the spool, and return all of its rows.
+        """Yield the rows of a partition, and add the missing ones to the spool.
 
         :raises NSQError: as `fill` and `stored_rows`
         """
@@ -265,3 +266,23 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._options.max_rows_per_batch if enough else 0
             case _:
                 raise InvalidOption(f"read limit {limit!r} is not valid: NSQ counts rows, so use ReadMaxRows")
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises an error in the first method that Spark calls.
+
+    PySpark 4.3.0 hides an error that ``DataSource.streamReader`` itself raises behind an UnboundLocalError,
+    because it stops a reader that it never got.
+    """
+
+    def __init__(self, error: InvalidOption) -> None:
+        self._error = error
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise self._error
+
+    initialOffset = getDefaultReadLimit = latestOffset = _refuse
+    prepareForTriggerAvailableNow = partitions = read = _refuse
+
+    def stop(self) -> None:
+        """Do nothing: there is nothing to release."""

@@ -1,4 +1,4 @@
-"""Writes: the sinks that Spark calls."""
+"""The sinks that Spark calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = (StringType, CharType, VarcharType)
 
 @dataclass(frozen=True, slots=True)
 class Published(WriterCommitMessage):
-    """What a task reports to the driver.
+    """The report of a task to the driver.
 
     :ivar rows: the number of rows that it has published
     """

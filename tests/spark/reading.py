@@ -15,10 +15,8 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from nsq_anyio.spark.bounded_reader import BoundedReader
-from nsq_anyio.spark.chunk_file import Chunk
-from nsq_anyio.spark.chunks import Partition
-from nsq_anyio.spark.given_options import read_options
-from nsq_anyio.spark.options import ReadOptions
+from nsq_anyio.spark.chunks import Chunk, Partition
+from nsq_anyio.spark.options import ReadOptions, read_options
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import SpoolInfo, read_chunks
 from nsq_anyio.spark.stream_reader import NsqStreamReader

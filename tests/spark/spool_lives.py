@@ -19,15 +19,14 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from nsq_anyio.spark import chunks, fill, spooled_partition
+from nsq_anyio.spark import chunks, task
 from nsq_anyio.spark.chunks import Partition
 from nsq_anyio.spark.depth import DepthClient
-from nsq_anyio.spark.given_options import read_options
-from nsq_anyio.spark.options import ReadOptions
+from nsq_anyio.spark.options import ReadOptions, read_options
 from nsq_anyio.spark.plan import Depth
 from nsq_anyio.spark.spool_files import put
-from nsq_anyio.spark.stored_rows import stored_rows
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.spark.task import stored_rows
 from nsq_anyio.storage.place import Place, storage_of
 
 from .rows import bodies, rows_of
@@ -69,7 +68,7 @@ class Query:
         # The disk is believed to keep what it was given: power does not fail here.
         monkeypatch.setattr(os, "fsync", _believe)
         monkeypatch.setattr(DepthClient, "ask", self._ask)
-        monkeypatch.setattr(fill, "bounded_reader", self._reader)
+        monkeypatch.setattr(task, "bounded_reader", self._reader)
 
     def accounted(self) -> Counter[bytes]:
         """What is in the sink or waits."""
@@ -112,12 +111,12 @@ class Query:
         """Do something when a partition has ended, and nothing of it is read yet; once."""
         pending = [action]
 
-        def act_and_read(partition: Partition) -> Iterator[pa.RecordBatch]:
+        def act_and_read(partition: Partition, first: int = 0) -> Iterator[pa.RecordBatch]:
             if pending:
                 pending.pop()()
-            return stored_rows(partition)
+            return stored_rows(partition, first)
 
-        self.monkeypatch.setattr(spooled_partition, "stored_rows", act_and_read)
+        self.monkeypatch.setattr(task, "stored_rows", act_and_read)
 
     def _ask(self) -> list[Depth]:
         return [Depth(NSQD, len(self.waiting))]

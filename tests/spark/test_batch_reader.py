@@ -18,14 +18,13 @@ from pyspark.sql.types import StructType
 
 from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.http import ClusterFailed
-from nsq_anyio.spark.batch_reader import NsqBatchReader, WaitingPartition
+from nsq_anyio.spark.batch_reader import NsqBatchReader, PeekTooLong, WaitingPartition
 from nsq_anyio.spark.bounded_reader import BoundedReader, bounded_reader
 from nsq_anyio.spark.options import ReadOptions
-from nsq_anyio.spark.peek import PeekTooLong
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.source import NsqDataSource
 from nsq_anyio.spark.spool_admin import find_spools
-from nsq_anyio.spark.spooled_partition import SpooledPartition
+from nsq_anyio.spark.task import SpooledPartition
 
 from .conftest import new_name
 from .nsqds import Kind, Nsqd, Topic, running_nsqd, wait_until
@@ -256,7 +255,7 @@ def slow_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         async with bounded_reader(options, nsqd, rows) as reader:
             yield reader
 
-    monkeypatch.setattr("nsq_anyio.spark.peek.bounded_reader", slow)
+    monkeypatch.setattr("nsq_anyio.spark.batch_reader.bounded_reader", slow)
 
 
 @pytest.mark.usefixtures("slow_connections")

@@ -10,9 +10,9 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from nsq_anyio.errors import InvalidOption
-from nsq_anyio.spark.depth import Depth, DepthClient, channel_depths
-from nsq_anyio.spark.given_options import batch_read_options, read_options
-from nsq_anyio.spark.options import ReadOptions
+from nsq_anyio.spark.depth import DepthClient, channel_depths
+from nsq_anyio.spark.options import ReadOptions, batch_read_options, read_options
+from nsq_anyio.spark.plan import Depth
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ..real_servers import real_nsqlookupd

@@ -23,7 +23,7 @@ from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolDamaged, SpoolError
 from nsq_anyio.spark.spool_files import put
-from nsq_anyio.spark.stored_rows import stored_rows
+from nsq_anyio.spark.task import stored_rows
 
 from .failing_disk import fail_writes
 from .rows import bodies, ids, on_disk, rows_of, spooled

@@ -16,9 +16,9 @@ from anyio.from_thread import start_blocking_portal
 from nsq_anyio.http import ClusterFailed
 from nsq_anyio.spark import depth
 from nsq_anyio.spark.bounded_reader import bounded_reader
-from nsq_anyio.spark.depth import Depth, DepthClient, channel_depths
-from nsq_anyio.spark.given_options import read_options
-from nsq_anyio.spark.options import ReadOptions
+from nsq_anyio.spark.depth import DepthClient, channel_depths
+from nsq_anyio.spark.options import ReadOptions, read_options
+from nsq_anyio.spark.plan import Depth
 
 from ..real_servers import real_nsqlookupd
 from .conftest import new_name

@@ -17,14 +17,15 @@ import pytest
 from nsq_anyio.errors import ConnectionFailed
 from nsq_anyio.spark import chunks
 from nsq_anyio.spark.chunks import Partition
-from nsq_anyio.spark.fill import fill
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
+from nsq_anyio.spark.task import SpooledPartition, fill, read_spooled_partition
+from nsq_anyio.storage.place import Place
 
 from .failing_disk import fail_writes
 from .nsqds import Kind, Topic, running_nsqd, wait_until
 from .reading import before_chunk, new_partition, options_of, returned, soon
-from .rows import ids, on_disk, rows_of, spooled
+from .rows import bodies, ids, on_disk, rows_of, spooled
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
@@ -86,6 +87,31 @@ async def test_rerun_goes_on_behind_what_is_stored(
     found = spooled(partition)
     assert len(found) == len(set(found)) == 250
     assert topic.state().left == 50
+
+
+def test_a_retry_reads_each_chunk_once(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stored chunks are verified before anything is taken from nsqd, and not read again afterwards."""
+
+    def fail() -> None:
+        raise SpoolError(tmp_path, "gone")
+
+    def counted(content: bytes, path: Place, place: str, number: int) -> chunks.Chunk:
+        read.append(number)
+        return decode(content, path, place, number)
+
+    topic.publish_numbers(300)
+    partition = new_partition(tmp_path)
+    task = SpooledPartition("query", 1, 0, topic.nsqd.tcp_address, 250)
+    before_chunk(monkeypatch, 2, fail)
+    with pytest.raises(SpoolError, match="gone"):
+        list(read_spooled_partition(options_of(topic), str(tmp_path), task))
+    wait_until(lambda: topic.state().in_flight == 0, "nsqd to take back what was in flight")
+    assert partition.stored().chunks == 2
+    decode, read = chunks.decode, list[int]()
+    monkeypatch.setattr(chunks, "decode", counted)
+    found = bodies(read_spooled_partition(options_of(topic), str(tmp_path), task))
+    assert len(found) == len(set(found)) == 250
+    assert read == list(range(partition.stored().chunks))
 
 
 async def test_bytes_count_over_attempts(

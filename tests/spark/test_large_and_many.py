@@ -25,13 +25,12 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from nsq_anyio.spark import bounded_reader, stream_reader
+from nsq_anyio.spark.batch_reader import peek
 from nsq_anyio.spark.chunks import Partition, Stored
-from nsq_anyio.spark.fill import fill
 from nsq_anyio.spark.lease import Lease
-from nsq_anyio.spark.peek import peek
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.stored_rows import stored_rows
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.spark.task import fill, stored_rows
 from nsq_anyio.storage.place import Place, storage_of
 from nsq_anyio.storage.posix import PosixStorage
 

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
 
 from nsq_anyio.spark.listener import SPARK_METRICS, NSQListener
 from nsq_anyio.spark.spool import Spool
-from nsq_anyio.spark.task_report import TaskReport, note_report
+from nsq_anyio.spark.task import TaskReport, note_report
 
 from .rows import on_disk, rows_of
 from .test_page import rows

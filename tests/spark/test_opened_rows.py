@@ -11,9 +11,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from nsq_anyio.envelope import MAGIC, encode
-from nsq_anyio.spark.opened_rows import opened
 from nsq_anyio.spark.options import ReadOptions
 from nsq_anyio.spark.schema import columns
+from nsq_anyio.spark.task import opened
 
 from .rows import rows_of
 

@@ -12,8 +12,7 @@ import pytest
 
 from nsq_anyio.errors import InvalidAddress, InvalidOption
 from nsq_anyio.options import ConnectionOptions, ProducerOptions, TLSOptions
-from nsq_anyio.spark.given_options import batch_read_options, read_options, write_options
-from nsq_anyio.spark.options import ReadOptions, WriteOptions
+from nsq_anyio.spark.options import ReadOptions, WriteOptions, batch_read_options, read_options, write_options
 
 from ..options.reference import table
 from ..tls_files import TLSFiles

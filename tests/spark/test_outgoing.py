@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nsq_anyio.errors import InvalidBody, InvalidName, InvalidOption
 from nsq_anyio.protocol.mpub_encoding import encode_bodies
 from nsq_anyio.spark.options import WriteOptions
-from nsq_anyio.spark.outgoing import Deferred, Outgoing, Rows, outgoing
+from nsq_anyio.spark.publishing import Deferred, Outgoing, Rows, outgoing
 
 NSQD = ("127.0.0.1:4150",)
 ONE_TOPIC = WriteOptions(nsqds=NSQD, topic="clicks")

@@ -9,9 +9,8 @@ from dataclasses import MISSING, fields
 
 import pytest
 
-from nsq_anyio.spark.access import ACCESS_OPTIONS
 from nsq_anyio.spark.option_texts import TextOption
-from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS, ReadOptions, WriteOptions
+from nsq_anyio.spark.options import READ_OPTIONS, SHARED_OPTIONS, WRITE_OPTIONS, ReadOptions, WriteOptions
 
 from ..package_source import MODULES
 from .nsqds import ROOT
@@ -44,11 +43,11 @@ def documented(heading: str) -> dict[str, str]:
 
 def _own(options: tuple[TextOption, ...]) -> tuple[TextOption, ...]:
     """Those of reading or writing alone; what is passed on stands in the reference of the options."""
-    return tuple(option for option in options if option not in ACCESS_OPTIONS and not option.part)
+    return tuple(option for option in options if option not in SHARED_OPTIONS and not option.part)
 
 
 SECTIONS: dict[str, tuple[tuple[TextOption, ...], type[ReadOptions | WriteOptions]]] = {
-    "### Servers, for reading and writing": (ACCESS_OPTIONS, ReadOptions),
+    "### Servers, for reading and writing": (SHARED_OPTIONS, ReadOptions),
     "### Reading": (_own(READ_OPTIONS), ReadOptions),
     "### Writing": (_own(WRITE_OPTIONS), WriteOptions),
 }

@@ -11,8 +11,7 @@ from nsq_anyio.errors import InvalidOption
 from nsq_anyio.options import ConnectionOptions, ProducerOptions, TLSOptions
 from nsq_anyio.options.declaration import declared
 from nsq_anyio.options.kinds import SAME
-from nsq_anyio.spark.given_options import read_options, write_options
-from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS
+from nsq_anyio.spark.options import READ_OPTIONS, WRITE_OPTIONS, read_options, write_options
 
 READ = {"topic": "clicks", "channel": "spark", "nsqd": "127.0.0.1:4150"}
 WRITE = {"nsqd": "127.0.0.1:4150"}

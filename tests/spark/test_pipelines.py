@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,11 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from nsq_anyio.cli.main import cli
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.spark.pipelines import PipelineFailed, Progress, archive, metrics, replay
-from nsq_anyio.spark.pipelines import paced as paced_module
 from nsq_anyio.spark.pipelines.__main__ import parsed
-from nsq_anyio.spark.pipelines.failure import failed, spark_errors_explained
-from nsq_anyio.spark.pipelines.paced import paced
-from nsq_anyio.spark.pipelines.progress import follow
+from nsq_anyio.spark.pipelines.query import failed, follow, spark_errors_explained
+from nsq_anyio.spark.pipelines.replay import paced
 from nsq_anyio.spark.session import JavaMissing, find_java
 
 # Everything is checked before Spark is touched: nothing but None is there to be touched.
@@ -339,7 +338,7 @@ def test_no_stretch_of_time_exceeds_the_rate(
     monkeypatch: pytest.MonkeyPatch, rate: float, work: float
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(paced_module, "time", clock)
+    monkeypatch.setattr(sys.modules[paced.__module__], "time", clock)
     sizes = [0, 7, 1, 300]
     batches = [pa.RecordBatch.from_pydict({"body": [b"%d" % row for row in range(size)]}) for size in sizes]
     taken: list[tuple[float, int]] = []

@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 import nsq_anyio as nsq
 from nsq_anyio.cli.main import cli
 from nsq_anyio.spark import spool_admin
-from nsq_anyio.spark.chunk_file import Record
+from nsq_anyio.spark.chunks import Record
 from nsq_anyio.spark.lease import Lease
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool import Spool

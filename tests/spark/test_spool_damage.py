@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nsq_anyio.spark.chunk_file import decode
-from nsq_anyio.spark.chunks import Partition
+from nsq_anyio.spark.chunks import Partition, decode
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import delete, find_spools
 from nsq_anyio.spark.spool_errors import SpoolDamaged, SpoolError

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from nsq_anyio.cli.main import cli
 from nsq_anyio.errors import InvalidOption
-from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.options import read_options
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_errors import SpoolError
 from nsq_anyio.spark.stream_reader import NsqStreamReader

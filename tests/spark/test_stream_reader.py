@@ -19,8 +19,8 @@ from nsq_anyio.errors import ConnectionFailed, InvalidOption
 from nsq_anyio.http import ClusterFailed
 from nsq_anyio.spark.spool_admin import find_spools
 from nsq_anyio.spark.spool_errors import AttemptSuperseded, SpoolError
-from nsq_anyio.spark.spooled_partition import SpooledPartition
 from nsq_anyio.spark.stream_reader import NsqStreamReader
+from nsq_anyio.spark.task import SpooledPartition
 
 from .conftest import new_name
 from .nsqds import Nsqd, Topic, running_nsqd

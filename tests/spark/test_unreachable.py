@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from nsq_anyio.errors import ConnectionFailed
 from nsq_anyio.spark.bounded_reader import BoundedReader
-from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.options import read_options
 from nsq_anyio.spark.portion import MessageChunk
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 

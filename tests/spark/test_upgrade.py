@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from nsq_anyio.spark.chunk_file import decode
+from nsq_anyio.spark.chunks import decode
 from nsq_anyio.spark.schema import arrow_schema
 from nsq_anyio.spark.spool_admin import find_spools
 from nsq_anyio.spark.spool_errors import SpoolDamaged, SpoolError

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from nsq_anyio.errors import InvalidBody, InvalidOption, NSQError
 from nsq_anyio.http import ClusterFailed
-from nsq_anyio.spark.given_options import write_options
+from nsq_anyio.spark.options import write_options
 from nsq_anyio.spark.publishing import publish_rows
 from nsq_anyio.spark.source import NsqDataSource
 from nsq_anyio.spark.writer import NsqStreamWriter, NsqWriter, Published

@@ -19,7 +19,7 @@ from .show import fields, report, table, tell_damage
 
 if TYPE_CHECKING:
     from ...producer.in_parts import InParts
-    from ...spark.chunk_file import Chunk, Record
+    from ...spark.chunks import Chunk, Record
     from ...spark.options import WriteOptions
     from ...spark.spool_admin import SpoolInfo
     from ...storage.place import Place
@@ -118,7 +118,7 @@ def put_back(
     from ..pipeline.run import errors_explained
 
     with errors_explained():
-        from ...spark.given_options import write_options
+        from ...spark.options import write_options
 
         access = write_options({"nsqd": ",".join(nsqd), **options})
         chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)

@@ -1,4 +1,4 @@
-"""Run a pipeline by spark-submit::
+"""The program that runs a pipeline by spark-submit::
 
     spark-submit --py-files nsq_anyio.zip .../nsq_anyio/spark/pipelines/__main__.py \\
         archive topic=clicks channel=archive nsqlookupd=http://127.0.0.1:4161 \\
@@ -78,8 +78,8 @@ def _value(key: str, annotation: str, text: str) -> object:
         return text
 
 
-def _tell(what: object) -> None:
-    sys.stdout.write(f"{what}\n")
+def _print(text: object) -> None:
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
@@ -97,8 +97,8 @@ def main() -> None:
     spark = session(f"nsq-anyio {name}")
     signal.signal(signal.SIGTERM, handle)
     try:
-        summary = _PIPELINES[name](spark, **given, on_progress=_tell, stop=stop)
-        _tell(json.dumps(asdict(summary)))
+        summary = _PIPELINES[name](spark, **given, on_progress=_print, stop=stop)
+        _print(json.dumps(asdict(summary)))
     except NSQError as error:
         sys.exit(f"nsq-anyio: {error}")
     finally:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in programs for Spark
 
 from ...errors import InvalidOption
-from .progress import OnProgress, Summary
-from .query import Option, Source, Trigger, run
+from .query import OnProgress, Option, Source, Summary, Trigger, run
 
 # By default JSON has only milliseconds, and the session's time zone; and Parquet first looks at the size of a
 # page, and of a row group, when it has 100 rows of it in memory.

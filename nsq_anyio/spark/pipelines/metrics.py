@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in programs for Spark
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...errors import InvalidOption
 from ...options.checks import check_seconds
-from ..given_options import write_options
-from .progress import SKIPPED, OnProgress, Summary
-from .query import Option, Source, Trigger, comma_separated, run
+from ..options import write_options
+from .query import SKIPPED, OnProgress, Option, Source, Summary, Trigger, comma_separated, run
 
 _QUANTILE_ACCURACY = 10_000
 """The rank of a quantile is off by at most 1/10000 of the count."""
@@ -95,7 +94,7 @@ def metrics(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What is measured; the fields are the arguments of `metrics`.
+    """The measures of `metrics`; the fields are its arguments.
 
     :raises InvalidOption: for a value out of range
     """

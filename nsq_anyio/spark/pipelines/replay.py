@@ -11,19 +11,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's world uses
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in programs for Spark
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from ...errors import InvalidOption
 from ...options.checks import check_integer
-from ..given_options import write_options
+from ..options import write_options
 from ..source import NsqDataSource
 from .archive import Format, check_format, read_archive
-from .failure import PipelineFailed, spark_errors_explained
-from .paced import RATE, PacedNsqDataSource
-from .progress import OnProgress, Progress, Summary
-from .query import Option, comma_separated, option_texts
+from .query import (
+    OnProgress,
+    Option,
+    PipelineFailed,
+    Progress,
+    Summary,
+    comma_separated,
+    option_texts,
+    spark_errors_explained,
+)
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -37,6 +46,14 @@ _MAX_TASKS = 100
 _ROWS_AT_ONCE = "spark.sql.parquet.columnarReaderBatchSize"
 _FEW = 16
 """The rows that a task has in memory when it reads Parquet. Spark's 4,096 are too many for large bodies."""
+
+
+RATE = "rowsPerSecond"
+"""The required option with the rate of each task, in rows per second."""
+
+_BURSTS_PER_SECOND = 10
+
+_MAX_BURST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +231,51 @@ def _publish(rows: DataFrame, sink: Mapping[str, str], rate: int | None, span: _
 
 def _literal(time: datetime) -> Column:
     return F.timestamp_micros(F.lit((time - _EPOCH) // _MICROSECOND))
+
+
+class PacedNsqDataSource(NsqDataSource):
+    """Writes like `NsqDataSource`, but no task exceeds `RATE`; it does not read.
+
+    The rate is limited right before the connection. If it were limited earlier, the buffers between Spark and
+    the Python worker would let rows through in bursts of many seconds.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "nsq-paced"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer of a batch job."""
+        options = dict(self.options)
+        rate = float(options.pop(RATE.lower()))
+        return _PacedWriter(NsqDataSource(options).writer(schema, overwrite), rate)
+
+
+class _PacedWriter(DataSourceArrowWriter):
+    def __init__(self, writer: DataSourceArrowWriter, rate: float) -> None:
+        self._writer = writer
+        self._rate = rate
+
+    def write(
+        self,
+        iterator: Iterator[pa.RecordBatch],  # type: ignore[override] # as Spark's own
+    ) -> WriterCommitMessage:
+        return self._writer.write(paced(iterator, self._rate))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._writer.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._writer.abort(messages)
+
+
+def paced(batches: Iterator[pa.RecordBatch], rate: float) -> Iterator[pa.RecordBatch]:
+    """Split batches into parts for a tenth of a second, and take that long for each, including the last."""
+    burst = min(_MAX_BURST, math.ceil(rate / _BURSTS_PER_SECOND))
+    for batch in batches:
+        for start in range(0, batch.num_rows, burst):
+            part = batch.slice(start, burst)
+            began_at = time.monotonic()
+            yield part
+            time.sleep(max(0.0, began_at + part.num_rows / rate - time.monotonic()))

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.options import read_options
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ..dashboard.answers import Cluster

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.options import read_options
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ...spark.nsqds import Topic

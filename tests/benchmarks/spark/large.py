@@ -11,7 +11,7 @@ import pyarrow as pa
 from anyio.from_thread import start_blocking_portal
 from pyspark.sql.datasource import InputPartition
 
-from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.options import read_options
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ...recording_proxy import recording_proxy

@@ -7,7 +7,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from nsq_anyio.spark.chunk_file import encode
+from nsq_anyio.spark.chunks import encode
 from nsq_anyio.spark.spool import Spool
 from nsq_anyio.spark.spool_admin import SpoolInfo, find_spools
 from nsq_anyio.storage.place import Place, storage_of

@@ -14,7 +14,7 @@ from typing import cast
 
 from pyspark.sql.datasource import InputPartition
 
-from nsq_anyio.spark.given_options import read_options
+from nsq_anyio.spark.options import read_options
 from nsq_anyio.spark.stream_reader import NsqStreamReader
 
 from ...spark.nsqds import Topic

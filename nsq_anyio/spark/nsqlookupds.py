@@ -1,19 +1,40 @@
-"""Which nsqds there are to publish to."""
+"""Clients of nsqlookupd, and the nsqds that can be published to.
+
+It imports httpx, so `publishing` loads it late.
+"""
 
 from __future__ import annotations
 
 import logging
 from functools import partial
 
+from ..connection.auth_secret import bearer
 from ..errors import InvalidAddress
 from ..http import ClusterFailed, Nsqlookupd
 from ..http.servers import FanOut
-from .depth import nsqlookupd_clients
-from .options import WriteOptions
+from .options import SharedOptions, WriteOptions
 
 _NSQLOOKUPDS_AT_ONCE = 64
 
 _log = logging.getLogger("nsq_anyio.spark")
+
+
+def nsqlookupd_clients(options: SharedOptions) -> list[Nsqlookupd]:
+    """Return a client, not yet opened, for each nsqlookupd of the options.
+
+    :raises InvalidOption: if a file that the options name cannot be used
+    """
+    context = options.ssl_context() if options.https_urls else None
+    secret = options.secret() if options.lookupd_authorization else None
+    return [
+        Nsqlookupd(
+            url,
+            timeout=options.http_timeout,
+            ssl_context=context,
+            authorization=None if secret is None else bearer(secret, url),
+        )
+        for url in options.nsqlookupds
+    ]
 
 
 async def known_nsqds(options: WriteOptions) -> list[str]:

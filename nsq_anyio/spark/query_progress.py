@@ -1,4 +1,4 @@
-"""What the earlier batches of a query have read, to plan the next one.
+"""The earlier batches of a query: they help to plan the next one, and Spark shows their progress.
 
 A plan is an upper bound: other consumers may take messages, an nsqd may be unreachable, and
 ``maxBytesPerBatch`` may end a partition. So the rows that were really read are counted in the spool.
@@ -7,23 +7,29 @@ A plan is an upper bound: other consumers may take messages, an nsqd may be unre
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
+from .options import ReadOptions
 from .plan import Depth
 from .spool import Plan, Spool
-from .task_report import TaskReport, report_of
-from .unreachable import why_unreachable
+from .task import TaskReport, report_of, why_unreachable
 
 _log = logging.getLogger("nsq_anyio.spark")
+
+
+KIND = "nsq"
+"""The value of ``source``, by which a listener recognises these offsets."""
 
 
 class QueryHistory:
     """Counts over the batches of one run of a query.
 
     :ivar unreachable: how many partitions have ended because their nsqd could not be reached, by nsqd
-    :ivar last_batch: what the last batch has read, in whole numbers for the query's progress; empty before
+    :ivar last_batch: the counts of the last batch, for the query's progress; empty before the first
     """
 
     def __init__(self) -> None:
@@ -53,7 +59,7 @@ class QueryHistory:
         self._begun = (epoch, plan)
 
     def count_batch(self, spool: Spool, epoch: int) -> None:
-        """Count what was read in a batch that Spark has run; a second call for it counts nothing.
+        """Count the rows that a batch has read; a second call for the same batch counts nothing.
 
         :raises SpoolError: if the spool cannot be read
         """
@@ -90,7 +96,7 @@ class QueryHistory:
         self._spooled = {number: size for number, size in self._spooled.items() if number > epoch}
 
     def cap_to_target(self, waiting: Sequence[Depth]) -> list[Depth]:
-        """Return the depths, capped to what is left of the target; unchanged without a target."""
+        """Return the depths, capped to the rest of the target; unchanged without a target."""
         left = self._left
         if left is None:
             return list(waiting)
@@ -106,3 +112,65 @@ class QueryHistory:
         for nsqd in rows:
             # Messages waited, but none came: other consumers took them, or the nsqd is unreachable.
             left[nsqd] = left.get(nsqd, 0) - rows[nsqd] if rows[nsqd] else 0
+
+
+class Progress:
+    """The source's part of the query's progress, which PySpark shows as its ``latestOffset``.
+
+    A source in Python has no metrics, so this is the only place for its numbers. PySpark wants whole ones.
+    """
+
+    def __init__(
+        self, options: ReadOptions, history: QueryHistory, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._topic = options.topic
+        self._channel = options.channel
+        self._spool_dir = options.spool_dir
+        self._history = history
+        self._clock = clock
+        self._depths: Sequence[Depth] = ()
+        self._published: dict[str, int] = {}
+        self._asked_at = 0.0
+        self._per_second: int | None = None
+
+    def note_depths(self, depths: Sequence[Depth]) -> None:
+        """Note the depths by which a batch is planned."""
+        now = self._clock()
+        published = {depth.nsqd: depth.published for depth in depths if depth.published is not None}
+        # An nsqd counts from 0 again after it was restarted, so its count may be lower.
+        new = sum(max(0, count - self._published.get(nsqd, count)) for nsqd, count in published.items())
+        if self._published and now > self._asked_at:
+            self._per_second = round(new / (now - self._asked_at))
+        self._depths, self._published, self._asked_at = depths, published, now
+
+    def shown(self) -> dict[str, Any] | None:
+        """Return the numbers to show; None before the first batch is planned."""
+        if not self._depths:
+            return None
+        depths, history = self._depths, self._history
+        shown: dict[str, Any] = {
+            "source": KIND,
+            "topic": self._topic,
+            "channel": self._channel,
+            "depth": {depth.nsqd: depth.rows for depth in depths},
+            "lag": sum(depth.rows + depth.held for depth in depths),
+            "spoolDir": self._spool_dir,
+            "spoolBytes": history.spooled_bytes,
+        }
+        shown_if_any: dict[str, Any] = {
+            "publishedPerSecond": self._per_second,
+            "lastBatch": in_camel_case(history.last_batch),
+            "paused": {depth.nsqd: depth.paused for depth in depths if depth.paused},
+            "unreachable": dict(history.unreachable),
+        }
+        return shown | {name: value for name, value in shown_if_any.items() if value or value == 0}
+
+
+def in_camel_case(batch: Mapping[str, int]) -> dict[str, int]:
+    """Return `QueryHistory.last_batch` with the names that Spark shows."""
+    return {_camel(name): value for name, value in batch.items()}
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
