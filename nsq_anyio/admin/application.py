@@ -12,23 +12,21 @@ import anyio
 from ..checks import each_of
 from ..http.reply import printable
 from ..monitoring import Watch, history_kept
-from ..serving.asgi import Receive, Scope, Send, request_of, send_response
+from ..serving.asgi import Receive, Scope, Send, StreamedResponse, request_of, send_response, stream_response
 from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
 from ..serving.nsq_api import error_response, plain_response
-from ..serving.streaming import StreamedResponse, stream_response
 from ..tasks import user_block_tasks
 from .access import Access
 from .actions import Actions
-from .api import Api
-from .configuration import Configuration
-from .live import Live
+from .api.configuration import Configuration
+from .api.endpoints import Api
+from .live import Live, Metrics
 from .messages.messages import Messages
-from .metrics import Metrics
 from .notifications import Notifications
 from .options import AdminOptions
 from .pages.pages import Pages
-from .pages.visit import make_site
+from .pages.request import make_site
 from .upstream import Upstream
 
 _logger = logging.getLogger(__name__)

@@ -18,15 +18,13 @@
 
 from __future__ import annotations
 
-from .figures import Counts, Figures, Rates
-from .health import problems
+from .health import Problem, problems
 from .history import History, Series
 from .history_file import HistoryFile, HistoryFileUnusable, history_kept
 from .meter import Meter
 from .poller import Poller, Surveyed
-from .problem import Problem
+from .snapshot import Counts, Figures, Rates, View
 from .trend import Trend, TrendOf, trend
-from .view import View
 from .watch import Watch
 
 __all__ = [

@@ -10,9 +10,8 @@ from threading import Lock
 from typing import TypeAlias
 
 from ..checks import check_seconds
-from .figures import Key, Rates
 from .ring import Ring, RingState
-from .view import View
+from .snapshot import Key, Rates, View
 
 MEASURES = ("depth", "in_flight", "deferred", "ingress", "egress", "requeued", "timed_out")
 """What is kept: counts of messages, then messages per second."""

@@ -17,9 +17,9 @@ import anyio.to_thread
 from ..checks import check_seconds
 from ..errors import NSQError
 from ..tasks import user_block_tasks
-from .figures import Key
 from .history import History
 from .ring import RingState
+from .snapshot import Key
 
 _log = logging.getLogger(__name__)
 

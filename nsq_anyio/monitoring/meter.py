@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..http import Survey, TopicStats, Totals
 from ..names import is_ephemeral
-from .figures import Counts, Figures, Key, Rates
+from .snapshot import Counts, Figures, Key, Rates
 
 _Measures: TypeAlias = Mapping[str, tuple[int, int, int, int, int]]
 """Of a topic on one nsqd, under "", then by channel: counters in the order of `Counts`, and the backlog."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .figures import Key
 from .history import Series
+from .snapshot import Key
 
 LEAST_SECONDS = 45.0
 """A shorter time tells nothing: consumers fetch messages in bursts."""

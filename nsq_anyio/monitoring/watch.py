@@ -10,7 +10,7 @@ import anyio
 
 from .history import History
 from .poller import Poller, Surveyed
-from .view import View
+from .snapshot import View
 
 _MOST_CPU = 0.05
 

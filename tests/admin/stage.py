@@ -10,7 +10,7 @@ from nsq_anyio.admin.actions import Actions
 from nsq_anyio.admin.notifications import Notifications
 from nsq_anyio.admin.options import AdminOptions
 from nsq_anyio.admin.pages.pages import Pages
-from nsq_anyio.admin.pages.visit import make_site
+from nsq_anyio.admin.pages.request import make_site
 from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
 from nsq_anyio.monitoring import History, Meter, View, Watch

@@ -5,10 +5,9 @@ import anyio.lowlevel
 import jinja2
 import pytest
 
-from nsq_anyio.admin.pages.assets import Assets
 from nsq_anyio.admin.pages.per_view import PerView
-from nsq_anyio.admin.pages.rendering import Renderer, segment
-from nsq_anyio.admin.pages.visit import PageError
+from nsq_anyio.admin.pages.rendering import Assets, Renderer, segment
+from nsq_anyio.admin.pages.request import PageError
 
 HOSTILE = "<script>alert(1)</script>\"'&\ud800\x00"
 

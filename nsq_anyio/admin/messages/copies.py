@@ -26,7 +26,7 @@ from ...protocol import commands
 from ...protocol.session import Command, ResponseFailed
 from ...tasks import Background
 from ..upstream import Upstream
-from .places import Place
+from .topic_nodes import Place
 
 _log = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from ...monitoring import Watch
 from ...names import is_ephemeral
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
 from ..upstream import Upstream
-from .places import Places
-from .rows import LetterRow
-from .settings import MessageBounds
+from .bounds import MessageBounds
+from .content import LetterRow
+from .topic_nodes import Places
 
 _log = logging.getLogger(__name__)
 

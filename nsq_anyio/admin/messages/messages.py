@@ -12,9 +12,9 @@ from ...monitoring import Watch
 from ...options import ConnectionOptions
 from ..options import AdminOptions
 from ..upstream import Upstream
+from .bounds import MessageBounds
 from .jobs import Jobs
-from .settings import MessageBounds
-from .tails import Tails
+from .tail import Tails
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,76 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ...errors import InvalidOption, NSQError, PermanentRefusal, TLSFailed
 from ...exceptions import ungrouped
 from ...monitoring import Watch
 from ...options import ConnectionOptions
 from ..upstream import Upstream
+from .bounds import MessageBounds
+from .content import MessageRow
 from .copies import Copies, Copy, NothingLasts
-from .places import Place, Places
-from .rows import MessageRow
 from .sampling import Sampler, sample_rate_for
-from .settings import MessageBounds
-from .tail_state import Piece, TailState
+from .topic_nodes import Place, Places
+
+
+@dataclass(frozen=True, slots=True)
+class TailState:
+    """What viewers are told beside the messages.
+
+    :ivar phase: ``draining``: it would take messages from others, which nobody has confirmed; ``gone``: no
+        nsqd has the topic; ``closed``: the application ends
+    :ivar connected: the addresses of the nsqds whose messages come
+    :ivar left_out: the nsqds whose messages do not come, each with the reason
+    :ivar waiting: in the phase ``draining``, how many messages it would take at once
+    :ivar sample_rate: which part of the messages nsqd sends, in percent; 0 for all
+    :ivar received: messages that come in a second
+    :ivar shown: how many of these are shown
+    :ivar is_paused: whether nsqd passes on no messages of the topic
+    :ivar takes: whether it takes messages that nobody else gets
+    :ivar problem: why it ended
+    """
+
+    phase: Literal["starting", "live", "draining", "gone", "failed", "closed"] = "starting"
+    connected: Sequence[str] = ()
+    left_out: Sequence[tuple[str, str]] = ()
+    waiting: int = 0
+    sample_rate: int = 0
+    received: float = 0.0
+    shown: float = 0.0
+    is_paused: bool = False
+    takes: bool = False
+    problem: str = ""
+
+    @property
+    def estimated(self) -> float:
+        """About how many messages the topic gets in a second."""
+        return self.received * 100 / (self.sample_rate or 100)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.phase not in ("starting", "live")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some messages, rendered.
+
+    :ivar number: how many messages there were up to the last of these
+    """
+
+    number: int
+    html: str
+
 
 _log = logging.getLogger(__name__)
 
@@ -254,3 +307,123 @@ class Tail:
 def _no_channel(place: Place) -> str:
     waiting = "1 message waits" if place.topic.depth == 1 else f"{place.topic.depth:,} messages wait"
     return f"the topic has no lasting channel there, and {waiting}"
+
+
+_PERMIT_SECONDS = 120.0
+_MOST_PERMITS = 100
+
+
+class TooManyViewers(Exception):
+    """There are as many viewers, or tailed topics, as the application allows."""
+
+
+class _Watched:
+    """A tail, and how many watch it."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.tail = tail
+        self.viewers = 0
+        self.scope = anyio.CancelScope()
+
+
+class Tails:
+    """Starts and ends tails.
+
+    :param tasks: runs them; they end with it
+    """
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        watch: Watch,
+        upstream: Upstream,
+        connection: ConnectionOptions,
+        bounds: MessageBounds,
+    ) -> None:
+        self._tasks = tasks
+        self._watch = watch
+        self._upstream = upstream
+        self._connection = connection
+        self._bounds = bounds
+        self._watched: dict[tuple[str, bool], _Watched] = {}
+        self._permits: dict[str, tuple[str, float]] = {}
+
+    @property
+    def viewers(self) -> int:
+        """How many viewers there are, of all topics."""
+        return sum(each.viewers for each in self._watched.values())
+
+    @property
+    def topics(self) -> int:
+        """How many topics are tailed."""
+        return len(self._watched)
+
+    def permit(self, topic: str) -> str:
+        """Return a token with which, for two minutes, a tail may take messages that wait in a topic."""
+        now = anyio.current_time()
+        self._permits = {token: each for token, each in self._permits.items() if each[1] > now}
+        while len(self._permits) >= _MOST_PERMITS:
+            del self._permits[next(iter(self._permits))]
+        token = secrets.token_urlsafe(16)
+        self._permits[token] = (topic, now + _PERMIT_SECONDS)
+        return token
+
+    def is_permitted(self, topic: str, token: str) -> bool:
+        """Return whether a token is valid for a topic now."""
+        permitted, until = self._permits.get(token, ("", 0.0))
+        return permitted == topic and until > anyio.current_time()
+
+    @asynccontextmanager
+    async def watching(
+        self, topic: str, render: Callable[[Sequence[MessageRow]], str], *, may_drain: bool = False
+    ) -> AsyncGenerator[Tail]:
+        """Yield the tail of a topic, which all viewers share; the last of them ends it.
+
+        A viewer who has not confirmed that waiting messages are taken never shares a tail that takes them.
+
+        :param render: renders messages; called in a worker thread, for all viewers if this is the first
+        :raises TooManyViewers: if there are too many
+        """
+        key = topic, may_drain
+        if self.viewers >= self._bounds.viewers:
+            raise TooManyViewers(f"there are {self._bounds.viewers} viewers of messages already")
+        watched = self._watched.get(key)
+        if watched is None:
+            if self.topics >= self._bounds.tails:
+                raise TooManyViewers(f"{self._bounds.tails} topics are being watched already")
+            watched = self._watched[key] = _Watched(self._new_tail(topic, render, may_drain=may_drain))
+            self._tasks.start_soon(self._run, key, watched)
+        watched.viewers += 1
+        try:
+            yield watched.tail
+        finally:
+            watched.viewers -= 1
+            if not watched.viewers:
+                self._forget(key, watched)
+                watched.scope.cancel()
+
+    async def _run(self, key: tuple[str, bool], watched: _Watched) -> None:
+        try:
+            with watched.scope:
+                await watched.tail.run()
+        finally:
+            # Those who still watch are told why it is over; whoever comes next gets a new one.
+            watched.tail.close()
+            self._forget(key, watched)
+
+    def _forget(self, key: tuple[str, bool], watched: _Watched) -> None:
+        if self._watched.get(key) is watched:
+            del self._watched[key]
+
+    def _new_tail(
+        self, topic: str, render: Callable[[Sequence[MessageRow]], str], *, may_drain: bool
+    ) -> Tail:
+        return Tail(
+            topic,
+            self._watch,
+            self._upstream,
+            self._connection,
+            render,
+            self._bounds,
+            may_drain=may_drain,
+        )

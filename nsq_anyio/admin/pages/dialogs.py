@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from ...serving.http_messages import Response
 from ...serving.nsq_api import Refusal
-from ..orders import Order
-from ..outcomes import Outcome, results
+from ..actions import Order
+from ..results import Outcome, results
 from . import wording
 from .effects import Effects
 from .forms import new_number
-from .visit import Visit
+from .request import Visit
 
 _ACTED = ("HX-Trigger", "acted")
 

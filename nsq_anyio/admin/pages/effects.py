@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...http import Stats, TopicStats
-from ..cluster_info import ClusterInfo
-from ..orders import Order
-from ..producers import KnownNsqd
+from ..actions import Order
+from ..api.cluster_info import ClusterInfo
+from ..api.nsqds import KnownNsqd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

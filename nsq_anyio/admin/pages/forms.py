@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 from ...names import is_valid_name
 from ...serving.http_messages import BodyTooLarge, Request
 from ...serving.nsq_api import Refusal
-from ..orders import Order, is_action
+from ..actions import Order, is_action
 
 _MAX_FORM_SIZE = 16 * 1024
 _MAX_FIELDS = 20

@@ -12,10 +12,10 @@ from ...http import ChannelStats
 from ...names import is_ephemeral, is_valid_name
 from ...serving.http_messages import Response
 from ..messages.jobs import JobKind, JobRefused, Listing, is_job_kind
-from ..messages.places import Places
+from ..messages.topic_nodes import Places
 from .forms import read_fields
 from .message_access import in_dialog, in_place, messages_of, topic_of
-from .visit import PageError, Values, Visit
+from .request import PageError, Values, Visit
 
 _DEFAULT_CHANNEL = "dead-letter"
 _AGES = {

@@ -11,8 +11,8 @@ import anyio
 from ...http import Nsqlookupd, Survey
 from ...names import is_valid_name
 from .listing import listing
-from .node_rows import NodeRow
-from .visit import Values, Visit
+from .request import Values, Visit
+from .tables import NodeRow
 
 _PATIENCE = 4.0
 _MOST_NODES = 200

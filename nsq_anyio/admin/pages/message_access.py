@@ -11,7 +11,7 @@ from ...serving.http_messages import Response
 from ...serving.nsq_api import Refusal
 from ..messages.messages import Messages
 from . import dialogs, wording
-from .visit import PageError, Visit
+from .request import PageError, Visit
 
 _Answering: TypeAlias = Callable[[Visit], Awaitable[Response]]
 

@@ -9,26 +9,21 @@ from urllib.parse import quote
 import anyio
 
 from ...monitoring import View, Watch
+from ...serving.asgi import StreamedResponse
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
 from ...serving.nsq_router import matched
-from ...serving.streaming import StreamedResponse
-from .acting import act
-from .channel import channel
-from .confirm import confirm
-from .counter import counter
+from .actions import act, confirm
 from .letters import confirm_job, letter, letters, start_job, stop_job
 from .lookup import lookup
-from .node import node
-from .nodes import nodes
-from .overview import overview
+from .nodes import node, nodes
+from .overview import counter, overview
 from .per_view import PerView
 from .publishing import publish, publish_form
-from .security import page_response
+from .rendering import page_response
+from .request import Endpoint, Page, PageError, Site, Values, Visit
 from .tail import live, permit_draining, stream
-from .topic import topic
-from .topics import topics
-from .visit import Endpoint, Page, PageError, Site, Values, Visit
+from .topics import channel, topic, topics
 
 PAGES: Mapping[str, Page] = {
     "/": Page("overview.html", overview, "overview"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 import anyio
+import anyio.to_thread
 
 T = TypeVar("T")
 
@@ -64,3 +66,25 @@ class PerView(Generic[T]):
         while self._weight > self._most:
             _, (dropped,) = self._made.popitem(last=False)
             self._weight -= self._weigh(dropped)
+
+
+class Worker:
+    """Runs functions in worker threads.
+
+    :param charge: called, in the event loop, with the CPU seconds of each call
+    """
+
+    def __init__(self, charge: Callable[[float], None]) -> None:
+        self._charge = charge
+
+    async def run(self, function: Callable[..., T], *arguments: object) -> T:
+        """Return what a function returns."""
+
+        def timed() -> tuple[T, float]:
+            began = time.thread_time()
+            result = function(*arguments)
+            return result, time.thread_time() - began
+
+        result, seconds = await anyio.to_thread.run_sync(timed)
+        self._charge(seconds)
+        return result

@@ -8,12 +8,12 @@ from functools import partial
 
 from ...errors import InvalidOption
 from ...serving.http_messages import Response
-from ..messages.places import Place, Places
 from ..messages.publishing import Draft, Target
 from ..messages.publishing import publish as publish_draft
+from ..messages.topic_nodes import Place, Places
 from .forms import new_number, read_fields
 from .message_access import in_dialog, topic_of
-from .visit import PageError, Visit
+from .request import PageError, Visit
 
 _MAX_FORM_SIZE = 2 * 1024 * 1024
 """nsqd takes messages of 1 MiB by default, and a form can need up to three times as much."""

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import anyio
 
 from ...http import TopicStats
+from ...serving.asgi import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
 from ...serving.http_messages import Response
-from ...serving.streaming import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
+from ..messages.content import MessageRow
 from ..messages.messages import Messages
-from ..messages.rows import MessageRow
-from ..messages.tail import Tail
-from ..messages.tails import TooManyViewers
+from ..messages.tail import Tail, TooManyViewers
 from .message_access import in_place, messages_of, topic_of
-from .security import SECURITY_HEADERS
-from .visit import Values, Visit
+from .rendering import SECURITY_HEADERS
+from .request import Values, Visit
 
 _IDLE = 15.0
 _AT_FIRST = 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..orders import Action, Order
-from ..outcomes import ServerResult
+from ..actions import Action, Order
+from ..results import ServerResult
 from .effects import Effects
 
 _DONE: dict[Action, str] = {

@@ -10,9 +10,8 @@ from ...errors import NotSent, PublishRejected
 from ...events import Event, PublishFailed, PublishResent
 from ...producer import Producer
 from . import metrics
-from .histogram import Histogram
 from .metrics import CONSUMER_COUNTERS, Metric
-from .samples import Samples
+from .samples import Histogram, Samples
 
 _ATTEMPTS = (1, 2, 3, 5, 10, 20, 50, 100)
 _CONSUMER_EVENTS = (

@@ -8,20 +8,19 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import parse_qs
 
-from ..http.fields import is_object, parse_json
-from ..http.reply import printable
-from ..names import is_valid_name
-from ..serving.http_messages import BodyTooLarge, Handler, Request, Response
-from ..serving.nsq_api import Refusal, arguments, json_response, plain_response, text_response
-from ..serving.nsq_router import Router
-from .access import Access
-from .actions import Actions
+from ...http.fields import is_object, parse_json
+from ...http.reply import printable
+from ...names import is_valid_name
+from ...serving.http_messages import BodyTooLarge, Handler, Request, Response
+from ...serving.nsq_api import Refusal, arguments, json_response, plain_response, text_response
+from ...serving.nsq_router import Router
+from ..access import Access
+from ..actions import Actions, Order, is_action
+from ..upstream import Upstream
 from .cluster_info import ClusterInfo, UnknownNode, UpstreamError
 from .configuration import MAX_VALUE_SIZE, Configuration
-from .orders import Order, is_action
-from .producers import described, out_of_date
-from .rows import channel_total, topic_total
-from .upstream import Upstream
+from .nsqds import described, out_of_date
+from .statistics import channel_total, topic_total
 
 _log = logging.getLogger(__name__)
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ...monitoring import History, View, Watch
+from ...serving.asgi import StreamedResponse
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Arguments
-from ...serving.streaming import StreamedResponse
 from ..access import Access
 from ..actions import Actions
 from ..messages.messages import Messages
 from ..options import AdminOptions
 from ..upstream import Upstream
-from .assets import Assets
-from .client_rows import Clients
-from .digest import Digest, Digester
 from .once import Once
-from .per_view import PerView
-from .rendering import Renderer
-from .security import page_response
-from .worker import Worker
+from .per_view import PerView, Worker
+from .rendering import Assets, Renderer, page_response
+from .tables import Clients, Digest, Digester
+
+T = TypeVar("T")
+
 
 Values: TypeAlias = Mapping[str, object]
 """The values of a template."""

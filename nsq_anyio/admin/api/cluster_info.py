@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..errors import HTTPError, HTTPInvalidReply, HTTPStatusError
-from ..http import Nsqd, Nsqlookupd, Stats
-from ..http.fan_out import Answers
-from ..http.servers import Servers
-from ..serving.http_messages import phrase
-from .outcomes import Outcome, ServerKind
-from .producers import KnownNsqd, shown_server, unite
-from .rows import Row, topic_row
+from ...errors import HTTPError, HTTPInvalidReply, HTTPStatusError
+from ...http import Nsqd, Nsqlookupd, Stats
+from ...http.fan_out import Answers
+from ...http.servers import Servers
+from ...serving.http_messages import phrase
+from ..results import Outcome, ServerKind
+from .nsqds import KnownNsqd, shown_server, unite
+from .statistics import Row, topic_row
 
 _log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..address import host_port
-from ..errors import InvalidAddress
-from ..http import NsqdInfo, Producer
+from ...address import host_port
+from ...errors import InvalidAddress
+from ...http import NsqdInfo, Producer
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from ..http import ChannelStats, ClientStats, Latency, TopicStats
+from ...http import ChannelStats, ClientStats, Latency, TopicStats
 
 Row: TypeAlias = dict[str, Any]
 
