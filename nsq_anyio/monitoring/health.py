@@ -1,4 +1,4 @@
-"""What is stuck in a cluster, and why, in words: decided from one view and how things went before it."""
+"""Health rules: stuck topics and failing servers, found in a snapshot and recent trends."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from ..http import ChannelStats, NsqdSurvey, Survey, TopicStats, Totals
 from ..names import is_ephemeral
-from .snapshot import Key, View
+from .snapshot import Key, Snapshot
 from .trend import LEAST_SECONDS, Trend, TrendOf
 
 
-def problems(view: View, trend_of: TrendOf) -> list[Problem]:
-    """Return all problems, those of servers first, then the worst first."""
-    found = [*server_problems(view.survey), *topic_problems(view, trend_of)]
+def problems(snapshot: Snapshot, trend_of: TrendOf) -> list[Problem]:
+    """Return all problems: first of servers, then of topics, each with the worst first."""
+    found = [*server_problems(snapshot.survey), *topic_problems(snapshot, trend_of)]
     return sorted(
         found, key=lambda each: (not each.is_bad, not each.server, -each.weight, each.topic, each.text)
     )
@@ -43,13 +43,13 @@ _LABELS = {
 class Problem:
     """Something that is stuck or wrong.
 
-    :ivar kind: a word for each rule, such as ``no_consumers``
+    :ivar kind: the rule, such as ``no_consumers``
     :ivar is_bad: whether messages are held up or a server is gone; otherwise it deserves a look
     :ivar text: what is wrong, in a sentence
     :ivar topic: the topic; empty if it is about a server
     :ivar channel: the channel; empty if it is about a topic or a server
     :ivar server: the URL of the nsqd or nsqlookupd; empty if it is about a topic or channel
-    :ivar weight: how much it matters among its like, such as the messages that wait
+    :ivar weight: its rank among problems of its kind, such as the number of waiting messages
     """
 
     kind: str
@@ -85,7 +85,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def server_problems(survey: Survey) -> Iterator[Problem]:
-    """Yield what is wrong with each server, and with what nsqlookupds know of nsqds."""
+    """Yield the problems of servers and of registrations."""
     for each in survey.nsqlookupds:
         if each.error:
             text = f"This nsqlookupd does not answer: {each.error}."
@@ -127,10 +127,10 @@ _LEAST_GROWTH = 100
 """A depth that grows by fewer messages is no problem yet."""
 
 
-def topic_problems(view: View, trend_of: TrendOf) -> Iterator[Problem]:
-    """Yield what is wrong with each topic and channel."""
-    shown = {each.node.url: each.node.name for each in view.survey.nsqds}
-    for each in view.topics:
+def topic_problems(snapshot: Snapshot, trend_of: TrendOf) -> Iterator[Problem]:
+    """Yield the problems of topics and channels."""
+    shown = {each.node.url: each.node.name for each in snapshot.survey.nsqds}
+    for each in snapshot.topics:
         topic = each.total
         yield from _of_topic(topic)
         yield from _per_nsqd(shown, each)
@@ -172,7 +172,7 @@ def _unserved(topic: str, name: str, channel: ChannelStats) -> Problem | None:
 
 def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Problem]:
     if trend is None:
-        return  # it is new, or nobody could be slow
+        return  # it is new, or has no consumer that could be slow
     topic, name = key
     over = f"over the last {_minutes(trend.seconds)}"
     if channel.depth and not channel.paused:
@@ -221,7 +221,7 @@ def _slow(key: Key, channel: ChannelStats, trend: Trend | None) -> Iterator[Prob
 
 
 def _per_nsqd(shown: Mapping[str, str], topic: Totals[TopicStats]) -> Iterator[Problem]:
-    """Yield what is wrong with channels on some nsqds alone."""
+    """Yield the problems of channels on single nsqds."""
     # One pass over all rows: a large cluster has very many.
     holders: dict[str, set[str]] = {channel.channel_name: set() for channel in topic.total.channels}
     alone: dict[str, dict[str, int]] = {}

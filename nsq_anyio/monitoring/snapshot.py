@@ -1,4 +1,4 @@
-"""What all viewers of a cluster see at one moment."""
+"""Snapshots of a cluster, with rates and sums of its counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Registration: TypeAlias = tuple[str, str]
 class Counts:
     """Counts of messages, over all nsqds.
 
-    :ivar messages: messages that came
+    :ivar messages: messages received
     :ivar message_bytes: the size of their bodies; only of topics
     :ivar requeued: messages requeued; only of channels
     :ivar timed_out: messages timed out; only of channels
@@ -36,9 +36,9 @@ class Counts:
 class Rates:
     """Messages per second, over all nsqds; never negative.
 
-    :ivar ingress: messages that came
-    :ivar egress: messages that left for good: that consumers finished, or that were thrown away; of a topic,
-        those that its channels took
+    :ivar ingress: messages received
+    :ivar egress: messages that left for good, finished by consumers or discarded; of a topic, messages that
+        its channels took
     :ivar requeued: messages requeued; 0 for topics
     :ivar timed_out: messages timed out; 0 for topics
     """
@@ -51,9 +51,9 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a `Meter` knows after a survey, by topic and channel; the channel is empty for the topic itself.
+    """Rates and sums after a survey, by topic and channel; the channel is empty for the topic itself.
 
-    :ivar rates: since the last answer of each nsqd; nothing for what no nsqd has told twice
+    :ivar rates: since the last answer of each nsqd; missing until an nsqd has answered twice
     :ivar sums: the counters over all nsqds. They never decrease while any nsqd has the topic or channel
     """
 
@@ -62,16 +62,15 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """The result of one poll, with all that is computed from it.
+class Snapshot:
+    """The result of one poll, with everything computed from it.
 
-    :ivar number: how many polls there were so far, with this one
+    :ivar number: the number of the poll, counted from 1
     :ivar survey: what each server answered
     :ivar figures: rates, and sums that never decrease
     :ivar topics: the statistics of each topic over all nsqds, sorted by topic
-    :ivar interval: seconds from the beginning of this poll to that of the next one. Whoever tells people how
-        often the servers are asked reads it here: it is longer than what was set if polls would take too much
-        of a core
+    :ivar interval: seconds from the beginning of this poll to that of the next one; longer than the set
+        interval if polls would take too much of a core
     :ivar missing: the registrations that an nsqlookupd lacks, and for how many seconds; the keys are the URLs
         of an nsqd and an nsqlookupd, which have both answered
     """

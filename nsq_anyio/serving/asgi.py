@@ -1,4 +1,4 @@
-"""ASGI 3 in the terms of the HTTP server: an application's requests and responses.
+"""ASGI 3 in the terms of the HTTP server: requests, responses, and streams of server-sent events.
 
 The specification is https://asgi.readthedocs.io/en/latest/specs/www.html.
 """
@@ -88,7 +88,7 @@ EVENT_STREAM = (
 """The headers of a stream of server-sent events."""
 
 KEEP_ALIVE = b":\n\n"
-"""An event that browsers ignore. Sent now and then, it keeps proxies from closing an idle stream."""
+"""A comment that browsers ignore. It keeps proxies from closing an idle stream."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 

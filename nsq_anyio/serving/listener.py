@@ -1,4 +1,4 @@
-"""Opens listeners, and serves their connections, whatever the peers do."""
+"""Listeners on TCP ports and unix sockets, and the serving of their connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _BACKLOG = 65536
 
 
 class UnixListener(Listener[SocketStream]):
-    """Listens as soon as it is made; closing it removes the file.
+    """Listens on a unix socket as soon as it is made; closing it removes the file.
+
+    AnyIO's own has two faults. On asyncio, a connection that is cancelled just as data arrives raises
+    ``InvalidStateError`` in a callback. Also, it replaces a socket on which another server still listens.
 
     :raises OSError: if the path exists, is too long, or the system refuses
     """

@@ -1,4 +1,4 @@
-"""``/config``: what nsqadmin tells of its options, and the two that can be set while it runs."""
+"""nsqadmin's ``/config``: options to read, and two that can be set while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics in nsqadmin's JSON: on one nsqd, and over several."""
+"""nsqadmin's JSON of statistics, on one nsqd and over several."""
 
 from __future__ import annotations
 

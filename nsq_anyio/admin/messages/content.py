@@ -1,4 +1,4 @@
-"""What is shown of a message's body: its headers, and its payload as JSON, as text or as a hex dump."""
+"""Messages as pages show them: headers, and the payload as JSON, text or hex dump."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Node:
 
     :ivar key: its name in an object; None in an array, and for the whole document
     :ivar text: of a string, number, boolean or null, as in JSON
-    :ivar children: what an object or array has, as far as it is shown
+    :ivar children: the members of an object or array that are shown
     :ivar more: how many further children are not shown
     """
 
@@ -79,7 +79,7 @@ def _refuse(text: str) -> object:
 
 
 class _Budget:
-    """What may still be shown."""
+    """The nodes and characters that may still be shown."""
 
     def __init__(self) -> None:
         self._nodes = _MAX_NODES
@@ -134,7 +134,7 @@ _CONTROLS_OF_TEXT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a payload is shown.
+    """The most of a payload that is shown.
 
     :ivar text: bytes of text
     :ivar binary: bytes of a hex dump
@@ -180,7 +180,7 @@ class Content:
 
     @classmethod
     def of(cls, body: bytes, bounds: Bounds = _DEFAULT) -> Content:
-        """Read a body, in time and space that are bounded whatever it contains."""
+        """Read a body in bounded time and space."""
         problem = ""
         headers: list[tuple[str, str]] = []
         payload = body

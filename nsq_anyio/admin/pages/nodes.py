@@ -1,4 +1,4 @@
-"""All nsqds: how they are, and what they hold."""
+"""The pages of nsqds: the list of all, and one with its topics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...http import ChannelStats, NsqdSurvey, TopicStats
 from .listing import Columns, Filters, listing
-from .request import PageError, Values, Visit
+from .request import PageError, PageRequest, Values
 from .tables import NodeRow
 
 _COLUMNS: Columns[NodeRow] = {
@@ -31,18 +31,18 @@ _FILTERS: Filters[NodeRow] = {
 }
 
 
-async def nodes(visit: Visit) -> Values:
+async def nodes(request: PageRequest) -> Values:
     """Return a page of the nsqds."""
-    digest = await visit.digest()
+    tables = await request.tables()
     found = listing(
-        digest.nodes,
-        visit.query,
+        tables.nodes,
+        request.query,
         text=lambda row: f"{row.name} {row.node.hostname} {row.version}",
         columns=_COLUMNS,
         sort="host",
         filters=_FILTERS,
     )
-    return {"listing": found, "has_lookups": bool(visit.view.survey.nsqlookupds)}
+    return {"listing": found, "has_lookups": bool(request.snapshot.survey.nsqlookupds)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,15 @@ _PAGE_SIZE = 50
 """Each topic has a row for each of its channels as well."""
 
 
-async def node(visit: Visit) -> Values:
+async def node(request: PageRequest) -> Values:
     """Return an nsqd, and a page of its topics."""
-    (name,) = visit.parameters
-    digest = await visit.digest()
-    row = next((each for each in digest.nodes if each.name == name), None)
+    (name,) = request.parameters
+    tables = await request.tables()
+    row = next((each for each in tables.nodes if each.name == name), None)
     if row is None:
         text = f"No nsqd is known as {name!r}. One that left is forgotten after an hour."
         raise PageError(404, "This nsqd is not known", text)
-    survey = visit.view.survey
+    survey = request.snapshot.survey
     nsqd = next(each for each in survey.nsqds if each.node is row.node)
     lookups = [
         {"url": each.url, "error": each.error, "knows": any(node.url == row.node.url for node in each.nodes)}
@@ -99,7 +99,7 @@ async def node(visit: Visit) -> Values:
         "lookups": lookups,
         "listing": listing(
             _topics(nsqd),
-            visit.query,
+            request.query,
             text=lambda row: row.stats.topic_name,
             columns=_TOPIC_COLUMNS,
             sort="name",

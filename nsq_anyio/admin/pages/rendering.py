@@ -1,4 +1,4 @@
-"""Templates, and what they can call."""
+"""Templates, static files, and the headers of pages."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ _POLICY = {
 }
 SECURITY_HEADERS = (
     ("Content-Security-Policy", "; ".join(f"{name} {value}" for name, value in _POLICY.items())),
-    ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 )
-"""What every page is sent with: it runs only the scripts of this package, and no site may frame it."""
+"""The headers of every page: it runs only the scripts of this package, and no site may frame it."""
 
 _PAGE_HEADERS = (
     ("Content-Type", "text/html; charset=utf-8"),
-    # What a page shows depends on who asks, and is out of date with the next poll.
+    # A page depends on its user, and is out of date after the next poll.
     ("Cache-Control", "private, no-cache"),
-    # A part of the page for htmx, or all of it for the rest.
+    # htmx gets a part of the page.
     ("Vary", "HX-Request"),
 )
 
@@ -64,8 +63,8 @@ class _Asset(NamedTuple):
 class Assets:
     """Answers ``/static/HASH/NAME`` from memory.
 
-    The hash is that of all files, so that scripts can import each other by relative names, and browsers may
-    keep what they have for good. Only paths that are in the table are answered, so none leads out of it.
+    The hash covers all files, so that scripts can import each other by relative names and browsers may cache
+    them forever. Only paths in the table are answered, so none can leave the directory.
     """
 
     def __init__(self) -> None:
@@ -118,7 +117,7 @@ def _accepts_gzip(accepted: str) -> bool:
 class Renderer:
     """Renders templates. Any thread may call it.
 
-    What a template does not mark as safe is escaped; a name that it is not given is an error.
+    Values are escaped unless the template marks them as safe; an undefined name is an error.
 
     :ivar assets: the files that pages load
     """
@@ -138,7 +137,7 @@ class Renderer:
         self._environment = environment
 
     def render(self, template: str, values: Mapping[str, object]) -> bytes:
-        """Return the text of a template in UTF-8; what UTF-8 does not have becomes ``?``."""
+        """Render a template as UTF-8; surrogates become ``?``."""
         return (
             self._environment.get_template(template)
             .render({**self._always, **values})

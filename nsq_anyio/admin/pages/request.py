@@ -1,107 +1,157 @@
-"""What a page is given, and what it returns."""
+"""Requests for pages, and the context that all pages share."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, TypeVar
 
-from ...monitoring import History, View, Watch
+import anyio.to_thread
+
+from ...monitoring import History, Snapshot, Watch
 from ...serving.asgi import StreamedResponse
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Arguments
+from ...serving.single_flight import SingleFlight
 from ..access import Access
 from ..actions import Actions
 from ..messages.messages import Messages
 from ..options import AdminOptions
 from ..upstream import Upstream
-from .once import Once
-from .per_view import PerView, Worker
 from .rendering import Assets, Renderer, page_response
-from .tables import Clients, Digest, Digester
+from .tables import Consumers, Tables, make_tables
 
 T = TypeVar("T")
-
 
 Values: TypeAlias = Mapping[str, object]
 """The values of a template."""
 
-_MOST_CLIENTS = 100_000
+_MOST_CONSUMERS = 100_000
+_MOST_FORMS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+def _one(_: object) -> int:
+    return 1
+
+
+class Context:
     """What all pages share.
 
-    :ivar history: of the cluster
-    :ivar upstream: to ask servers what the view does not have
-    :ivar digester: computes what pages need of a view
-    :ivar clients: the consumers of the channels that somebody looks at
-    :ivar once: so that a form that is sent twice acts once
-    :ivar worker: computes what is long in worker threads
-    :ivar renderer: renders what is not a part of one visit
-    :ivar messages: the live tails and the work on dead letters; None if messages are not shown
+    :param watch: polls the cluster
+    :ivar upstream: asks servers for what the snapshot lacks
+    :ivar consumers: the consumers of the channels that somebody looks at
+    :ivar messages: the state of the message pages; None if messages are not shown
     """
 
-    options: AdminOptions
-    access: Access
-    actions: Actions
-    upstream: Upstream
-    history: History
-    digester: Digester
-    clients: PerView[Clients]
-    worker: Worker
-    renderer: Renderer
-    messages: Messages | None
-    once: Once = field(default_factory=Once)
+    def __init__(
+        self,
+        options: AdminOptions,
+        access: Access,
+        actions: Actions,
+        upstream: Upstream,
+        watch: Watch,
+        *,
+        messages: Messages | None = None,
+    ) -> None:
+        self.options: AdminOptions = options
+        self.access: Access = access
+        self.actions: Actions = actions
+        self.upstream: Upstream = upstream
+        self.history: History = watch.history
+        self.messages: Messages | None = messages
+        self.renderer: Renderer = Renderer(Assets())
+        self.consumers: SingleFlight[Consumers] = SingleFlight(
+            lambda found: len(found.consumers), _MOST_CONSUMERS
+        )
+        self._charge = watch.charge
+        self._tables = SingleFlight[Tables](_one, 1)
+        self._submitted = SingleFlight[Response](_one, _MOST_FORMS)
 
+    async def compute(self, function: Callable[..., T], *arguments: object) -> T:
+        """Call a function in a worker thread; its CPU time counts as part of the poll's."""
 
-def make_site(
-    options: AdminOptions,
-    access: Access,
-    actions: Actions,
-    upstream: Upstream,
-    watch: Watch,
-    *,
-    messages: Messages | None = None,
-) -> Site:
-    """Return a site, with what it keeps of each view."""
-    clients = PerView[Clients](lambda found: len(found.clients), _MOST_CLIENTS)
-    worker = Worker(watch.charge)
-    digester = Digester(watch.history, worker)
-    renderer = Renderer(Assets())
-    return Site(
-        options, access, actions, upstream, watch.history, digester, clients, worker, renderer, messages
-    )
+        def timed() -> tuple[T, float]:
+            began = time.thread_time()
+            result = function(*arguments)
+            return result, time.thread_time() - began
+
+        result, seconds = await anyio.to_thread.run_sync(timed)
+        self._charge(seconds)
+        return result
+
+    async def tables(self, snapshot: Snapshot) -> Tables:
+        """Return the tables of a snapshot, computed when a page first asks for them."""
+        return await self._tables.get(
+            snapshot.number, "", partial(self.compute, make_tables, snapshot, self.history)
+        )
+
+    async def submit(self, number: str, act: Callable[[], Awaitable[Response]]) -> Response:
+        """Return the response to a form. A form that is sent twice acts once.
+
+        :param number: identifies the form; without one, ``act`` is always called
+        """
+        return await (self._submitted.get(0, number, act) if number else act())
+
+    def render(
+        self,
+        template: str,
+        values: Values,
+        *,
+        root: str,
+        snapshot: Snapshot | None,
+        may_act: bool = False,
+        may_read: bool = False,
+    ) -> bytes:
+        """Render a template with ``values`` and the values that every template has."""
+        interval = self.options.poll_interval if snapshot is None else snapshot.interval
+        shared = {
+            "root": root,
+            "snapshot": snapshot,
+            "may_act": may_act,
+            "may_read": may_read,
+            "interval": interval,
+        }
+        return self.renderer.render(template, {**shared, **values})
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PageRequest:
     """One request for a page.
 
-    :ivar view: the last view, of which all of the page is to be
-    :ivar parameters: what stands in the path for the ``:name`` segments of the page's pattern
+    :ivar http: the HTTP request; the content of a cached page must depend on nothing else in it
+    :ivar snapshot: the snapshot that the whole page is built from
+    :ivar parameters: the segments of the path that match ``:name`` in the page's pattern
     :ivar query: the parameters of the query
-    :ivar root: stands before the path of each link; empty, or without a slash at its end
-    :ivar may_act: whether the user may act. The server refuses the actions of others all the same
+    :ivar root: the prefix of each link's path; empty, or without a slash at its end
+    :ivar may_act: whether the page offers actions; the server checks each action in any case
     :ivar may_read: whether the user may see messages
-    :ivar request: the request; pages that are cached must not depend on it in any other way
-    :ivar render: renders a template, with these values beside those that every template has
     """
 
-    site: Site
-    view: View
+    context: Context
+    http: Request
+    snapshot: Snapshot
     parameters: tuple[str, ...]
     query: Arguments
     root: str
     may_act: bool
     may_read: bool
-    request: Request
-    render: Callable[[str, Values], bytes]
 
-    async def digest(self) -> Digest:
-        """Return what pages need of the view."""
-        return await self.site.digester.of(self.view)
+    async def tables(self) -> Tables:
+        """Return the tables of the snapshot."""
+        return await self.context.tables(self.snapshot)
+
+    def render(self, template: str, values: Values) -> bytes:
+        """Render a template with ``values`` and the values that every template has."""
+        return self.context.render(
+            template,
+            values,
+            root=self.root,
+            snapshot=self.snapshot,
+            may_act=self.may_act,
+            may_read=self.may_read,
+        )
 
     def show(self, template: str, values: Values, *, status: int = 200) -> Response:
         """Return the response of an `Endpoint` that shows a template, such as a dialog."""
@@ -126,17 +176,16 @@ class PageError(Exception):
 class Page:
     """A page.
 
-    :ivar template: its name
     :ivar gather: returns the values of the template
-    :ivar section: the entry of the navigation that it belongs to
-    :ivar is_shared: whether it is the same for all who may do the same, until the next poll
+    :ivar section: its entry in the navigation
+    :ivar is_shared: whether all users with the same permissions see the same page until the next poll
     """
 
     template: str
-    gather: Callable[[Visit], Awaitable[Values]]
+    gather: Callable[[PageRequest], Awaitable[Values]]
     section: str
     is_shared: bool = True
 
 
-Endpoint: TypeAlias = Callable[[Visit], Awaitable[Response | StreamedResponse]]
+Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response | StreamedResponse]]
 """Answers a request that is not for a page, such as an action, in its own way."""

@@ -1,4 +1,8 @@
-"""What pages need of a view, computed once for all of them."""
+"""The tables of a snapshot: rows of topics, channels, nsqds and consumers, with measures and problems.
+
+They are computed once for each snapshot, in a worker thread. Consumers are not part of a snapshot: they are
+asked for when somebody looks at a channel.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import anyio
-
 from ...http import ClientStats, Latency, Node, NsqdSurvey, Survey, TopicStats, Totals
-from ...monitoring import History, Problem, Trend, View, problems, trend
+from ...monitoring import History, Problem, Snapshot, Trend, problems, trend
 from ...monitoring.history import measured
 from ...monitoring.snapshot import Key
 from ...names import is_ephemeral
 from ..api.nsqds import version_key
-from .per_view import Worker
 
 
 class Measures(NamedTuple):
-    """What is measured of a channel, a topic or the cluster; see `nsq_anyio.monitoring.history.MEASURES`."""
+    """The values of `nsq_anyio.monitoring.history.MEASURES` for a channel, a topic or the cluster."""
 
     depth: float
     in_flight: float
@@ -32,18 +33,18 @@ class Measures(NamedTuple):
 
 
 NOTHING = Measures(0, 0, 0, math.nan, math.nan, math.nan, math.nan)
-"""The measures of what is not there."""
+"""Placeholder: nothing waits, and all rates are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One nsqd; without an answer, its figures are NaN.
+    """A row for one nsqd; without an answer, its numbers are NaN.
 
-    :ivar name: ``host:port`` of its HTTP API, which stands in the path of its page
+    :ivar name: ``host:port`` of its HTTP API, as in the path of its page
     :ivar error: why it did not answer; empty if it did
     :ivar seconds: how long its answer took
-    :ivar up: seconds since it started
-    :ivar known_to: how many nsqlookupds know it, of ``lookups``
+    :ivar up: its uptime in seconds
+    :ivar known_to: how many nsqlookupds list it, of ``lookups``
     :ivar is_outdated: whether another nsqd has a newer version
     """
 
@@ -131,7 +132,7 @@ def _row(
 
 
 def shown_name(node: Node) -> str:
-    """Return the name of an nsqd; of one that never answered, what its URL says."""
+    """Return the name of an nsqd; the host and port of its URL if it never answered."""
     return node.name if node.broadcast_address else node.url.partition("://")[2].rstrip("/")
 
 
@@ -140,15 +141,15 @@ class Row:
     """A topic or a channel over all nsqds.
 
     :ivar channel: empty for a topic
-    :ivar measures: depth, rates and so on; a topic's depth counts what waits in its channels, too
-    :ivar on_disk: how many of the messages that wait are on disk
-    :ivar messages: all that came so far
+    :ivar measures: depth, rates and so on; a topic's depth includes that of its channels
+    :ivar on_disk: how many waiting messages are on disk
+    :ivar messages: messages received so far
     :ivar size: the size of their bodies in bytes; 0 for a channel
-    :ivar waiting: a topic's own depth: what no channel has taken yet; 0 for a channel
+    :ivar waiting: a topic's own depth, without its channels'; 0 for a channel
     :ivar channels: how many channels a topic has; 0 for a channel
     :ivar nsqds: how many nsqds have it
     :ivar clients: how many consumers are connected
-    :ivar problems: those of a topic include those of its channels
+    :ivar problems: its problems; a topic's include those of its channels
     """
 
     topic: str
@@ -167,7 +168,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The channel, or the topic if it is none."""
+        """The channel's name; for a topic row, the topic's."""
         return self.channel or self.topic
 
     @property
@@ -230,7 +231,7 @@ def channel_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ConsumerRow:
     """A consumer that is connected to one nsqd.
 
     :ivar nsqd: the name of the nsqd
@@ -241,34 +242,34 @@ class Client:
 
     @property
     def title(self) -> str:
-        """What it calls itself: its host name, or else its id or address."""
+        """Its host name, or else its id or address."""
         return self.stats.hostname or self.stats.client_id or self.stats.remote_address
 
     def text(self) -> str:
-        """Return what a search for it finds."""
+        """Return the text that is searched."""
         stats = self.stats
         words = stats.hostname, stats.client_id, stats.remote_address, stats.user_agent, stats.auth_identity
         return " ".join((*words, self.nsqd))
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class Consumers:
     """The consumers of a channel.
 
-    :ivar unheard: the names of the nsqds that did not tell theirs
+    :ivar unheard: the names of the nsqds that did not answer
     """
 
-    clients: Sequence[Client]
+    consumers: Sequence[ConsumerRow]
     unheard: Sequence[str]
 
 
 _TREND = 300.0
-"""Over how many seconds it is judged whether something is stuck."""
+"""The seconds over which the rules for what is stuck look back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """What pages need of a view.
+class Tables:
+    """The tables of a snapshot, which all pages share.
 
     :ivar cluster: the measures of the whole cluster
     :ivar topics: the row of each topic, by its name
@@ -279,7 +280,7 @@ class Digest:
     :ivar of_server: the problems of each server, by its URL
     """
 
-    view: View
+    snapshot: Snapshot
     cluster: Measures
     topics: Mapping[str, Row]
     channels: Mapping[str, Sequence[Row]]
@@ -289,32 +290,14 @@ class Digest:
     of_server: Mapping[str, Sequence[Problem]]
 
 
-class Digester:
-    """Makes the digest of the latest view."""
-
-    def __init__(self, history: History, worker: Worker) -> None:
-        self._history = history
-        self._worker = worker
-        self._lock = anyio.Lock()
-        self._last: Digest | None = None
-
-    async def of(self, view: View) -> Digest:
-        """Return the digest of a view, which is computed in a worker thread by the first who asks."""
-        async with self._lock:
-            last = self._last
-            if last is None or last.view is not view:
-                last = self._last = await self._worker.run(digest, view, self._history)
-            return last
-
-
-def digest(view: View, history: History) -> Digest:
-    """Compute the digest of a view."""
-    now = view.survey.time
+def make_tables(snapshot: Snapshot, history: History) -> Tables:
+    """Compute the tables of a snapshot."""
+    now = snapshot.survey.time
 
     def trend_of(key: Key) -> Trend | None:
         return trend(history.recent(*key, seconds=_TREND), now)
 
-    found = problems(view, trend_of)
+    found = problems(snapshot, trend_of)
     of_topic: dict[str, list[Problem]] = {}
     of_key: dict[Key, list[Problem]] = {}
     of_server: dict[str, list[Problem]] = {}
@@ -324,10 +307,10 @@ def digest(view: View, history: History) -> Digest:
         else:
             of_topic.setdefault(each.topic, []).append(each)
             of_key.setdefault((each.topic, each.channel), []).append(each)
-    measures = {key: Measures(*values) for key, values in measured(view)}
-    totals = {each.total.topic_name: each for each in view.topics}
-    return Digest(
-        view=view,
+    measures = {key: Measures(*values) for key, values in measured(snapshot)}
+    totals = {each.total.topic_name: each for each in snapshot.topics}
+    return Tables(
+        snapshot=snapshot,
         cluster=measures.get(("", ""), NOTHING),
         topics={
             name: topic_row(each, measures.get((name, ""), NOTHING), of_topic.get(name, ()))
@@ -335,7 +318,7 @@ def digest(view: View, history: History) -> Digest:
         },
         channels={name: channel_rows(each, measures, of_key) for name, each in totals.items()},
         totals=totals,
-        nodes=node_rows(view.survey, of_server),
+        nodes=node_rows(snapshot.survey, of_server),
         problems=found,
         of_server=of_server,
     )

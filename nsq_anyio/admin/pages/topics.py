@@ -1,4 +1,4 @@
-"""One topic: its channels, and what it is like on each nsqd."""
+"""The pages of topics: the list of all, one topic with its channels, and one channel with its consumers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ...http import ChannelStats, Nsqd, TopicStats
 from ...names import is_valid_name
 from .charts import history_path, lines, row_lines
 from .listing import Columns, Filters, listing
-from .request import PageError, Values, Visit
-from .tables import Client, Clients, Digest, NodeRow, Row
+from .request import PageError, PageRequest, Values
+from .tables import ConsumerRow, Consumers, NodeRow, Row, Tables
 
 _TOPIC_COLUMNS: Columns[Row] = {
     "name": lambda row: row.topic,
@@ -38,18 +38,18 @@ _TOPIC_FILTERS: Filters[Row] = {
 }
 
 
-async def topics(visit: Visit) -> Values:
+async def topics(request: PageRequest) -> Values:
     """Return a page of the topics."""
-    digest = await visit.digest()
+    tables = await request.tables()
     found = listing(
-        list(digest.topics.values()),
-        visit.query,
+        list(tables.topics.values()),
+        request.query,
         text=lambda row: row.topic,
         columns=_TOPIC_COLUMNS,
         sort="name",
         filters=_TOPIC_FILTERS,
     )
-    return {"listing": found, "lines": row_lines(visit, found.rows)}
+    return {"listing": found, "lines": row_lines(request, found.rows)}
 
 
 _CHANNEL_COLUMNS: Columns[Row] = {
@@ -95,20 +95,20 @@ class _TopicOnNsqd:
         return sum(channel.client_count for channel in self.stats.channels)
 
 
-async def topic(visit: Visit) -> Values:
+async def topic(request: PageRequest) -> Values:
     """Return a topic, a page of its channels, and its rows on the nsqds."""
-    (name,) = visit.parameters
-    digest = await visit.digest()
-    row = known_topic(digest, name)
+    (name,) = request.parameters
+    tables = await request.tables()
+    row = known_topic(tables, name)
     channels = listing(
-        digest.channels[name],
-        visit.query,
+        tables.channels[name],
+        request.query,
         text=lambda row: row.channel,
         columns=_CHANNEL_COLUMNS,
         sort="name",
     )
-    of_node = {node.node.url: node for node in digest.nodes}
-    nodes = [_TopicOnNsqd(of_node[url], stats) for url, stats in digest.totals[name].nodes.items()]
+    of_node = {node.node.url: node for node in tables.nodes}
+    nodes = [_TopicOnNsqd(of_node[url], stats) for url, stats in tables.totals[name].nodes.items()]
     return {
         "topic": name,
         "row": row,
@@ -116,21 +116,21 @@ async def topic(visit: Visit) -> Values:
         "nodes": nodes[:_MOST_NSQDS],
         "left_out": max(len(nodes) - _MOST_NSQDS, 0),
         "has_latency": any(node.stats.e2e_processing_latency.percentiles for node in nodes),
-        "lines": lines(visit, name),
-        "channel_lines": row_lines(visit, channels.rows),
-        "history": history_path(visit, name),
+        "lines": lines(request, name),
+        "channel_lines": row_lines(request, channels.rows),
+        "history": history_path(request, name),
     }
 
 
-def known_topic(digest: Digest, name: str) -> Row:
+def known_topic(tables: Tables, name: str) -> Row:
     """Return the row of a topic.
 
     :raises PageError: 404 if no nsqd has it
     """
-    if name in digest.topics:
-        return digest.topics[name]
+    if name in tables.topics:
+        return tables.topics[name]
     text = f"No nsqd that answered has a topic {name!r}. It may have been deleted, or not be created yet."
-    if any(name in each.topics for each in digest.view.survey.nsqlookupds):
+    if any(name in each.topics for each in tables.snapshot.survey.nsqlookupds):
         text = (
             f"nsqlookupd knows the topic {name!r}, and no nsqd that answered has it: "
             "it is created there when somebody publishes to it or consumes it. See the page Lookup."
@@ -142,44 +142,44 @@ _PATIENCE = 4.0
 """The seconds that nsqds have to answer; a page does not wait longer for them."""
 
 
-async def clients_of(visit: Visit, topic: str, channel: str) -> Clients:
-    """Ask the nsqds that have a channel for its consumers, once for each view."""
+async def clients_of(request: PageRequest, topic: str, channel: str) -> Consumers:
+    """Ask the nsqds that have a channel for its consumers, once for each snapshot. Polls leave them out."""
 
-    async def ask() -> Clients:
-        return await _ask(visit, await visit.digest(), topic, channel)
+    async def ask() -> Consumers:
+        return await _ask(request, await request.tables(), topic, channel)
 
-    return await visit.site.clients.get(visit.view.number, (topic, channel), ask)
+    return await request.context.consumers.get(request.snapshot.number, (topic, channel), ask)
 
 
-async def _ask(visit: Visit, digest: Digest, topic: str, channel: str) -> Clients:
-    names = {row.node.url: row.name for row in digest.nodes}
+async def _ask(request: PageRequest, tables: Tables, topic: str, channel: str) -> Consumers:
+    names = {row.node.url: row.name for row in tables.nodes}
     holders = [
         url
-        for url, row in digest.totals[topic].nodes.items()
+        for url, row in tables.totals[topic].nodes.items()
         if any(each.channel_name == channel for each in row.channels)
     ]
-    found: dict[str, list[Client]] = {}
+    found: dict[str, list[ConsumerRow]] = {}
 
     async def ask(nsqd: Nsqd) -> None:
         stats = await nsqd.stats(topic=topic, channel=channel, include_clients=True, include_mem=False)
         found[nsqd.url] = [
-            Client(client, names[nsqd.url])
+            ConsumerRow(client, names[nsqd.url])
             for row in stats.topics
             for each in row.channels
             if (row.topic_name, each.channel_name) == (topic, channel)
             for client in each.clients
         ]
 
-    # What an nsqd calls a name need not be one.
+    # An nsqd may report an invalid name.
     if is_valid_name(topic) and is_valid_name(channel):
         with anyio.move_on_after(_PATIENCE):
-            async with visit.site.upstream.used() as servers:
+            async with request.context.upstream.used() as servers:
                 await servers.ask_nsqds(holders, ask)
     clients = [client for url in holders for client in found.get(url, ())]
-    return Clients(clients, [names[url] for url in holders if url not in found])
+    return Consumers(clients, [names[url] for url in holders if url not in found])
 
 
-_CONSUMER_COLUMNS: Columns[Client] = {
+_CONSUMER_COLUMNS: Columns[ConsumerRow] = {
     "host": lambda client: client.stats.hostname,
     "nsqd": lambda client: client.nsqd,
     "rdy": lambda client: client.stats.ready_count,
@@ -190,7 +190,7 @@ _CONSUMER_COLUMNS: Columns[Client] = {
     "agent": lambda client: client.stats.user_agent,
     "connected": lambda client: client.stats.connect_ts,
 }
-_CONSUMER_FILTERS: Filters[Client] = {
+_CONSUMER_FILTERS: Filters[ConsumerRow] = {
     "idle": ("Not ready", lambda client: not client.stats.ready_count),
     "busy": ("With messages", lambda client: client.stats.in_flight_count > 0),
     "plain": ("Without TLS", lambda client: not client.stats.tls),
@@ -204,20 +204,20 @@ class _ChannelOnNsqd(NamedTuple):
     stats: ChannelStats
 
 
-async def channel(visit: Visit) -> Values:
+async def channel(request: PageRequest) -> Values:
     """Return a channel, a page of its consumers, and its rows on the nsqds."""
-    topic, name = visit.parameters
-    digest = await visit.digest()
-    known_topic(digest, topic)
-    row = next((each for each in digest.channels[topic] if each.channel == name), None)
+    topic, name = request.parameters
+    tables = await request.tables()
+    known_topic(tables, topic)
+    row = next((each for each in tables.channels[topic] if each.channel == name), None)
     if row is None:
         text = f"The topic {topic!r} has no channel {name!r}. It is created when a consumer subscribes to it."
         raise PageError(404, "This channel is not there", text)
-    found = await clients_of(visit, topic, name)
-    of_node = {node.node.url: node for node in digest.nodes}
+    found = await clients_of(request, topic, name)
+    of_node = {node.node.url: node for node in tables.nodes}
     nodes = [
         _ChannelOnNsqd(of_node[url], stats)
-        for url, of_topic in digest.totals[topic].nodes.items()
+        for url, of_topic in tables.totals[topic].nodes.items()
         for stats in of_topic.channels
         if stats.channel_name == name
     ]
@@ -230,13 +230,13 @@ async def channel(visit: Visit) -> Values:
         "has_latency": any(node.stats.e2e_processing_latency.percentiles for node in nodes),
         "unheard": found.unheard,
         "listing": listing(
-            found.clients,
-            visit.query,
-            text=Client.text,
+            found.consumers,
+            request.query,
+            text=ConsumerRow.text,
             columns=_CONSUMER_COLUMNS,
             sort="host",
             filters=_CONSUMER_FILTERS,
         ),
-        "lines": lines(visit, topic, name),
-        "history": history_path(visit, topic, name),
+        "lines": lines(request, topic, name),
+        "history": history_path(request, topic, name),
     }

@@ -1,4 +1,4 @@
-"""One operation: its span, its duration, and how it ends."""
+"""Operations: their spans, durations, metrics and failures."""
 
 from __future__ import annotations
 

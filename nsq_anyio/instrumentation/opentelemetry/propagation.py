@@ -1,4 +1,4 @@
-"""Carries the trace context in a message's headers, from its producer to its consumers."""
+"""The trace context in a message's headers, and the attributes and links of messages."""
 
 from __future__ import annotations
 

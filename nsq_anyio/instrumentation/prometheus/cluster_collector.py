@@ -16,7 +16,7 @@ from ...address import Address
 from ...checks import check_integer
 from ...errors import InvalidAddress
 from ...http import ChannelStats, ClientStats, Latency, Node, NsqdSurvey, Survey, TopicStats
-from ...monitoring import Counts, Figures, Poller, View
+from ...monitoring import Counts, Poller, Snapshot
 from .cluster_metrics import (
     CHANNEL,
     CHANNEL_LATENCY,
@@ -91,14 +91,14 @@ class ClusterLabels:
 
 
 class Rows:
-    """What has metrics in one survey.
+    """The series of one snapshot.
 
     :ivar names: the label ``nsqd`` of each nsqd, by its URL
     """
 
-    def __init__(self, survey: Survey, figures: Figures, labels: ClusterLabels) -> None:
-        self._survey = survey
-        self._figures = figures
+    def __init__(self, snapshot: Snapshot, labels: ClusterLabels) -> None:
+        self._snapshot = snapshot
+        self._survey = survey = snapshot.survey
         self._labels = labels
         self.names: dict[str, str] = _names([each.node for each in survey.nsqds])
 
@@ -130,7 +130,7 @@ class Rows:
                 yield dict(zip(("topic", "channel", "nsqd", "client", "address"), key, strict=True)), client
 
     def _by_nsqd(self) -> Iterator[Row]:
-        """Yield the topics and channels of each nsqd, in such an order that a limit is alike for all."""
+        """Yield the topics and channels of each nsqd, in an order that limits all nsqds alike."""
         nsqds: dict[str, dict[str, TopicStats]] = {}
         for nsqd in self._survey.nsqds:
             for topic in nsqd.stats.topics:
@@ -151,8 +151,8 @@ class Rows:
 
     def _of_all(self) -> Iterator[Row]:
         """Yield the topics and channels, with their sums over all nsqds."""
-        sums = self._figures.sums
-        for totals in self._survey.topics():
+        sums = self._snapshot.figures.sums
+        for totals in self._snapshot.topics:
             topic = totals.total
             name = topic.topic_name
             if not self._labels.wants_topic(name):
@@ -195,7 +195,7 @@ class ClusterCollector:
             async with Poller(cluster) as poller:
                 registry.register(ClusterCollector(poller))
 
-    :param poller: what polls the cluster
+    :param poller: polls the cluster
     :param labels: which series there are
     :param registry: the registry to register with; None for none
     """
@@ -219,9 +219,9 @@ class ClusterCollector:
     def collect(self) -> Iterable[Family]:
         """Return the metrics of the last poll; before the first, without values. Any thread may call this."""
         samples = _Samples()
-        view = self._poller.last
-        if view is not None:
-            _Collection(view, self._labels, samples).run()
+        snapshot = self._poller.last
+        if snapshot is not None:
+            _Collection(snapshot, self._labels, samples).run()
         return samples.families()
 
 
@@ -245,12 +245,12 @@ class _Samples:
 class _Collection:
     """One scrape."""
 
-    def __init__(self, view: View, labels: ClusterLabels, samples: _Samples) -> None:
-        self._view = view
-        self._survey: Survey = view.survey
+    def __init__(self, snapshot: Snapshot, labels: ClusterLabels, samples: _Samples) -> None:
+        self._snapshot = snapshot
+        self._survey: Survey = snapshot.survey
         self._labels = labels
         self._samples = samples
-        self._rows = Rows(view.survey, view.figures, labels)
+        self._rows = Rows(snapshot, labels)
         self._names = self._rows.names
         self._left_out = 0
 
@@ -263,7 +263,7 @@ class _Collection:
         self._samples.add(LEFT_OUT, {}, self._left_out)
 
     def _add_exporter(self) -> None:
-        self._samples.add(SURVEYS, {}, self._view.number)
+        self._samples.add(SURVEYS, {}, self._snapshot.number)
         self._samples.add(SURVEY_TIME, {}, self._survey.time)
         self._samples.add(SURVEY_DURATION, {}, self._survey.seconds)
 
@@ -293,7 +293,7 @@ class _Collection:
                 node = known.get(nsqd.node.url)
                 self._samples.add(REGISTERED, both, node is not None)
                 if not nsqd.error:
-                    lag = self._view.missing.get((nsqd.node.url, nsqlookupd.url), 0.0)
+                    lag = self._snapshot.missing.get((nsqd.node.url, nsqlookupd.url), 0.0)
                     self._samples.add(REGISTRATION_LAG, both, lag)
                     topics = {topic.topic_name for topic in nsqd.stats.topics}
                     listed = () if node is None else node.topics

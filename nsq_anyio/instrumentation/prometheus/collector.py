@@ -1,4 +1,4 @@
-"""The collector that prometheus_client calls at each scrape."""
+"""The collector of consumers and producers, which prometheus_client calls at each scrape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ from .samples import Samples, check_buckets, families
 
 
 class Member:
-    """One consumer or producer. Created in the thread of its event loop.
+    """One consumer or producer, which any thread can read. Created in the thread of its event loop.
+
+    Its numbers change in that thread, and are read only there: a scrape in another thread asks the event loop
+    for them, and waits. So a scrape takes no lock, and never sees a half-made change. If the event loop is
+    blocked, the scrape soon continues with the values of the previous scrape.
 
     :param begin: begins to measure it
     :ivar channel: the topic and channel of a consumer; empty for a producer
