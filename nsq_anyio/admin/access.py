@@ -31,7 +31,7 @@ class Access:
         self._hosts = frozenset(host.lower().strip("[]") for host in options.allowed_hosts)
 
     def may_act(self, request: Request) -> bool:
-        """Return whether the user may act, and pages offer actions.
+        """Return whether the user may act; otherwise pages offer no actions.
 
         The values of a repeated header are joined by commas, so that it names no user.
         """

@@ -142,7 +142,7 @@ class Actions:
         self.record("tombstone_topic_producer", topic, "", nsqd.name, request)
 
     def record(self, action: str, topic: str, channel: str, node: str, request: Request) -> None:
-        """Log an action, notify of it, and poll soon. ``channel`` and ``node`` may be empty."""
+        """Log an action, queue its notification, and poll soon. ``channel`` and ``node`` may be empty."""
         named = (("channel", channel), ("node", printable(node)))
         subject = "".join(f" {kind} {name}" for kind, name in named if name)
         _log.info(

@@ -63,7 +63,7 @@ def app(
 class Admin(anyio.AsyncContextManagerMixin):
     """The application that `app` returns.
 
-    While it is open, it polls the cluster, has the pages and answers ``/events``, ``/history`` and
+    While it is open, it polls the cluster, serves the pages and answers ``/events``, ``/history`` and
     ``/metrics``; requests share connections to the servers, and notifications are posted by a task. It is
     open in its ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does
     not do that, so enter it in the lifespan of the host. Without that the API works as well: each request

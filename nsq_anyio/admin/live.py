@@ -42,7 +42,7 @@ class Live:
         self._watch = watch
         self._viewers = 0
         self._headline: tuple[Snapshot, bytes] | None = None
-        metrics = _Metrics(watch.poller)
+        metrics = _Metrics(watch)
         self._routes = Routes[Callable[[Request], Awaitable[Response | StreamedResponse]]](
             {
                 ("GET", "/events"): self._events,

@@ -17,7 +17,7 @@ MEASURES = ("depth", "in_flight", "deferred", "ingress", "egress", "requeued", "
 """The measures: counts of messages, then rates in messages per second."""
 
 _Row: TypeAlias = tuple[float, Sequence[float]]
-"""A time, and the means from there on."""
+"""A time, and the means of the step that begins then."""
 
 _CLUSTER: Key = ("", "")
 _UNKNOWN = Rates(math.nan, math.nan, math.nan, math.nan)
@@ -90,7 +90,7 @@ class History:
         if not 0 <= time - self._pruned_at < self._shape[-1][0]:
             self._prune(time)
         for key, values in measured(snapshot):
-            with self._lock:  # for each alone, so that readers wait only for a moment
+            with self._lock:  # for each series alone, so that readers wait only for a moment
                 if (track := self._tracks.get(key)) is None:
                     if key != _CLUSTER and self._is_full():
                         left_out += 1
@@ -136,7 +136,7 @@ class History:
         with self._lock:
             keys = list(self._tracks)
         for key in keys:
-            with self._lock:  # for each alone, so that others wait only for a moment
+            with self._lock:  # for each series alone, so that others wait only for a moment
                 track = self._tracks.get(key)
                 states = None if track is None else [ring.state() for ring in track]
             if states is not None:
@@ -231,7 +231,7 @@ def _without_gaps(rows: Iterable[_Row], longest: float) -> list[_Row]:
 
 
 def _rows(track: Sequence[Ring]) -> Iterable[_Row]:
-    """Return the means of a series, each time by the finest ring that has it; gaps are NaN."""
+    """Return the means of a series, for each time from the finest ring that has it; gaps are NaN."""
     rows: list[_Row] = []
     until = math.inf
     for ring in track:

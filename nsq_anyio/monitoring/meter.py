@@ -69,7 +69,7 @@ class Meter:
 
         :param now: when its answers came, in seconds, by a clock that never goes back
         :param topics: what ``survey.topics()`` returns, if it is known. A topic that is the same object as
-            the time before has not changed
+            before has not changed
         """
         since: dict[str, _Since] = {}
         silent: set[str] = set()
@@ -105,9 +105,9 @@ def _since(before: tuple[int, float] | None, answer: tuple[int, float]) -> _Sinc
 
 
 class _Step:
-    """From one survey to the next.
+    """The step from one survey to the next.
 
-    :ivar figures: of the topics so far
+    :ivar figures: the figures of the topics so far
     """
 
     def __init__(self, since: Mapping[str, _Since], silent: set[str]) -> None:

@@ -171,7 +171,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._last: Snapshot | None = None
         self._next = anyio.Event()
         self._hurried = anyio.Event()
-        # By URL, in the order in which they were last there: each node, and when that was.
+        # By URL, in the order in which they were last seen: each node, and the time of that.
         self._known: dict[str, tuple[Node, float]] = {}
         self._failing: set[str] = set()
 

@@ -95,8 +95,8 @@ class _Connection(Connection):
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.0" if reader.is_http_1_0 else "1.1",
-            # ASGI would have it in upper case, but HTTP's methods are case-sensitive: a proxy that lets no
-            # DELETE through knows nothing of delete.
+            # ASGI wants it in upper case, but HTTP's methods are case-sensitive: a proxy that forbids DELETE
+            # may pass delete.
             "method": request.method,
             "scheme": "http",
             "path": request.target.path,

@@ -15,7 +15,7 @@ _TYPES = frozenset({"text/html", "application/json", "image/svg+xml"})
 _LEAST = 1024
 """Bytes below which a response is sent as it is: it would fit into the same packet."""
 _LARGE = 32 * 1024
-"""Bytes from which on a thread compresses, which takes a millisecond or more."""
+"""Bytes from which a thread compresses, which takes a millisecond or more."""
 _LEVEL = 6
 _WEIGHT = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 

@@ -25,7 +25,7 @@ _MAX_KEY = 200
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value.
+    """One value of a JSON document.
 
     :ivar key: its name in an object; None in an array, and for the whole document
     :ivar text: of a string, number, boolean or null, as in JSON
@@ -149,7 +149,7 @@ _DEFAULT = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a body. Control characters are escaped, HTML's are not.
+    """The content of a body. Control characters are escaped; HTML is not.
 
     :ivar size: bytes of the whole body
     :ivar payload_size: bytes of the payload, without headers

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 _MAX_IN_FLIGHT = 64
 _INTERVAL = 0.25
-"""Seconds between two questions: what comes meanwhile may have to be published again."""
+"""Seconds between two questions to nsqd; later messages may have to be published again."""
 _PATIENCE = 2.0
 """Seconds without a proof after which the channel is left: nsqd has not answered, or the lasting channel has
 got fewer messages, because it was deleted and made again."""
@@ -47,7 +47,7 @@ _LEAVING = 5.0
 """Seconds to receive, and to publish again, what no other channel has."""
 _UNANSWERED_SUB = 20.0
 """Seconds to wait for the answer to SUB after the last viewer has left: nsqd may still execute it, and when
-this side hangs up, the channel vanishes with all that it has taken."""
+the connection ends, the channel vanishes with its messages."""
 _SOON = 0.05
 _AT_ONCE = 1 << 20
 """Bytes to publish at once; nsqd's --max-body-size is 5 MiB by default."""
@@ -105,7 +105,7 @@ class Copies:
         self._leaving = anyio.Event()
         self._left = anyio.Event()
         self._unproven: list[Copy] = []
-        self._proof: TopicNode | None = None  # the last answer that was one
+        self._proof: TopicNode | None = None  # the last answer that was a proof
         self._has_paused = False
 
     async def run(self, options: ConnectionOptions, subscribed: Callable[[], None]) -> None:

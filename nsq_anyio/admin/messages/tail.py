@@ -37,7 +37,7 @@ class TailState:
 
     :ivar phase: ``draining``: it would consume the backlog, and nobody has confirmed that; ``gone``: no
         nsqd has the topic; ``closed``: the application ends
-    :ivar connected: the addresses of the nsqds whose messages come
+    :ivar connected: the names of the nsqds that send messages
     :ivar left_out: the nsqds that are left out, each with the reason
     :ivar waiting: in the phase ``draining``, the size of the backlog
     :ivar sample_rate: the percentage of messages that nsqd sends; 0 for all

@@ -46,7 +46,7 @@ def confirmation(request: PageRequest, effects: Effects, *, error: str = "", sta
         "title": wording.heading(command),
         "sentences": wording.explanation(effects),
         "button": wording.button(command),
-        "pattern": re.escape(effects.name_to_type).replace("\\#", "#"),  # browsers refuse \\#
+        "pattern": re.escape(effects.name_to_type).replace("\\#", "#"),  # browsers refuse \#
         "error": error,
         "number": new_number(),
     }
@@ -73,7 +73,7 @@ def result(request: PageRequest, command: Command, steps: Sequence[StepResult]) 
 def failure(
     request: PageRequest, status: int, title: str, text: str, details: Sequence[str] = ()
 ) -> Response:
-    """Say why nothing can be done."""
+    """Say why the action is impossible."""
     return request.show("_failure.html", {"title": title, "text": text, "details": details}, status=status)
 
 

@@ -28,7 +28,7 @@ class _Registered(NamedTuple):
 
 
 async def lookup(request: PageRequest) -> Values:
-    """Return what each nsqlookupd knows, and a page of the topics that no nsqd has."""
+    """Return the nsqds of each nsqlookupd, and a page of the topics that no nsqd has."""
     survey = request.snapshot.survey
     tables = await request.tables()
     known = [(each.error, {node.url for node in each.nodes}) for each in survey.nsqlookupds]
@@ -66,7 +66,10 @@ async def lookup(request: PageRequest) -> Values:
 
 
 def _inactive_topics(survey: Survey) -> list[str]:
-    """Return the topics that nsqlookupds know and no nsqd has, sorted. Silent nsqds count with theirs."""
+    """Return the topics that nsqlookupds know and no nsqd has, sorted.
+
+    An nsqd has its registered topics, even if it does not answer.
+    """
     active = {topic.topic_name for each in survey.nsqds for topic in each.stats.topics}
     for each in survey.nsqlookupds:
         for node in each.nodes:

@@ -23,7 +23,7 @@ _Answering: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
 def messages_of(request: PageRequest) -> Messages:
     """Return the state of the pages of messages.
 
-    :raises PageError: if they are switched off, or the visitor may not see messages
+    :raises PageError: if they are switched off, or the user may not see messages
     """
     messages = request.context.messages
     if messages is None:
