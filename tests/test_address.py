@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio.address import Address, UnixAddress, addresses, nsqd_addresses
-from nsq_anyio.admin.producers import KnownNsqd
+from nsq_anyio.admin.api.nsqds import KnownNsqd
 from nsq_anyio.errors import InvalidAddress
 from nsq_anyio.http import Node, NsqdInfo, Producer
 from nsq_anyio.http.models import unite

@@ -11,18 +11,14 @@
     options         the settings
     application     ASGI: lifespan, and each request
     pages/          the pages of the dashboard
-    live            what changes while it is looked at
-    api             the endpoints
-    access          who may do what: users, hosts, addresses
-    configuration   ``/config``
-    orders          what somebody asks the application to do
-    actions         does it, and records it
-    outcomes        what each server made of it
-    cluster_info    what the servers answer, and actions on them
-    producers       nsqds, as the servers describe them
-    rows            statistics in nsqadmin's JSON
-    upstream        the clients of the servers
-    notifications   tells an HTTP server about actions
+    messages/       live tails, publishing, and jobs on dead letters
+    api/            nsqadmin's API
+    live            ``/events``, ``/history`` and ``/metrics``
+    access          permissions: users, hosts, addresses
+    actions         commands to the cluster, with log lines and notifications
+    results         per-server results of a command
+    upstream        HTTP clients of the servers
+    notifications   posts to an HTTP server after each action
 
 It needs Jinja2: ``pip install 'nsq-anyio[admin]'``.
 """

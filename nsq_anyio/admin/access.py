@@ -1,6 +1,6 @@
-"""Who may do what: administrators by a header, hosts by name, and ``/config`` by address.
+"""Permissions: administrators by a header, hosts by name, and ``/config`` by address.
 
-`check_action` and its like raise the refusal, so that no caller can overlook it.
+The ``check_`` methods raise the refusal, so that no caller can overlook it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..serving.nsq_api import Refusal
 from .options import AdminOptions
 
 _FORM_METHODS = frozenset({"POST", "GET", "HEAD"})
-"""The methods with which a page of another site can make a browser send a request without asking first."""
+"""The methods that a page of another site can use without a preflight request."""
 
 _SENT_BY_BROWSERS = ("origin", "sec-fetch-site")
 """Every browser sends one of these with a POST, and a page cannot prevent it; scripts send neither."""
@@ -21,7 +21,7 @@ _CROSS_SITE = "CROSS_SITE_REQUEST"
 
 
 class Access:
-    """Refuses requests."""
+    """Decides what a request may do."""
 
     def __init__(self, options: AdminOptions) -> None:
         self._is_read_only = options.read_only
@@ -31,9 +31,9 @@ class Access:
         self._hosts = frozenset(host.lower().strip("[]") for host in options.allowed_hosts)
 
     def may_act(self, request: Request) -> bool:
-        """Return whether the user may act, so that pages offer actions.
+        """Return whether the user may act; otherwise pages offer no actions.
 
-        A header that comes repeatedly has its values joined by commas, so it names no user.
+        The values of a repeated header are joined by commas, so that it names no user.
         """
         return not self._is_read_only and self.is_admin(request)
 
@@ -54,7 +54,7 @@ class Access:
         return request.headers.get(self._header, "")
 
     def check_writable(self) -> None:
-        """Check that anything may be changed.
+        """Check that the dashboard is not read-only.
 
         :raises Refusal: 403 ``READ_ONLY`` if not
         """
@@ -71,9 +71,9 @@ class Access:
             raise Refusal(403, "FORBIDDEN")
 
     def check_action(self, request: Request) -> None:
-        """Check that a request to the API may act, and that no page of another site can have sent it.
+        """Check that the user may act, and that no page of another site can have sent the request.
 
-        :raises Refusal: 403 if the user may not act; 415 for what an HTML form could send
+        :raises Refusal: 403 if the user may not act; 415 for a body that an HTML form can send
         """
         self.check_user(request)
         headers = request.headers
@@ -88,8 +88,8 @@ class Access:
     def check_form(self, request: Request) -> None:
         """Check that a form of the application's own pages may act.
 
-        Two defences stand behind each other. A page of another site cannot set ``X-Requested-With`` without
-        asking first, which is never granted. And browsers say where a form comes from.
+        There are two defences. A page of another site cannot set ``X-Requested-With`` without a preflight
+        request, which is never granted. And browsers name the site that a form comes from.
 
         :raises Refusal: 403 if the user may not act, or the form is not the application's own
         """
@@ -132,7 +132,7 @@ class Access:
 
 
 def _is_origin_of(origin: str, host: str) -> bool:
-    """Return whether ``Origin`` is that of a page from ``Host``; ``null`` is nobody's."""
+    """Return whether ``Origin`` names ``Host``; ``null`` names no host."""
     scheme, separator, authority = origin.lower().partition("://")
     return bool(separator and host) and scheme in ("http", "https") and authority == host.lower()
 

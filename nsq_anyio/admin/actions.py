@@ -1,17 +1,59 @@
-"""The actions, with their lines in the log and their notifications."""
+"""Commands to a cluster: what they do, their log lines and their notifications."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, TypeGuard, get_args
 
 from ..http import Nsqd
 from ..http.reply import printable
 from ..serving.http_messages import Request
 from .access import Access
-from .cluster_info import ClusterInfo
+from .api.cluster_info import ClusterInfo
 from .notifications import Notifications
-from .orders import Order
+
+Action = Literal["create", "delete", "empty", "pause", "unpause", "tombstone"]
+
+_ACTIONS = frozenset(get_args(Action))
+
+
+def is_action(text: str) -> TypeGuard[Action]:
+    """Return whether ``text`` names an action."""
+    return text in _ACTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An action on a topic or a channel. The names are valid.
+
+    :ivar action: what to do
+    :ivar topic: the topic
+    :ivar channel: its channel; empty for the topic itself
+    :ivar node: the name of the nsqd on which to tombstone the topic; otherwise empty
+    """
+
+    action: Action
+    topic: str
+    channel: str = ""
+    node: str = ""
+
+    @property
+    def name(self) -> str:
+        """The channel's name, or the topic's if there is no channel."""
+        return self.channel or self.topic
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the action deletes a topic or channel, which disconnects its consumers."""
+        return self.action in ("delete", "tombstone")
+
+    @property
+    def discards(self) -> bool:
+        """Whether the action deletes messages."""
+        return self.deletes or self.action == "empty"
+
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +70,7 @@ _ON_CHANNELS: dict[str, Callable[[Nsqd, str, str], Awaitable[None]]] = {
 
 
 class Actions:
-    """Acts on the servers, for the API and for the pages alike.
+    """Performs commands, for the API and the pages.
 
     :param acted: called after each action
     """
@@ -40,22 +82,22 @@ class Actions:
         self._notifications = notifications
         self._acted = acted
 
-    async def perform(self, cluster: ClusterInfo, request: Request, order: Order) -> None:
-        """Do what ``order`` says. What failed is added to ``cluster.warnings`` and ``cluster.outcomes``.
+    async def perform(self, cluster: ClusterInfo, request: Request, command: Command) -> None:
+        """Perform a command. Failures are added to ``cluster.warnings`` and ``cluster.results``.
 
         The caller has checked that ``request`` may act.
 
-        :raises UpstreamError: if nobody can tell which nsqds have the topic
-        :raises UnknownNode: if nobody names an nsqd ``order.node``
+        :raises UpstreamError: if no server says which nsqds have the topic
+        :raises UnknownNode: if no server knows an nsqd ``command.node``
         """
-        if order.action == "create":
-            await self._create(cluster, request, order.topic, order.channel)
-        elif order.action == "tombstone":
-            await self._tombstone(cluster, request, order.topic, order.node)
-        elif order.action == "delete":
-            await self._delete(cluster, request, order.topic, order.channel)
+        if command.action == "create":
+            await self._create(cluster, request, command.topic, command.channel)
+        elif command.action == "tombstone":
+            await self._tombstone(cluster, request, command.topic, command.node)
+        elif command.action == "delete":
+            await self._delete(cluster, request, command.topic, command.channel)
         else:
-            await self._change(cluster, request, order.action, order.topic, order.channel)
+            await self._change(cluster, request, command.action, command.topic, command.channel)
         cluster.log_warnings()
 
     async def _create(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
@@ -75,13 +117,13 @@ class Actions:
             else:
                 await cluster.tell(nsqds, lambda nsqd: _ON_TOPICS[action](nsqd, topic))
         finally:
-            # Like nsqadmin, whether it succeeds or not: some servers may have done it.
+            # Recorded even after a failure, as nsqadmin does: some servers may have done it.
             kind = "channel" if channel else "topic"
             self.record(f"{action}_{kind}", topic, channel, "", request)
 
     async def _delete(self, cluster: ClusterInfo, request: Request, topic: str, channel: str) -> None:
         """Delete a channel, or the topic if ``channel`` is empty, from nsqlookupds first."""
-        nsqds = await cluster.nsqds_of(topic)  # which nsqlookupds are about to forget
+        nsqds = await cluster.nsqds_of(topic)  # before nsqlookupds forget them
         if channel:
             await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.delete_channel(topic, channel))
             await cluster.tell(nsqds, lambda nsqd: nsqd.delete_channel(topic, channel))
@@ -93,14 +135,14 @@ class Actions:
 
     async def _tombstone(self, cluster: ClusterInfo, request: Request, topic: str, node: str) -> None:
         """Hide an nsqd from the lookups of a topic, then delete the topic there."""
-        nsqd = await cluster.nsqd_named(node)  # nsqadmin asks whatever host the path names
+        nsqd = await cluster.nsqd_named(node)  # nsqadmin asks any host that the path names
         name = nsqd.producer.node  # as nsqlookupd compares it
         await cluster.tell_nsqlookupds(lambda nsqlookupd: nsqlookupd.tombstone_topic(topic, name))
         await cluster.tell([nsqd], lambda each: each.delete_topic(topic))
         self.record("tombstone_topic_producer", topic, "", nsqd.name, request)
 
     def record(self, action: str, topic: str, channel: str, node: str, request: Request) -> None:
-        """Log an action, notify of it, and poll soon. ``channel`` and ``node`` may be empty."""
+        """Log an action, queue its notification, and poll soon. ``channel`` and ``node`` may be empty."""
         named = (("channel", channel), ("node", printable(node)))
         subject = "".join(f" {kind} {name}" for kind, name in named if name)
         _log.info(

@@ -1,10 +1,11 @@
-"""The application, as ASGI servers call it."""
+"""The ASGI application."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from typing import Self
 
 import anyio
@@ -12,23 +13,21 @@ import anyio
 from ..http.reply import printable
 from ..monitoring import Watch, history_kept
 from ..options.checks import each_of
-from ..serving.asgi import Receive, Scope, Send, request_of, send_response
+from ..serving.asgi import Receive, Scope, Send, StreamedResponse, request_of, send_response, stream_response
 from ..serving.compression import Compression
 from ..serving.http_messages import PeerVanished, Request, Response
 from ..serving.nsq_api import error_response, plain_response
-from ..serving.streaming import StreamedResponse, stream_response
 from ..tasks import user_block_tasks
 from .access import Access
 from .actions import Actions
-from .api import Api
-from .configuration import Configuration
+from .api.configuration import Configuration
+from .api.endpoints import Api
 from .live import Live
 from .messages.messages import Messages
-from .metrics import Metrics
 from .notifications import Notifications
 from .options import AdminOptions
 from .pages.pages import Pages
-from .pages.visit import make_site
+from .pages.request import Context
 from .upstream import Upstream
 
 _logger = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ def app(
 class Admin(anyio.AsyncContextManagerMixin):
     """The application that `app` returns.
 
-    While it is open, it polls the cluster, has the pages and answers ``/events``, ``/history`` and
+    While it is open, it polls the cluster, serves the pages and answers ``/events``, ``/history`` and
     ``/metrics``; requests share connections to the servers, and notifications are posted by a task. It is
     open in its ``async with`` block, or while an ASGI server runs its lifespan. A host that mounts it does
     not do that, so enter it in the lifespan of the host. Without that the API works as well: each request
@@ -86,10 +85,9 @@ class Admin(anyio.AsyncContextManagerMixin):
         access = self._access = Access(options)
         self._actions = Actions(access, self._notifications, self._poll_soon)
         self._options = options
-        self._live_views: Live | None = None
+        self._live: Live | None = None
         self._watch: Watch | None = None
         self._pages: Pages | None = None
-        self._metrics: Metrics | None = None
         self._compression = Compression()
         self._api = Api(
             options.base,
@@ -108,18 +106,17 @@ class Admin(anyio.AsyncContextManagerMixin):
         async with self._upstream.opened(), kept, user_block_tasks() as tasks:
             tasks.start_soon(self._notifications.run)
             tasks.start_soon(watch.run)
-            self._live_views = Live(options.base, self._access, watch)
+            self._live = Live(options.base, self._access, watch)
             self._watch = watch
             messages = Messages.of(tasks, watch, self._upstream, options) if options.messages else None
-            site = make_site(options, self._access, self._actions, self._upstream, watch, messages=messages)
-            self._pages = Pages(options.base, site, watch)
-            self._metrics = Metrics(options.base, self._access, watch.poller)
+            context = Context(options, self._access, self._actions, self._upstream, watch, messages=messages)
+            self._pages = Pages(options.base, context, watch)
             self._is_open = True
             try:
                 yield self
             finally:
                 self._is_open = False
-                self._live_views = self._pages = self._metrics = self._watch = None
+                self._live = self._pages = self._watch = None
                 await self._notifications.close()
 
     def _poll_soon(self) -> None:
@@ -128,13 +125,13 @@ class Admin(anyio.AsyncContextManagerMixin):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, send)
         else:
             raise ValueError(f"scope {scope['type']!r} is not valid: this application speaks HTTP")
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         phase = "startup"
         try:
@@ -157,19 +154,16 @@ class Admin(anyio.AsyncContextManagerMixin):
         except Exception:
             _logger.exception("%s %s failed", request.method, printable(request.target.path))
             response = error_response(500, "INTERNAL_ERROR")
-        headers = tuple(response.headers)
-        if _NO_SNIFFING not in headers:
-            headers = (*headers, _NO_SNIFFING)
+        response = replace(response, headers=(*response.headers, _NO_SNIFFING))
         if isinstance(response, StreamedResponse):
-            await stream_response(receive, send, StreamedResponse(response.status, response.body, headers))
+            await stream_response(receive, send, response)
             return
-        response = await self._compression(request, Response(response.status, response.body, headers))
-        await send_response(send, response)
+        await send_response(send, await self._compression(request, response))
         if not self._is_open:
             await self._notifications.flush()
 
     async def _response(self, request: Request) -> Response | StreamedResponse:
-        for part in (self._pages, self._live_views, self._metrics):
+        for part in (self._pages, self._live):
             if part is not None and (response := await part(request)) is not None:
                 return response
         response = await self._api(request)

@@ -1,99 +1,148 @@
-"""What changes while it is looked at: ``/events`` and ``/history``."""
+"""Endpoints for what follows the cluster: ``/events``, ``/history`` and ``/metrics``."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import anyio
 
-from ..monitoring import View, Watch
+from ..monitoring import Poller, Snapshot, Watch
 from ..monitoring.history import MEASURES, measured
+from ..serving.asgi import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
+from ..serving.compression import accepts_gzip
 from ..serving.http_messages import Request, Response
-from ..serving.nsq_api import Refusal, arguments, error_response, json_response
-from ..serving.streaming import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
+from ..serving.nsq_api import Refusal, arguments, error_response, json_response, plain_response
+from ..serving.nsq_router import Routes
 from .access import Access
+
+if TYPE_CHECKING:
+    from ..instrumentation.prometheus import Exposition
 
 _MOST_VIEWERS = 200
 _IDLE = 15.0
 
 
 class Live:
-    """Answers for the views of one watch.
+    """Answers for the snapshots of one watch.
 
-    ``/events`` sends an event ``poll`` for each view, with its number and the cluster's measures; a viewer
-    that is slow misses views. ``/history?topic=&channel=`` is a series as JSON, with null where
-    nothing is known.
+    ``/events`` sends an event ``poll`` for each snapshot, with its number and the cluster's measures; a slow
+    viewer misses snapshots. ``/history?topic=&channel=`` is a series as JSON, in which unknown values are
+    null. ``/metrics`` has the metrics of ``nsq-anyio exporter``: for topics and channels a series for each
+    nsqd, up to the exporter's default limit, or with ``?nsqds=sum`` the sums over all nsqds.
 
-    :param base: the path below which it is, without a slash at its end
+    :param base: the prefix of each path, without a slash at its end
     """
 
     def __init__(self, base: str, access: Access, watch: Watch) -> None:
-        self._base = base
         self._access = access
         self._watch = watch
         self._viewers = 0
-        self._headline: tuple[View, bytes] | None = None
+        self._headline: tuple[Snapshot, bytes] | None = None
+        metrics = _Metrics(watch)
+        self._routes = Routes[Callable[[Request], Awaitable[Response | StreamedResponse]]](
+            {
+                ("GET", "/events"): self._events,
+                ("GET", "/history"): self._history,
+                ("GET", "/metrics"): metrics.answer,
+                ("HEAD", "/metrics"): metrics.answer,
+            },
+            base=base,
+        )
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
-        """Answer a request; return None if its path is another's."""
-        path = request.target.path
-        if request.method != "GET" or not path.startswith(self._base):
-            return None
-        path = path[len(self._base) :]
-        if path not in ("/events", "/history"):
+        """Answer a request; return None for a path that is not here."""
+        found = self._routes.find(request.method, request.target.path)
+        if found is None:
             return None
         try:
             self._access.check_host(request)
-            return self._events() if path == "/events" else self._history(request)
+            return await found[0](request)
         except Refusal as refusal:
             return error_response(refusal.status, refusal.code)
 
-    def _history(self, request: Request) -> Response:
+    async def _history(self, request: Request) -> Response:
         query = arguments(request)
         series = self._watch.history.series(query.optional("topic"), query.optional("channel"))
         columns = {name: list(map(_known, values)) for name, values in series.values.items()}
         return json_response({"times": list(series.times), **columns})
 
-    def _events(self) -> StreamedResponse:
+    async def _events(self, _: Request) -> StreamedResponse:
         if self._viewers >= _MOST_VIEWERS:
             raise Refusal(503, "TOO_MANY_VIEWERS")
-        return StreamedResponse(200, self._send_views, EVENT_STREAM)
+        return StreamedResponse(200, self._send_snapshots, EVENT_STREAM)
 
-    async def _send_views(self, write: Write) -> None:
+    async def _send_snapshots(self, write: Write) -> None:
         self._viewers += 1
         try:
-            view: View | None = None
+            snapshot: Snapshot | None = None
             while True:
-                new = view
+                new = snapshot
                 with anyio.move_on_after(_IDLE):
-                    new = await self._watch.after(view)
-                if new is None or new is view:
+                    new = await self._watch.after(snapshot)
+                if new is None or new is snapshot:
                     await write(KEEP_ALIVE)
                     continue
-                view = new
-                await write(self._event(view))
+                snapshot = new
+                await write(self._event(snapshot))
         finally:
             self._viewers -= 1
 
-    def _event(self, view: View) -> bytes:
-        """Return the event of a view, made once for all viewers."""
-        if self._headline is None or self._headline[0] is not view:
-            self._headline = view, _event(view)
+    def _event(self, snapshot: Snapshot) -> bytes:
+        """Return the event of a snapshot, made once for all viewers."""
+        if self._headline is None or self._headline[0] is not snapshot:
+            self._headline = snapshot, _event(snapshot)
         return self._headline[1]
 
 
-def _event(view: View) -> bytes:
-    *_, (_, values) = measured(view)  # the cluster comes last
+def _event(snapshot: Snapshot) -> bytes:
+    *_, (_, values) = measured(snapshot)  # the cluster comes last
     headline = {
-        "number": view.number,
-        "time": view.survey.time,
-        "interval": view.interval,
-        "errors": len(view.survey.errors),
+        "number": snapshot.number,
+        "time": snapshot.survey.time,
+        "interval": snapshot.interval,
+        "errors": len(snapshot.survey.errors),
         **dict(zip(MEASURES, map(_known, values), strict=True)),
     }
-    return server_sent_event(json.dumps(headline), event="poll", number=view.number)
+    return server_sent_event(json.dumps(headline), event="poll", number=snapshot.number)
 
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+class _Metrics:
+    """Answers ``/metrics``, or says that the extra ``prometheus`` is missing."""
+
+    def __init__(self, poller: Poller) -> None:
+        self._missing = ""
+        self._expositions: dict[str, Exposition] = {}
+        try:
+            from ..instrumentation.prometheus import (  # noqa: PLC0415 - needs the extra
+                ClusterCollector,
+                ClusterLabels,
+                Exposition,
+            )
+        except ImportError as error:
+            self._missing = str(error)
+            return
+        for name, labels in (("", ClusterLabels()), ("sum", ClusterLabels(by_nsqd=False))):
+            self._expositions[name] = Exposition(poller, ClusterCollector(poller, labels=labels))
+
+    async def answer(self, request: Request) -> Response:
+        nsqds = arguments(request).optional("nsqds")
+        if self._missing:
+            return plain_response(f"{self._missing}\n", HTTPStatus.NOT_IMPLEMENTED)
+        if nsqds not in self._expositions:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "INVALID_ARG_NSQDS")
+        gzipped = accepts_gzip(request.headers.get("accept-encoding", ""))
+        text, content_type = await self._expositions[nsqds].text(
+            request.headers.get("accept", ""), gzipped=gzipped
+        )
+        headers = [("Content-Type", content_type), ("Vary", "Accept, Accept-Encoding")]
+        if gzipped:
+            headers.append(("Content-Encoding", "gzip"))
+        return Response(HTTPStatus.OK, text, tuple(headers))

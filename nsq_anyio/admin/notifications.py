@@ -1,4 +1,4 @@
-"""Tells an HTTP server about each action, as nsqadmin does. No action waits for that."""
+"""Notifications of actions for an HTTP server, like nsqadmin's. No action waits for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SAFE_IN_PATH = "$&+,/:;=@"
 
 
 class Notifications:
-    """Notes actions, and posts them one after the other.
+    """Queues notifications, and posts them one after the other.
 
     :param endpoint: the URL; None to post nothing
     :param timeout: seconds for each
@@ -62,7 +62,7 @@ class Notifications:
             await self._noted.wait()
 
     async def flush(self) -> None:
-        """Post the notifications that wait. Failures are logged."""
+        """Post the queued notifications. Failures are logged."""
         if self._url is None or not self._queue:
             return
         async with make_transport(socket=self._url.socket) as transport:

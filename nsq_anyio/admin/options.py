@@ -27,11 +27,11 @@ class AdminOptions:
     :ivar admin_users: who may act; if empty, everybody may
     :ivar acl_http_header: the header with the name of the user, which a proxy must set and must drop from the
         requests that it gets
-    :ivar read_only: whether nobody may act, and nobody may change the configuration
+    :ivar read_only: whether all actions and changes of the configuration are refused
     :ivar allow_config_from_cidr: the network from which ``/config`` may be used; empty for any
     :ivar allowed_hosts: the host names, without ports, that a request may be addressed to; if empty, any.
         ``/ping`` is answered for any host
-    :ivar notification_http_endpoint: the URL that is told about each action by a POST, or None
+    :ivar notification_http_endpoint: the URL to which each action is posted, or None
     :ivar timeout: seconds for one step on one server, 0.001 or more
     :ivar max_reply_size: the largest answer of a server that is read, in bytes, 1 or more; an answer may have
         one value for each 16 bytes of that. nsqadmin has no limit

@@ -1,4 +1,9 @@
-"""The clients of the servers, whose nsqlookupds can be replaced while requests use them."""
+"""HTTP clients of the cluster's servers, of which the nsqlookupds can be replaced.
+
+A host that mounts the application does not run its lifespan, so nothing is opened when the application is
+made. While it is entered, requests share clients; otherwise each request has its own. When the nsqlookupds
+are replaced, requests that run keep their clients, which are closed with the last of these requests.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +44,12 @@ class Upstream:
 
     @property
     def nsqlookupds(self) -> tuple[str, ...]:
-        """The nsqlookupds, as they were given."""
+        """The nsqlookupds, as given."""
         return self._nsqlookupds
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
-        """Keep clients open for the length of the block, for all `used` blocks in it."""
+        """Share open clients among all `used` blocks within this block."""
         self._current = await _Clients.open(self._servers(self._nsqlookupds))
         try:
             yield
@@ -81,7 +86,7 @@ class Upstream:
             )
 
     async def replace_nsqlookupds(self, nsqlookupds: Sequence[str]) -> None:
-        """Ask other nsqlookupds from the next request on.
+        """Ask other nsqlookupds for the requests that follow.
 
         :raises InvalidOption: if a URL is not valid, or there is none
         """
@@ -112,7 +117,7 @@ class Upstream:
 
 
 class _Clients:
-    """Open clients that are closed once they are retired and nobody uses them any more."""
+    """Open clients that close once they are retired and unused."""
 
     def __init__(self, servers: Servers) -> None:
         self.servers = servers

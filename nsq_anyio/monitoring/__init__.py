@@ -1,32 +1,29 @@
-"""Watches a cluster: surveys it again and again, and computes rates.
+"""Monitoring of a cluster: repeated surveys, rates, history, and what is stuck.
 
 ::
 
-    figures         rates and sums
-    meter           computes them from two surveys
-    registrations   what nsqlookupds lack, and for how long
-    view            what one survey comes to
-    pace            how often to poll
-    poller          the surveys, and the last view
+    snapshot        the result of one poll, with rates and sums
+    meter           computes rates and sums from two surveys
+    poller          polls the servers, at a bounded cost
     ring            means over equal steps of time
     history         the series of each topic and channel
     history_file    keeps them over a restart
-    watch           a poller with history
-    trend           how a topic or a channel fared lately
-    health          what is stuck, by `server_health` and `topic_health`, each a `Problem` in words
+    watch           a poller with a history
+    trend           the recent trend of a topic or channel
+    health          what is stuck: each `Problem`, in words
+
+A snapshot is immutable, so threads can read it while the next one is made.
 """
 
 from __future__ import annotations
 
-from .figures import Counts, Figures, Rates
-from .health import problems
+from .health import Problem, problems
 from .history import History, Series
 from .history_file import HistoryFile, HistoryFileUnusable, history_kept
 from .meter import Meter
 from .poller import Poller, Surveyed
-from .problem import Problem
+from .snapshot import Counts, Figures, Rates, Snapshot
 from .trend import Trend, TrendOf, trend
-from .view import View
 from .watch import Watch
 
 __all__ = [
@@ -40,10 +37,10 @@ __all__ = [
     "Problem",
     "Rates",
     "Series",
+    "Snapshot",
     "Surveyed",
     "Trend",
     "TrendOf",
-    "View",
     "Watch",
     "history_kept",
     "problems",

@@ -10,15 +10,14 @@ from threading import Lock
 from typing import TypeAlias
 
 from ..options.checks import check_seconds
-from .figures import Key, Rates
 from .ring import Ring, RingState
-from .view import View
+from .snapshot import Key, Rates, Snapshot
 
 MEASURES = ("depth", "in_flight", "deferred", "ingress", "egress", "requeued", "timed_out")
-"""What is kept: counts of messages, then messages per second."""
+"""The measures: counts of messages, then rates in messages per second."""
 
 _Row: TypeAlias = tuple[float, Sequence[float]]
-"""A time, and the means from there on."""
+"""A time, and the means of the step that begins then."""
 
 _CLUSTER: Key = ("", "")
 _UNKNOWN = Rates(math.nan, math.nan, math.nan, math.nan)
@@ -39,14 +38,14 @@ class Series:
 
 
 class History:
-    """Keeps how the cluster, each topic and each channel fared.
+    """Keeps series of measures for the cluster, each topic and each channel.
 
     The last hour is kept in steps of 15 seconds, or of two ``interval`` if that is longer; the last six hours
-    in steps 8 times as long; the rest in steps 40 times as long. Where views come less often than that, a
+    in steps 8 times as long; the rest in steps 40 times as long. Where snapshots come less often than that, a
     series leaves out the steps without one. A series takes about 16 kB. Any thread may call the methods.
 
     :param span: seconds that are kept, 60 or more; default 86400
-    :param interval: seconds from one view to the next, 0.01 or more; default 5
+    :param interval: seconds from one snapshot to the next, 0.01 or more; default 5
     :param most_series: how many topics and channels are kept, together, 0 or more; default 5000. Further ones
         are left out until others have been gone for ``span``; the whole cluster is always kept
     :raises InvalidOption: if a value is outside its range
@@ -80,18 +79,18 @@ class History:
 
     @property
     def left_out(self) -> int:
-        """How many topics and channels of the last view are not kept, because there are too many."""
+        """How many topics and channels of the last snapshot are not kept, because there are too many."""
         return self._left_out
 
-    def record(self, view: View) -> None:
-        """Take in a view."""
-        time = view.survey.time
+    def record(self, snapshot: Snapshot) -> None:
+        """Add a snapshot."""
+        time = snapshot.survey.time
         left_out = 0
-        self._interval = max(self._interval, view.interval)
+        self._interval = max(self._interval, snapshot.interval)
         if not 0 <= time - self._pruned_at < self._shape[-1][0]:
             self._prune(time)
-        for key, values in measured(view):
-            with self._lock:  # for each alone, so that readers wait only for a moment
+        for key, values in measured(snapshot):
+            with self._lock:  # for each series alone, so that readers wait only for a moment
                 if (track := self._tracks.get(key)) is None:
                     if key != _CLUSTER and self._is_full():
                         left_out += 1
@@ -109,7 +108,7 @@ class History:
         return Series(times, dict(zip(MEASURES, columns, strict=True)))
 
     def recent(self, topic: str = "", channel: str = "", *, seconds: float = 600.0) -> Series:
-        """Return the end of a series in its finest steps, those without an answer left out.
+        """Return the end of a series in its finest steps, without steps that have no answer.
 
         :param seconds: how far back, from the latest step of the whole cluster; at most an hour
         """
@@ -133,18 +132,18 @@ class History:
         return tuple(self._shape)
 
     def states(self) -> Iterator[tuple[Key, Sequence[RingState]]]:
-        """Yield what each series holds, ring by ring in the order of `shape`, to be stored."""
+        """Yield the state of each series, ring by ring in the order of `shape`, to be stored."""
         with self._lock:
             keys = list(self._tracks)
         for key in keys:
-            with self._lock:  # for each alone, so that others wait only for a moment
+            with self._lock:  # for each series alone, so that others wait only for a moment
                 track = self._tracks.get(key)
                 states = None if track is None else [ring.state() for ring in track]
             if states is not None:
                 yield key, states
 
     def restore(self, key: Key, states: Sequence[RingState]) -> bool:
-        """Take over a series; return False if its shape is another, or there are too many series."""
+        """Restore a series; return False if its shape differs, or there are too many series."""
         track = self._new_track()
         if len(states) != len(track):
             return False
@@ -163,22 +162,22 @@ class History:
         return len(self._tracks) - (_CLUSTER in self._tracks) >= self._most
 
     def _prune(self, time: float) -> None:
-        """Forget what has been gone for too long."""
+        """Drop series that ended too long ago."""
         self._pruned_at = time
         with self._lock:
             for key in [key for key, track in self._tracks.items() if _end(track) < time - self._span]:
                 del self._tracks[key]
 
 
-def measured(view: View) -> Iterator[tuple[Key, Sequence[float]]]:
+def measured(snapshot: Snapshot) -> Iterator[tuple[Key, Sequence[float]]]:
     """Yield the values of `MEASURES` for each channel and topic, and for the whole cluster as ``("", "")``.
 
     A topic's depth counts what waits in the topic and in its channels, and its ingress is its own; all else
     is the sum of its channels. The cluster is the sum of its topics.
     """
     cluster = [0.0] * len(MEASURES)
-    rates = view.figures.rates
-    for each in view.topics:
+    rates = snapshot.figures.rates
+    for each in snapshot.topics:
         topic = each.total
         own = rates.get((topic.topic_name, ""), _UNKNOWN)
         total = [float(topic.depth), 0.0, 0.0, own.ingress, 0.0, 0.0, 0.0]
@@ -194,18 +193,18 @@ def measured(view: View) -> Iterator[tuple[Key, Sequence[float]]]:
                 total[index] = _plus(total[index], values[index])
         yield (topic.topic_name, ""), total
         cluster = list(map(_plus, cluster, total))
-    if not rates and view.topics:
+    if not rates and snapshot.topics:
         cluster[3:] = [math.nan] * 4
     yield _CLUSTER, cluster
 
 
 def _plus(total: float, value: float) -> float:
-    """Add what is known."""
+    """Add a value, unless it is unknown."""
     return total if math.isnan(value) else total + value
 
 
 def _add(track: list[Ring], time: float, values: Sequence[float]) -> None:
-    """Add values to the finest ring, and what that completes to the coarser ones."""
+    """Add values to the finest ring, and each completed step to the next coarser one."""
     for ring in track:
         if (ended := ring.add(time, values)) is None:
             return
@@ -217,7 +216,7 @@ def _end(track: Sequence[Ring]) -> float:
 
 
 def _without_gaps(rows: Iterable[_Row], longest: float) -> list[_Row]:
-    """Leave out steps in which nothing is known, unless that lasts longer than from one view to the next."""
+    """Drop steps without known values, unless they last longer than from one snapshot to the next."""
     kept: list[_Row] = []
     gap: list[_Row] = []
     for row in rows:
@@ -232,7 +231,7 @@ def _without_gaps(rows: Iterable[_Row], longest: float) -> list[_Row]:
 
 
 def _rows(track: Sequence[Ring]) -> Iterable[_Row]:
-    """Return the means of a series, each time by the finest ring that has it; gaps are NaN."""
+    """Return the means of a series, for each time from the finest ring that has it; gaps are NaN."""
     rows: list[_Row] = []
     until = math.inf
     for ring in track:

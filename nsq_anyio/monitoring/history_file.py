@@ -1,4 +1,4 @@
-"""Keeps a history in an SQLite file, so that it survives a restart."""
+"""Storage of a history in an SQLite file, which survives a restart."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import anyio.to_thread
 from ..errors import NSQError
 from ..options.checks import check_seconds
 from ..tasks import user_block_tasks
-from .figures import Key
 from .history import History
 from .ring import RingState
+from .snapshot import Key
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class HistoryFile:
         return cls(connection)
 
     def load(self, history: History) -> int:
-        """Put what is stored into a history; return how many series it has taken.
+        """Restore a history; return the number of restored series.
 
         Series that were stored with other steps, or beyond the most that the history keeps, are left out.
         """
@@ -85,7 +85,7 @@ class HistoryFile:
         return sum(history.restore(key, [found[step] for step in steps]) for key, found in complete.items())
 
     def save(self, history: History) -> None:
-        """Store what has changed since the last call, all of it or nothing.
+        """Store the changes since the last call, in one transaction.
 
         :raises sqlite3.Error: if that fails, for example because the disk is full
         """
@@ -123,7 +123,7 @@ class HistoryFile:
 async def history_kept(
     history: History, path: str | os.PathLike[str], *, every: float = 300.0
 ) -> AsyncGenerator[None]:
-    """Load a history from a file; store it now and then, and at the end of the block.
+    """Load a history from a file; store it regularly, and at the end of the block.
 
     A save that fails later is logged once. The history goes on in memory, and is stored when that works
     again.
@@ -170,7 +170,7 @@ async def history_kept(
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Lock a file, and check that it is one of these.
+    """Lock a database, and check that it holds a history.
 
     :raises ValueError: if it is not
     """

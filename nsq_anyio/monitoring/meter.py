@@ -1,4 +1,8 @@
-"""Computes rates and sums from the counters of nsqds, at the cost of what has changed."""
+"""A meter: rates and sums from the counters of nsqds, recomputed only where something has changed.
+
+nsqd writes a topic in which nothing happens as before, and such a topic is the same object in the next
+survey.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..http import Survey, TopicStats, Totals
 from ..names import is_ephemeral
-from .figures import Counts, Figures, Key, Rates
+from .snapshot import Counts, Figures, Key, Rates
 
 _Measures: TypeAlias = Mapping[str, tuple[int, int, int, int, int]]
 """Of a topic on one nsqd, under "", then by channel: counters in the order of `Counts`, and the backlog."""
@@ -19,7 +23,7 @@ _STILL = Rates()
 
 
 class _Since(NamedTuple):
-    """What has become of an nsqd since its last answer.
+    """The time since an nsqd's last answer, and whether it was restarted.
 
     :ivar seconds: from that answer to this one; 0 if this is the first
     """
@@ -33,7 +37,7 @@ class _Since(NamedTuple):
 class _Topic:
     """A topic after a survey.
 
-    :ivar totals: what the nsqds had that answered; None if none of them has it
+    :ivar totals: the sums over the nsqds that answered; None if none of them has the topic
     :ivar measures: by the URL of the nsqd; also of those that did not answer, from their last answer
     :ivar counters: the sums over all nsqds, in the order of `Counts`: under "", then by channel. Those of a
         channel that is gone are kept with the topic, so that both go on when they are made again
@@ -61,11 +65,11 @@ class Meter:
     def update(
         self, survey: Survey, now: float, topics: Iterable[Totals[TopicStats]] | None = None
     ) -> Figures:
-        """Take in a survey, and return the figures.
+        """Add a survey, and return the figures.
 
         :param now: when its answers came, in seconds, by a clock that never goes back
         :param topics: what ``survey.topics()`` returns, if it is known. A topic that is the same object as
-            the time before has not changed
+            before has not changed
         """
         since: dict[str, _Since] = {}
         silent: set[str] = set()
@@ -101,16 +105,16 @@ def _since(before: tuple[int, float] | None, answer: tuple[int, float]) -> _Sinc
 
 
 class _Step:
-    """From one survey to the next.
+    """The step from one survey to the next.
 
-    :ivar figures: of the topics so far
+    :ivar figures: the figures of the topics so far
     """
 
     def __init__(self, since: Mapping[str, _Since], silent: set[str]) -> None:
         self.figures = Figures()
         self._since = since
         self._silent = silent
-        # Even where their counters are as before, something has changed.
+        # Their rates are to be computed even if their counters are as before.
         self._special = {url for url, each in since.items() if each.is_restarted or each.seconds <= 0}
 
     def advanced(self, name: str, totals: Totals[TopicStats], known: _Topic | None) -> _Topic:
@@ -147,7 +151,7 @@ class _Step:
         return _topic(name, totals, measures, counters, known.counters)
 
     def remembered(self, name: str, known: _Topic) -> _Topic | None:
-        """Return what nsqds have that do not answer; None if they do not have the topic."""
+        """Return a topic of nsqds that do not answer; None if they do not have it."""
         measures = self._of_silent(known)
         if not measures:
             return None
@@ -186,7 +190,7 @@ def _measures(row: TopicStats) -> _Measures:
 
 
 def _keep(measures: _Measures, before: Mapping[str, list[int]], counters: dict[str, list[int]]) -> None:
-    """Carry over the sums of what an nsqd has."""
+    """Carry over the sums of an nsqd's topics and channels."""
     for channel in measures:
         if channel not in counters:
             counters[channel] = list(before.get(channel, (0, 0, 0, 0)))

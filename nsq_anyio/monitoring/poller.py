@@ -1,9 +1,11 @@
-"""Surveys a cluster at regular intervals, and keeps the last result."""
+"""A poller of a cluster: a survey per interval, and the last snapshot."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, Self
 
@@ -15,21 +17,98 @@ from ..http import Node, Survey
 from ..options.checks import check_seconds, is_number, range_text
 from ..tasks import user_block_tasks
 from .meter import Meter
-from .pace import Pace
-from .registrations import Registrations
-from .view import View
+from .snapshot import Registration, Snapshot
+
+_MOST_STRETCHED = 60.0
+_REMEMBERED = 3
+
+
+class Pace:
+    """Stretches the polling interval to bound the CPU time of polls.
+
+    A poll's cost is the CPU time of the process from its beginning to its end, and what `charge` adds for the
+    work on its result. Other work of the process during a poll is included, so the cheapest of the last
+    three polls decides. The first poll, which reads everything, is ignored.
+
+    :param interval: the seconds that were asked for
+    :param most_cpu: the share of a core that polls may take, more than 0; the interval is stretched to keep
+        it, up to a minute, or up to ``interval`` if that is longer. None stretches nothing
+    :param clock: returns the CPU seconds of the process so far
+    """
+
+    def __init__(
+        self, interval: float, most_cpu: float | None, clock: Callable[[], float] = time.process_time
+    ) -> None:
+        self._asked = interval
+        self._most_cpu = most_cpu
+        self._clock = clock
+        self._began = 0.0
+        self._charged = 0.0
+        self._polls = 0
+        self._costs: deque[float] = deque(maxlen=_REMEMBERED)
+
+    def begin(self) -> None:
+        """Note that a poll begins."""
+        self._began = self._clock() - self._charged
+        self._charged = 0.0
+
+    def charge(self, seconds: float) -> None:
+        """Add the CPU seconds of work on the result of the last poll to the cost of the next one."""
+        self._charged += seconds
+
+    def end(self) -> float:
+        """Note that a poll ends, and return the seconds from its beginning to that of the next one."""
+        self._polls += 1
+        self._charged = 0.0  # the process's CPU time has it already
+        if self._polls > 1:
+            self._costs.append(self._clock() - self._began)
+        if self._most_cpu is None or not self._costs:
+            return self._asked
+        needed = min(self._costs) / self._most_cpu
+        return max(self._asked, min(needed, _MOST_STRETCHED))
+
+
+class Registrations:
+    """Tracks missing registrations, from survey to survey."""
+
+    def __init__(self) -> None:
+        self._missing_since: dict[Registration, float] = {}
+
+    def update(self, survey: Survey, now: float) -> Mapping[Registration, float]:
+        """Add a survey; return for how many seconds each missing registration has been missing.
+
+        Pairs of which one server did not answer are left out, and keep the time at which they were first
+        missed.
+
+        :param now: in seconds, by a clock that never goes back
+        """
+        since: dict[Registration, float] = {}
+        missing: dict[Registration, float] = {}
+        for nsqlookupd in survey.nsqlookupds:
+            known = {node.url for node in nsqlookupd.nodes}
+            for nsqd in survey.nsqds:
+                pair = nsqd.node.url, nsqlookupd.url
+                if nsqlookupd.error or nsqd.error:
+                    if pair in self._missing_since and pair[0] not in known:
+                        since[pair] = self._missing_since[pair]
+                elif pair[0] not in known:
+                    since[pair] = self._missing_since.get(pair, now)
+                    missing[pair] = now - since[pair]
+        self._missing_since = since
+        return missing
+
 
 _log = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 1000
-"""How many nsqds are asked though no nsqlookupd names them any more; those that were there last."""
+"""How many nsqds are still asked once no nsqlookupd lists them; the most recent ones."""
 
 _LEAST_INTERVAL = 1.0
-"""The seconds between two polls when somebody is in a hurry; over a shorter time, rates jump."""
+"""The least seconds between two polls; over a shorter time, rates jump."""
 
 
 class Surveyed(Protocol):
-    """What a `Poller` asks: an open `nsq_anyio.http.Cluster`, or what stands for one."""
+    """The cluster of a `Poller`: an open `nsq_anyio.http.Cluster`, or a substitute."""
 
     async def survey(
         self, *, include_clients: bool = ..., include_topics: bool = ..., also: Iterable[Node] = ...
@@ -45,7 +124,7 @@ class Poller(anyio.AsyncContextManagerMixin):
 
         async with nsq.http.Cluster(nsqlookupd="http://127.0.0.1:4161") as cluster:
             async with Poller(cluster, interval=5.0) as poller:
-                view = await poller.after(None)
+                snapshot = await poller.after(None)
 
     However many read the result, the servers are asked once per interval. A survey that takes longer delays
     the next one. Servers that begin to fail, and those that answer again, are logged once.
@@ -56,12 +135,13 @@ class Poller(anyio.AsyncContextManagerMixin):
     :param cluster: the cluster, open
     :param interval: seconds from the beginning of one survey to that of the next, 0.01 or more; default 15
     :param most_cpu: the share of a core that polls may take, 0.001 to 1. To keep it, the interval is
-        stretched, up to a minute; `View.interval` is the one in force. None, the default, stretches nothing
+        stretched, up to a minute; `Snapshot.interval` is the one in force. None, the default, stretches
+        nothing
     :param forget_after: seconds for which an nsqd is asked that neither answers nor is named by an
         nsqlookupd any more, 0 or more; default 3600. nsqds that were given to ``cluster`` are always asked
     :param include_clients: whether to list clients, which costs nsqds time when there are very many
     :param include_topics: whether to ask nsqlookupds for topics that no nsqd has
-    :param record: called with each view in a worker thread, before anybody sees the view; None for nothing
+    :param record: called with each snapshot in a worker thread, before anybody sees it; None for nothing
     :raises InvalidOption: if a value is outside its range
     """
 
@@ -73,7 +153,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         forget_after: float = 3600.0,
         include_clients: bool = False,
         include_topics: bool = False,
-        record: Callable[[View], None] | None = None,
+        record: Callable[[Snapshot], None] | None = None,
         most_cpu: float | None = None,
     ) -> None:
         check_seconds("interval", interval, 0.01)
@@ -88,21 +168,21 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._record = record
         self._meter = Meter()
         self._registrations = Registrations()
-        self._last: View | None = None
+        self._last: Snapshot | None = None
         self._next = anyio.Event()
         self._hurried = anyio.Event()
-        # By URL, in the order in which they were last there: each node, and when that was.
+        # By URL, in the order in which they were last seen: each node, and the time of that.
         self._known: dict[str, tuple[Node, float]] = {}
         self._failing: set[str] = set()
 
     @property
-    def last(self) -> View | None:
+    def last(self) -> Snapshot | None:
         """The result of the last poll; None before the first has ended. Any thread may read it."""
         return self._last
 
-    async def after(self, view: View | None) -> View:
-        """Return the last poll; wait for the next one if that is ``view``."""
-        while self._last is None or self._last is view:
+    async def after(self, snapshot: Snapshot | None) -> Snapshot:
+        """Return the last poll; wait for the next one if that is ``snapshot``."""
+        while self._last is None or self._last is snapshot:
             await self._next.wait()
         return self._last
 
@@ -111,7 +191,7 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._hurried.set()
 
     def charge(self, seconds: float) -> None:
-        """Count what was spent on the last view as a part of its poll.
+        """Count CPU time spent on the last snapshot as a part of its poll.
 
         :param seconds: of CPU, spent since that poll has ended
         """
@@ -129,14 +209,14 @@ class Poller(anyio.AsyncContextManagerMixin):
         while True:
             began = anyio.current_time()
             self._hurried = anyio.Event()
-            view = await self._poll()
-            at = max(at + view.interval, anyio.current_time())
+            snapshot = await self._poll()
+            at = max(at + snapshot.interval, anyio.current_time())
             with anyio.CancelScope(deadline=at):
                 await self._hurried.wait()
                 await anyio.sleep_until(began + _LEAST_INTERVAL)
                 at = anyio.current_time()
 
-    async def _poll(self) -> View:
+    async def _poll(self) -> Snapshot:
         self._pace.begin()
         survey = await self._cluster.survey(
             include_clients=self._include_clients,
@@ -148,20 +228,20 @@ class Poller(anyio.AsyncContextManagerMixin):
         self._report(survey)
         number = 1 if self._last is None else self._last.number + 1
         # For a large cluster this takes long, and the event loop has viewers to serve.
-        view = await anyio.to_thread.run_sync(self._computed, number, survey, now)
-        self._last = view
+        snapshot = await anyio.to_thread.run_sync(self._computed, number, survey, now)
+        self._last = snapshot
         self._next.set()
         self._next = anyio.Event()
-        return view
+        return snapshot
 
-    def _computed(self, number: int, survey: Survey, now: float) -> View:
+    def _computed(self, number: int, survey: Survey, now: float) -> Snapshot:
         topics = survey.topics(() if self._last is None else self._last.topics)
         figures = self._meter.update(survey, now, topics)
         missing = self._registrations.update(survey, now)
-        view = View(number, survey, figures, topics, self._pace.end(), missing)
+        snapshot = Snapshot(number, survey, figures, topics, self._pace.end(), missing)
         if self._record is not None:
-            self._record(view)
-        return view
+            self._record(snapshot)
+        return snapshot
 
     def _remember(self, survey: Survey, now: float) -> None:
         for each in survey.nsqds:

@@ -1,4 +1,4 @@
-"""Means over equal steps of time, of which only the latest are kept."""
+"""A ring of means over equal steps of time, allocated once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 
 class RingState(NamedTuple):
-    """What a `Ring` holds.
+    """The stored state of a `Ring`.
 
     :ivar last: the number of the latest step
-    :ivar counted: how many values its means are of
+    :ivar counted: how many values the latest means are of
     :ivar values: the means of all steps, as 32-bit floats in little-endian order
     """
 
@@ -44,7 +44,7 @@ class Ring:
         self._values = array("f", [math.nan]) * (capacity * width)
 
     def add(self, time: float, values: Sequence[float]) -> tuple[float, Sequence[float]] | None:
-        """Take in measured values.
+        """Add measured values.
 
         A time before the latest step counts as a part of it, unless that is so long ago that the clock must
         have been set back: then the ring begins anew.
@@ -95,7 +95,7 @@ class Ring:
         return RingState(self.last, self._count, _little_endian(self._values).tobytes())
 
     def restore(self, state: RingState) -> bool:
-        """Take over a state; return False, and change nothing, if it is of a ring of another size."""
+        """Restore a state; return False, and change nothing, if its size differs."""
         values = array("f")
         if len(state.values) != len(self._values) * values.itemsize:
             return False

@@ -1,4 +1,4 @@
-"""How a topic or a channel fared over the last minutes."""
+"""The recent trend of a topic or channel."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .figures import Key
 from .history import Series
+from .snapshot import Key
 
 LEAST_SECONDS = 45.0
-"""A shorter time tells nothing: consumers fetch messages in bursts."""
+"""A shorter time says nothing: consumers fetch messages in bursts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """How a topic or a channel fared over the last minutes.
+    """The recent trend of a topic or channel.
 
-    :ivar seconds: over how long
+    :ivar seconds: its length in seconds
     :ivar depths: the depth over time, in equal steps; the last one is the latest
-    :ivar ingress: messages per second that came, in the mean; this and the next ones are NaN if not known
+    :ivar ingress: mean messages received per second; this and the next ones are NaN if unknown
     :ivar egress: messages per second that were finished
     :ivar requeued: messages per second that were requeued
     :ivar timed_out: messages per second that timed out

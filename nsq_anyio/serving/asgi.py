@@ -1,14 +1,20 @@
-"""ASGI 3 in the terms of the HTTP server: an application's requests and responses.
+"""ASGI 3 in the terms of the HTTP server: requests, responses, and streams of server-sent events.
 
 The specification is https://asgi.readthedocs.io/en/latest/specs/www.html.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import anyio
+import anyio.lowlevel
+
 from ..address import host_port
+from ..exceptions import ungrouped
 from .http_messages import PeerVanished, Request, Response, Target, joined_headers
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -69,3 +75,85 @@ def _body_of(receive: Receive) -> Callable[[], Awaitable[bytes]]:
         return b""
 
     return next_piece
+
+
+Write: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends one piece; returns once the server has taken it."""
+
+EVENT_STREAM = (
+    ("Content-Type", "text/event-stream; charset=utf-8"),
+    ("Cache-Control", "no-store"),
+    ("X-Accel-Buffering", "no"),  # nginx would hold events back
+)
+"""The headers of a stream of server-sent events."""
+
+KEEP_ALIVE = b":\n\n"
+"""A comment that browsers ignore. It keeps proxies from closing an idle stream."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedResponse:
+    """A response whose body is written while it is sent.
+
+    :ivar status: the status
+    :ivar body: called with `Write`; the body ends when it returns. It is cancelled when the client leaves
+    :ivar headers: names and values
+    """
+
+    status: int
+    body: Callable[[Write], Awaitable[None]]
+    headers: Sequence[tuple[str, str]] = ()
+
+
+def server_sent_event(data: str, *, event: str = "", number: int | None = None) -> bytes:
+    """Return one event of a stream.
+
+    :param data: the text, of any number of lines
+    :param event: the type, without line ends; empty for ``message``
+    :param number: what a browser that connects again sends as ``Last-Event-ID``; None for nothing
+    :raises ValueError: if ``event`` has line ends
+    """
+    if _LINE_END.search(event):
+        raise ValueError(f"event={event!r} is not valid: use one line")
+    lines = [f"event: {event}"] if event else []
+    if number is not None:
+        lines.append(f"id: {number}")
+    lines += [f"data: {line}" for line in _LINE_END.split(data)]
+    return ("\n".join(lines) + "\n\n").encode(errors="replace")
+
+
+async def stream_response(
+    receive: Receive, send: Send, response: StreamedResponse, *, patience: float = 30.0
+) -> None:
+    """Send a response until its body ends, its client leaves, or its client takes no piece for too long.
+
+    :param receive: of the request, whose body was read or is not wanted
+    :param patience: the seconds that the client has to take each piece, more than 0; after that, the response
+        is left incomplete, so that the server closes the connection
+    """
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
+
+    async def write(piece: bytes) -> None:
+        if not piece:
+            return
+        with anyio.move_on_after(patience) as scope:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if scope.cancelled_caught:
+            tasks.cancel_scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+    async def run() -> None:
+        await response.body(write)
+        with anyio.move_on_after(patience):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        tasks.cancel_scope.cancel()
+
+    await send({"type": "http.response.start", "status": int(response.status), "headers": headers})
+    with ungrouped():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()

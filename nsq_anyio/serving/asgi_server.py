@@ -1,6 +1,6 @@
-"""Serves an ASGI application over AnyIO streams, on asyncio and on Trio.
+"""An ASGI server over AnyIO streams, on asyncio and on Trio.
 
-What it does not do: lifespan (enter the application before it is served), websockets, and server push.
+Not supported: lifespan (enter the application before it is served), websockets and server push.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class _Connection(Connection):
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.0" if reader.is_http_1_0 else "1.1",
-            # ASGI would have it in upper case, but HTTP's methods are case-sensitive: a proxy that lets no
-            # DELETE through knows nothing of delete.
+            # ASGI wants it in upper case, but HTTP's methods are case-sensitive: a proxy that forbids DELETE
+            # may pass delete.
             "method": request.method,
             "scheme": "http",
             "path": request.target.path,
@@ -109,7 +109,8 @@ class _Connection(Connection):
         }
 
     async def wait_for_close(self) -> None:
-        """Return when the peer closes; what it sends meanwhile is for the next request, up to a bound."""
+        """Return when the peer closes. Bytes that it sends meanwhile are kept for the next request, up to a
+        bound."""
         while len(self._unread) < RECEIVE_SIZE:
             try:
                 self._unread += await self._stream.receive(RECEIVE_SIZE)
@@ -196,7 +197,7 @@ class _Exchange:
                 scope.cancel()
 
     async def _head(self, start: Event, length: int, more: bool) -> bytes:
-        # Whoever streams its response may still read the request, so that is not skipped.
+        # An application that streams its response may still read the request, so it is not skipped.
         is_over = self._is_body_read or not more or self._request.content_length == 0
         self.keep_alive = is_over and self.error is None and await self._reader.finish()
         given: Iterable[tuple[Any, Any]] = start.get("headers", ())

@@ -1,20 +1,21 @@
-"""Compresses responses by gzip, for clients that accept it."""
+"""Gzip compression of responses, for clients that accept it."""
 
 from __future__ import annotations
 
 import gzip
 import re
-from collections import OrderedDict
+from functools import partial
 
 import anyio.to_thread
 
 from .http_messages import Request, Response
+from .single_flight import SingleFlight
 
 _TYPES = frozenset({"text/html", "application/json", "image/svg+xml"})
 _LEAST = 1024
 """Bytes below which a response is sent as it is: it would fit into the same packet."""
 _LARGE = 32 * 1024
-"""Bytes from which on a thread compresses, which takes a millisecond or more."""
+"""Bytes from which a thread compresses, which takes a millisecond or more."""
 _LEVEL = 6
 _WEIGHT = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
@@ -37,15 +38,13 @@ def accepts_gzip(accepted: str) -> bool:
 class Compression:
     """Compresses HTML, JSON and SVG, each body once however many ask for it.
 
-    What has a ``Content-Encoding`` already, or is shorter than 1 kB, is left as it is.
+    A response with a ``Content-Encoding``, or shorter than 1 kB, is left as it is.
 
     :param most_bytes: how many bytes of bodies, with and without compression, are remembered
     """
 
     def __init__(self, most_bytes: int = 8 * 1024 * 1024) -> None:
-        self._most_bytes = most_bytes
-        self._known: OrderedDict[bytes, bytes] = OrderedDict()
-        self._size = 0
+        self._bodies = SingleFlight[tuple[bytes, bytes]](lambda pair: len(pair[0]) + len(pair[1]), most_bytes)
 
     async def __call__(self, request: Request, response: Response) -> Response:
         """Return the response as the client should get it."""
@@ -58,7 +57,7 @@ class Compression:
         headers.append(("Vary", ", ".join(filter(None, (names.get("vary"), "Accept-Encoding")))))
         tag = names.get("etag")
         if accepts_gzip(request.headers.get("accept-encoding", "")):
-            body = await self._compressed(body)
+            _, body = await self._bodies.get(0, body, partial(_compressed, body))
             headers.append(("Content-Encoding", "gzip"))
             if tag is not None:  # a strong one would promise the same bytes
                 tag = tag if tag.startswith("W/") else f"W/{tag}"
@@ -66,27 +65,10 @@ class Compression:
             headers.append(("ETag", tag))
         return Response(response.status, body, tuple(headers))
 
-    async def _compressed(self, body: bytes) -> bytes:
-        known = self._known.get(body)
-        if known is not None:
-            self._known.move_to_end(body)
-            return known
-        if len(body) < _LARGE:
-            compressed = _gzip(body)
-        else:
-            compressed = await anyio.to_thread.run_sync(_gzip, body)
-        self._remember(body, compressed)
-        return compressed
 
-    def _remember(self, body: bytes, compressed: bytes) -> None:
-        size = len(body) + len(compressed)
-        if body in self._known or size > self._most_bytes:
-            return
-        self._known[body] = compressed
-        self._size += size
-        while self._size > self._most_bytes:
-            dropped, its = self._known.popitem(last=False)
-            self._size -= len(dropped) + len(its)
+async def _compressed(body: bytes) -> tuple[bytes, bytes]:
+    """Return a body, without and with compression."""
+    return body, _gzip(body) if len(body) < _LARGE else await anyio.to_thread.run_sync(_gzip, body)
 
 
 def _gzip(body: bytes) -> bytes:

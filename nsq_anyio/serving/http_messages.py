@@ -1,4 +1,4 @@
-"""The requests that the HTTP server passes to its handlers, and the responses that they return."""
+"""The requests and responses of HTTP handlers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def phrase(status: int) -> str:
     """Return the reason phrase of a status, as Go's server sends it."""
     try:
         return _GO_PHRASES.get(status) or HTTPStatus(status).phrase
-    except ValueError:  # a status of somebody's own
+    except ValueError:  # a non-standard status
         return ""
 
 

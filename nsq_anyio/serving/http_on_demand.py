@@ -1,4 +1,4 @@
-"""Serves HTTP, and imports the HTTP server only when the first client connects.
+"""An HTTP service that imports the HTTP server when the first client connects.
 
 That import takes as long as the rest of an embedded server, and many tests never use HTTP.
 """

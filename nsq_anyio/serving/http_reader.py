@@ -1,7 +1,7 @@
-"""Reads one HTTP request from a stream: first its head, then as much of its body as the handler wants.
+"""The reader of one HTTP request: first its head, then as much of its body as the handler wants.
 
-h11 parses the head. What its patterns take quadratic time for is refused before, and the body is read here:
-h11 makes an event of every chunk, and its pattern for chunk extensions is one of those.
+h11 parses the head. Input for which its patterns take quadratic time is refused before. The body is read
+here: h11 makes an event of every chunk, and its pattern for chunk extensions takes quadratic time.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class RequestReader:
         head, searched = bytearray(self._unread), 0
         while (end := _HEAD_END.search(head, searched)) is None and len(head) <= MAX_HEAD_SIZE:
             searched = max(0, len(head) - 2)
-            # What begins with a space is a client of nsqd, and with a control character TLS: both wait.
+            # nsqd's protocol begins with a space, and TLS with a control character: both clients wait.
             if head[0] <= ord(" ") or not (received := await self._receive()):
                 raise RequestError(HTTPStatus.BAD_REQUEST)
             head += received

@@ -1,4 +1,4 @@
-"""Opens listeners, and serves their connections, whatever the peers do."""
+"""Listeners on TCP ports and unix sockets, and the serving of their connections."""
 
 from __future__ import annotations
 
@@ -8,20 +8,91 @@ import math
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
+from anyio.lowlevel import checkpoint
 from anyio.streams.stapled import MultiListener
 
 from ..address import Address, UnixAddress, host_port
 from ..errors import InvalidOption, NSQError
 from ..options.checks import is_integer
 from ..transport.layer import half_close
-from .unix_listener import UnixListener
+
+_BACKLOG = 65536
+
+
+class UnixListener(Listener[SocketStream]):
+    """Listens on a unix socket as soon as it is made; closing it removes the file.
+
+    AnyIO's own has two faults. On asyncio, a connection that is cancelled just as data arrives raises
+    ``InvalidStateError`` in a callback. Also, it replaces a socket on which another server still listens.
+
+    :raises OSError: if the path exists, is too long, or the system refuses
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setblocking(False)
+        try:
+            self._socket.bind(path)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._socket.listen(_BACKLOG)
+
+    async def serve(
+        self, handler: Callable[[SocketStream], Any], task_group: TaskGroup | None = None
+    ) -> None:
+        """Run ``handler`` in a task for each connection, until the listener is closed.
+
+        :raises anyio.ClosedResourceError: when the listener is closed
+        :raises OSError: if the system can accept no connection at the moment
+        """
+        async with anyio.create_task_group() if task_group is None else nullcontext(task_group) as tasks:
+            while True:
+                tasks.start_soon(handler, await self._accept())
+
+    async def _accept(self) -> SocketStream:
+        await checkpoint()
+        while True:
+            if self._socket.fileno() < 0:
+                raise anyio.ClosedResourceError
+            try:
+                connection, _ = self._socket.accept()
+                break
+            except BlockingIOError:
+                await anyio.wait_readable(self._socket)
+        connection.setblocking(False)
+        try:
+            return await SocketStream.from_socket(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    async def aclose(self) -> None:
+        """Stop listening, and remove the file."""
+        if self._socket.fileno() >= 0:
+            anyio.notify_closing(self._socket)
+            self._socket.close()
+            self._path.unlink(missing_ok=True)
+        await checkpoint()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        """The socket, and the path as its address."""
+        return {
+            SocketAttribute.family: lambda: socket.AF_UNIX,
+            SocketAttribute.local_address: lambda: str(self._path),
+            SocketAttribute.raw_socket: lambda: self._socket,
+        }
+
 
 _logger = logging.getLogger(__name__)
 

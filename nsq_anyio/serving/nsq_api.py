@@ -1,4 +1,4 @@
-"""How nsqd, nsqlookupd and nsqadmin read HTTP requests and make responses.
+"""HTTP requests and responses, as nsqd, nsqlookupd and nsqadmin read and write them.
 
 Statuses, headers and codes are those of NSQ 1.3.0 (``internal/http_api``), so that tools written for it work
 unchanged.

@@ -1,8 +1,8 @@
-"""Picks the handler of an HTTP request, as the router of nsqd, nsqlookupd and nsqadmin does.
+"""The HTTP router of nsqd, nsqlookupd and nsqadmin, which is httprouter 1.3.0.
 
-That is httprouter 1.3.0. An unknown path is answered with 404 ``NOT_FOUND``, a known path with the wrong
-method with 405 ``METHOD_NOT_ALLOWED``. OPTIONS lists the methods, and GET does not imply HEAD. A path that is
-wrong only in its slashes, dots or case is redirected.
+An unknown path is answered with 404 ``NOT_FOUND``, a known path with the wrong method with 405
+``METHOD_NOT_ALLOWED``. OPTIONS lists the methods, and GET does not imply HEAD. A path that is wrong only in
+its slashes, dots or case is redirected. The dashboard's pages share only the table, `Routes`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from .http_messages import Handler, Request, Response
@@ -19,20 +20,48 @@ _HTML_HEADER = ("Content-Type", "text/html; charset=utf-8")
 _SAFE_IN_PATH = "$&+,/:;=@"
 
 
+T = TypeVar("T")
+
+
+class Routes(Generic[T]):
+    """A table of targets by method and path, in which exact paths win over patterns.
+
+    A segment of a path may be ``:name``, which matches any segment that is not empty, as in ``/config/:opt``.
+
+    :param base: the prefix of each path; empty, or with a slash at its beginning only
+    :ivar methods: the targets by method, then by path
+    """
+
+    def __init__(self, table: Mapping[tuple[str, str], T], *, base: str = "") -> None:
+        self.methods: dict[str, dict[str, T]] = {}
+        self._base = base
+        for (method, path), target in table.items():
+            self.methods.setdefault(method, {})[path] = target
+
+    def find(self, method: str, path: str) -> tuple[T, tuple[str, ...]] | None:
+        """Return the target of a path, and the segments that its ``:name`` segments match."""
+        if not path.startswith(self._base):
+            return None
+        path = path[len(self._base) :]
+        targets = self.methods.get(method, {})
+        if path in targets and "/:" not in path:
+            return targets[path], ()
+        found = ((target, matched(pattern, path)) for pattern, target in targets.items())
+        return next(((target, names) for target, names in found if names is not None), None)
+
+
 class Router:
     """A handler that calls another one, chosen by path and method.
 
-    A segment of a path may be ``:name``, which matches any segment that is not empty, as in ``/config/:opt``;
-    `Router.parameters` returns what it matched. The other segments are in lower case.
+    The paths are those of `Routes`, in lower case. `parameters` returns what ``:name`` segments matched.
 
-    :param base: stands before each path, as it was sent; empty, or with a slash at its beginning only
+    :param base: the prefix of each path
     """
 
     def __init__(self, routes: Mapping[tuple[str, str], Handler], *, base: str = "") -> None:
         self._base = base
-        self._methods: dict[str, dict[str, Handler]] = {}
-        for (method, path), handler in routes.items():
-            self._methods.setdefault(method, {})[path] = handler
+        self._routes = Routes(routes, base=base)
+        self._methods = self._routes.methods
 
     def parameters(self, request: Request, pattern: str) -> tuple[str, ...]:
         """Return what the ``:name`` segments of ``pattern`` matched in the path of a request."""
@@ -40,10 +69,10 @@ class Router:
 
     async def __call__(self, request: Request) -> Response:
         path = request.target.path
-        handler = self._find(request.method, path)
-        if handler is not None:
+        found = self._routes.find(request.method, path)
+        if found is not None:
             try:
-                return await handler(request)
+                return await found[0](request)
             except Refusal as refusal:
                 return error_response(refusal.status, refusal.code)
         other = self._similar(request.method, path)
@@ -54,7 +83,7 @@ class Router:
                 return Response(HTTPStatus.OK)  # as Go's server does, before its router
             methods = set(self._methods)
         else:
-            methods = {method for method in self._methods if self._find(method, path)}
+            methods = {method for method in self._methods if self._routes.find(method, path)}
         if not methods:
             return error_response(404, "NOT_FOUND")
         allow = ("Allow", ", ".join(sorted({*methods, "OPTIONS"})))
@@ -63,18 +92,9 @@ class Router:
         refused = error_response(405, "METHOD_NOT_ALLOWED")
         return Response(refused.status, refused.body, (*refused.headers, allow))
 
-    def _find(self, method: str, path: str) -> Handler | None:
-        if not path.startswith(self._base):
-            return None
-        path = path[len(self._base) :]
-        handlers = self._methods.get(method, {})
-        if path in handlers:
-            return handlers[path]
-        return next((handler for pattern, handler in handlers.items() if matched(pattern, path)), None)
-
     def _similar(self, method: str, path: str) -> str | None:
         """Return the path of this method that was probably meant."""
-        if path.endswith("/") and self._find(method, path[:-1]):
+        if path.endswith("/") and self._routes.find(method, path[:-1]):
             return path[:-1]
         cleaned = _clean(path)
         if not cleaned.lower().startswith(self._base.lower()):

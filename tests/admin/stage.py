@@ -10,10 +10,10 @@ from nsq_anyio.admin.actions import Actions
 from nsq_anyio.admin.notifications import Notifications
 from nsq_anyio.admin.options import AdminOptions
 from nsq_anyio.admin.pages.pages import Pages
-from nsq_anyio.admin.pages.visit import make_site
+from nsq_anyio.admin.pages.request import Context
 from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
-from nsq_anyio.monitoring import History, Meter, View, Watch
+from nsq_anyio.monitoring import History, Meter, Snapshot, Watch
 from nsq_anyio.serving.http_messages import Request, Response, Target
 
 BEGIN = 1_800_000_000.0
@@ -29,13 +29,13 @@ class Stage:
         self.history = History(given.history, given.poll_interval)
         for number, survey in enumerate(surveys, 1):
             figures = meter.update(survey, survey.time)
-            self.view = View(number, survey, figures, survey.topics())
+            self.view = Snapshot(number, survey, figures, survey.topics())
             self.history.record(self.view)
         # No page asks what is at this port: names that are asked for are not there.
         upstream = Upstream(("http://127.0.0.1:9",), (), given)
         actions = Actions(access, Notifications(None, given.timeout), lambda: None)
         watch = cast("Watch", _Watched(self.view, self.history))
-        site = make_site(given, access, actions, upstream, watch)
+        site = Context(given, access, actions, upstream, watch)
         self.pages = Pages(given.base, site, watch)
 
     async def get(self, path: str, *, root: str = "", **headers: str) -> Response:
@@ -56,14 +56,14 @@ class Stage:
 class _Watched:
     """What pages use of a `Watch`."""
 
-    def __init__(self, view: View, history: History) -> None:
+    def __init__(self, view: Snapshot, history: History) -> None:
         self.last = view
         self.history = history
 
     def charge(self, seconds: float) -> None:
         """What pages cost makes no difference here."""
 
-    async def after(self, _: View | None) -> View:
+    async def after(self, _: Snapshot | None) -> Snapshot:
         return self.last
 
 

@@ -5,10 +5,9 @@ import anyio.lowlevel
 import jinja2
 import pytest
 
-from nsq_anyio.admin.pages.assets import Assets
-from nsq_anyio.admin.pages.per_view import PerView
-from nsq_anyio.admin.pages.rendering import Renderer, segment
-from nsq_anyio.admin.pages.visit import PageError
+from nsq_anyio.admin.pages.rendering import Assets, Renderer, segment
+from nsq_anyio.admin.pages.request import PageError
+from nsq_anyio.serving.single_flight import SingleFlight
 
 HOSTILE = "<script>alert(1)</script>\"'&\ud800\x00"
 
@@ -17,7 +16,7 @@ def test_templates_escape_what_they_are_given() -> None:
     renderer = Renderer(Assets())
     error = PageError(404, HOSTILE, HOSTILE)
     shared = {"root": "", "layout": "base.html", "section": "", "interval": 5.0, "may_act": False}
-    page = renderer.render("error.html", {**shared, "error": error, "view": None}).decode()
+    page = renderer.render("error.html", {**shared, "error": error, "snapshot": None}).decode()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&amp;?" in page
 
@@ -38,7 +37,7 @@ def test_an_unknown_file_is_an_error() -> None:
 
 @pytest.mark.anyio
 async def test_a_page_is_rendered_once_for_all_who_ask() -> None:
-    rendered = PerView[bytes](len, 1000)
+    rendered = SingleFlight[bytes](len, 1000)
     calls = 0
 
     async def render() -> bytes:
@@ -63,7 +62,7 @@ async def test_a_page_is_rendered_once_for_all_who_ask() -> None:
 
 @pytest.mark.anyio
 async def test_who_waits_renders_when_the_first_one_is_cancelled_or_fails() -> None:
-    rendered = PerView[bytes](len, 1000)
+    rendered = SingleFlight[bytes](len, 1000)
     began = anyio.Event()
 
     async def hang() -> bytes:
@@ -93,7 +92,7 @@ async def test_who_waits_renders_when_the_first_one_is_cancelled_or_fails() -> N
 
 @pytest.mark.anyio
 async def test_what_is_kept_is_bounded() -> None:
-    rendered = PerView[bytes](len, 25)
+    rendered = SingleFlight[bytes](len, 25)
     calls: list[str] = []
 
     async def ask(path: str, size: int = 10) -> None:

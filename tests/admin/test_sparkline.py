@@ -2,7 +2,7 @@
 
 import math
 
-from nsq_anyio.admin.pages.sparkline import sparkline
+from nsq_anyio.admin.pages.charts import sparkline
 
 
 def test_a_line_goes_from_zero_to_the_largest_value() -> None:

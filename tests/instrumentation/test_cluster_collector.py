@@ -20,7 +20,7 @@ from nsq_anyio.instrumentation.prometheus import (
     ClusterLabels,
     Exposition,
 )
-from nsq_anyio.monitoring import Poller, View
+from nsq_anyio.monitoring import Poller, Snapshot
 
 from .. import virtual_time
 from ..http import samples
@@ -65,7 +65,7 @@ async def collecting(
 class Polled:
     """A poller that polls when the test says so, however long the thread takes that writes."""
 
-    last: View | None = None
+    last: Snapshot | None = None
 
 
 def series(families: Iterable[Metric]) -> Series:

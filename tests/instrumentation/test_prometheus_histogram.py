@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.instrumentation.prometheus.histogram import Histogram
+from nsq_anyio.instrumentation.prometheus.samples import Histogram
 
 BOUNDS = (0.001, 0.01, 0.1, 1.0)
 VALUES = st.lists(st.floats(0, 10) | st.sampled_from(BOUNDS))

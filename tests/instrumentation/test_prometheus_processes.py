@@ -12,7 +12,7 @@ from threading import Thread
 import anyio
 import pytest
 
-from nsq_anyio.instrumentation.prometheus.member import Member
+from nsq_anyio.instrumentation.prometheus.collector import Member
 from nsq_anyio.instrumentation.prometheus.samples import Samples
 
 from ..sync.conftest import running_nsqd

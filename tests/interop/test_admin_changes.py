@@ -13,11 +13,10 @@ import pytest
 
 import nsq_anyio as nsq
 from nsq_anyio.admin import AdminOptions
+from nsq_anyio.admin.messages.bounds import MessageBounds
+from nsq_anyio.admin.messages.content import MessageRow
 from nsq_anyio.admin.messages.jobs import Jobs
-from nsq_anyio.admin.messages.rows import MessageRow
-from nsq_anyio.admin.messages.settings import MessageBounds
-from nsq_anyio.admin.messages.tail import Tail
-from nsq_anyio.admin.messages.tails import Tails
+from nsq_anyio.admin.messages.tail import Tail, Tails
 from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.dead_letters import Filter
 from nsq_anyio.monitoring import Watch

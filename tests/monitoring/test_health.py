@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nsq_anyio.http import ChannelStats, Node, NsqdSurvey, NsqlookupdSurvey, Stats, Survey, TopicStats
-from nsq_anyio.monitoring import Figures, Problem, Trend, View, problems, trend
+from nsq_anyio.monitoring import Figures, Problem, Snapshot, Trend, problems, trend
 from nsq_anyio.monitoring.history import MEASURES, Series
 
 A, B = "http://a:4151", "http://b:4151"
@@ -32,18 +32,18 @@ def nsqd(url: str, *topics: TopicStats, error: str = "", health: str = "OK") -> 
     return NsqdSurvey(node=node(url), error=error, stats=Stats(health=health, topics=topics))
 
 
-def view(*nsqds: NsqdSurvey, lookups: tuple[NsqlookupdSurvey, ...] = ()) -> View:
+def view(*nsqds: NsqdSurvey, lookups: tuple[NsqlookupdSurvey, ...] = ()) -> Snapshot:
     survey = Survey(time=1000.0, seconds=0.1, nsqds=nsqds, nsqlookupds=lookups)
-    return View(1, survey, Figures(), survey.topics())
+    return Snapshot(1, survey, Figures(), survey.topics())
 
 
-def found(of: View, trend: Trend | None = None) -> list[Problem]:
+def found(of: Snapshot, trend: Trend | None = None) -> list[Problem]:
     made = problems(of, lambda _: trend)
     assert all(each.label for each in made)
     return made
 
 
-def kinds(of: View, trend: Trend | None = None) -> list[tuple[str, bool]]:
+def kinds(of: Snapshot, trend: Trend | None = None) -> list[tuple[str, bool]]:
     return [(each.kind, each.is_bad) for each in found(of, trend)]
 
 

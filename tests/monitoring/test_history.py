@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 from nsq_anyio.http import ChannelStats, Survey, TopicStats, Totals
-from nsq_anyio.monitoring import Figures, History, Rates, View
+from nsq_anyio.monitoring import Figures, History, Rates, Snapshot
 from nsq_anyio.monitoring.ring import Ring
 
 BEGIN = 1_800_000_000.0
 DAY = 86400
 
 
-def view(time: float, *topics: TopicStats, rates: dict[tuple[str, str], Rates] | None = None) -> View:
+def view(time: float, *topics: TopicStats, rates: dict[tuple[str, str], Rates] | None = None) -> Snapshot:
     totals = tuple(Totals(topic, {}) for topic in topics)
-    return View(1, Survey(time=time, seconds=0.0), Figures(rates or {}), totals)
+    return Snapshot(1, Survey(time=time, seconds=0.0), Figures(rates or {}), totals)
 
 
 def topic(name: str = "t", depth: int = 0, in_flight_count: int = 0, deferred_count: int = 0) -> TopicStats:

@@ -9,7 +9,7 @@ import pytest
 
 from nsq_anyio.errors import InvalidOption
 from nsq_anyio.monitoring import Poller
-from nsq_anyio.monitoring.pace import Pace
+from nsq_anyio.monitoring.poller import Pace
 
 from ..http.fake_cluster import FakeCluster, lookupd, nsqd
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsq_anyio.http import Node, NsqdSurvey, NsqlookupdSurvey, Survey
-from nsq_anyio.monitoring.registrations import Registrations
+from nsq_anyio.monitoring.poller import Registrations
 
 N1, N2 = Node(url="n1"), Node(url="n2")
 

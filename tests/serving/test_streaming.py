@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nsq_anyio.serving.streaming import StreamedResponse, Write, server_sent_event, stream_response
+from nsq_anyio.serving.asgi import StreamedResponse, Write, server_sent_event, stream_response
 
 pytestmark = pytest.mark.anyio
 

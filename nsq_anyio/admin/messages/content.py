@@ -1,17 +1,120 @@
-"""What is shown of a message's body: its headers, and its payload as JSON, as text or as a hex dump."""
+"""Messages as pages show them: headers, and the payload as JSON, text or hex dump."""
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
+from ...consumer.dead_letter import DeadLetterHeaders
+from ...dead_letters import Letter
 from ...envelope import decode
 from ...errors import InvalidEnvelope
+from ...protocol.deep_json import VerbatimNumber, no_constant
 from ...terminal_text import one_line, visible
-from .json_tree import Node, json_tree
+from .copies import Copy
+
+_MAX_DEPTH = 40
+_MAX_NODES = 400
+_MAX_TEXT = 16_000
+_MAX_STRING = 1_000
+_MAX_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value of a JSON document.
+
+    :ivar key: its name in an object; None in an array, and for the whole document
+    :ivar text: of a string, number, boolean or null, as in JSON
+    :ivar children: the members of an object or array that are shown
+    :ivar more: how many further children are not shown
+    """
+
+    kind: Literal["object", "array", "string", "number", "constant"]
+    key: str | None = None
+    text: str = ""
+    children: Sequence[Node] = ()
+    more: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many children there are."""
+        return len(self.children) + self.more
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of an object, in order; a name may be there twice."""
+
+    __slots__ = ()
+
+
+def json_tree(text: str) -> Node | None:
+    """Parse an object or array; None if the text is neither, or is nested too deeply."""
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_Members,
+            parse_int=VerbatimNumber,
+            parse_float=VerbatimNumber,
+            parse_constant=no_constant,
+        )
+    except (ValueError, RecursionError):
+        return None
+    if not _is_list(value):
+        return None
+    return _Budget().node(None, value, _MAX_DEPTH)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+class _Budget:
+    """The nodes and characters that may still be shown."""
+
+    def __init__(self) -> None:
+        self._nodes = _MAX_NODES
+        self._text = _MAX_TEXT
+
+    def node(self, key: str | None, value: Any, depth: int) -> Node:
+        self._nodes -= 1
+        if key is not None:
+            key = self._cut(one_line(json.dumps(key, ensure_ascii=False)), _MAX_KEY)
+        if isinstance(value, _Members):
+            return self._container("object", key, value, depth)
+        if _is_list(value):
+            return self._container("array", key, [(None, each) for each in value], depth)
+        if isinstance(value, VerbatimNumber):
+            return Node("number", key, self._cut(value, _MAX_STRING))
+        if isinstance(value, str):
+            return Node(
+                "string", key, self._cut(one_line(json.dumps(value, ensure_ascii=False)), _MAX_STRING)
+            )
+        return Node("constant", key, json.dumps(value))
+
+    def _container(
+        self,
+        kind: Literal["object", "array"],
+        key: str | None,
+        values: Sequence[tuple[str | None, Any]],
+        depth: int,
+    ) -> Node:
+        children: list[Node] = []
+        for name, value in values:
+            if depth <= 1 or self._nodes <= 0 or self._text <= 0:
+                break
+            children.append(self.node(name, value, depth - 1))
+        return Node(kind, key, "", children, len(values) - len(children))
+
+    def _cut(self, text: str, limit: int) -> str:
+        limit = max(min(limit, self._text), 0)
+        self._text -= min(len(text), limit)
+        return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
 
 _MAX_JSON = 64 * 1024
 _MAX_HEADERS = 64
@@ -26,7 +129,7 @@ _CONTROLS_OF_TEXT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a payload is shown.
+    """The most of a payload that is shown.
 
     :ivar text: bytes of text
     :ivar binary: bytes of a hex dump
@@ -41,7 +144,7 @@ _DEFAULT = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a body. Control characters are escaped, HTML's are not.
+    """The content of a body. Control characters are escaped; HTML is not.
 
     :ivar size: bytes of the whole body
     :ivar payload_size: bytes of the payload, without headers
@@ -72,7 +175,7 @@ class Content:
 
     @classmethod
     def of(cls, body: bytes, bounds: Bounds = _DEFAULT) -> Content:
-        """Read a body, in time and space that are bounded whatever it contains."""
+        """Read a body in bounded time and space."""
         problem = ""
         headers: list[tuple[str, str]] = []
         payload = body
@@ -132,3 +235,93 @@ def _hex_dump(data: bytes) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+_NANO = 1e9
+_IN_A_LETTER = Bounds(text=16_384, binary=2_048)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """One message.
+
+    :ivar published: seconds since the epoch
+    """
+
+    id: str
+    nsqd: str
+    attempts: int
+    published: float
+    content: Content
+
+    @classmethod
+    def of(cls, message: Copy) -> MessageRow:
+        """Read a message; the row does not keep it, or its body."""
+        return cls(
+            one_line(message.id),
+            message.nsqd,
+            message.attempts,
+            message.timestamp / _NANO,
+            Content.of(message.body),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LetterRow:
+    """One dead letter, or another message of its topic.
+
+    :ivar key: its nsqd and id, by which it is selected
+    :ivar died: seconds since the epoch
+    :ivar source_id: the id of the original message, on ``source_nsqd``
+    :ivar published: when the original message was published, as ``died``; 0 if that is not known
+    :ivar problem: why it is not a dead letter; empty if it is one
+    :ivar content: of the original body
+    """
+
+    key: str
+    id: str
+    nsqd: str
+    died: float
+    reason: str
+    source_topic: str
+    source_channel: str
+    attempts: str
+    error: str
+    traceback: str
+    source_id: str
+    source_nsqd: str
+    published: float
+    problem: str
+    content: Content
+
+    @classmethod
+    def of(cls, letter: Letter) -> LetterRow:
+        """Read a letter; the row does not keep it, or its body."""
+        names = DeadLetterHeaders
+
+        def header(name: str) -> str:
+            return one_line(letter.get(name))
+
+        published = letter.get(names.TIMESTAMP)
+        return cls(
+            key=one_line(letter.key),
+            id=one_line(letter.message.id),
+            nsqd=letter.message.nsqd,
+            died=letter.died,
+            reason=header(names.REASON),
+            source_topic=header(names.TOPIC),
+            source_channel=header(names.CHANNEL),
+            attempts=header(names.ATTEMPTS),
+            error=one_line(letter.error),
+            traceback=visible(letter.get(names.TRACEBACK)),
+            source_id=header(names.ID),
+            source_nsqd=header(names.NSQD),
+            published=int(published) / _NANO if _is_time(published) else 0.0,
+            problem=one_line(letter.problem),
+            content=Content.of(letter.message.body if letter.body is None else letter.body, _IN_A_LETTER),
+        )
+
+
+def _is_time(text: str) -> bool:
+    """Return whether a header is a time in nanoseconds that a double can hold."""
+    return text.isascii() and text.isdigit() and len(text) < 20

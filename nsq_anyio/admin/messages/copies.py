@@ -1,11 +1,18 @@
-"""Copies of the messages that a topic gets on one nsqd, taken from nobody.
+"""Copies of a topic's new messages on one nsqd, which other consumers get all the same.
 
 An ephemeral channel gets copies only while the topic has a channel that lasts. Without one, nsqd keeps the
 messages of the topic for its first channel, and the ephemeral one would be that. Its messages vanish with it,
-requeued or not. nsqd does not tell when a channel is deleted. So it is asked right before SUB, right after
-it, and again and again. What came since it last showed that a lasting channel has got as many messages is
-published again, once the ephemeral channel is gone. The topic is paused for this moment: otherwise nsqd could
-put a message into the ephemeral channel while it vanishes.
+requeued or not. nsqd does not report that a channel is deleted. So it is asked right before SUB, right after
+it, and then four times a second.
+
+A channel that is older than the ephemeral one has got as many messages. One that was deleted and made again
+has got fewer, unless it has missed none. So an answer that shows a lasting channel with as many messages
+proves that it has a copy of each. Messages that came since the last proof are published again, once the
+ephemeral channel is gone. From the second answer without a proof until then the topic is paused: otherwise
+nsqd could put a message into the ephemeral channel while it vanishes.
+
+The connection ends without CLS: nsqd pushes until it sees the end of the stream, and what it has pushed is
+received. It does not reconnect: SUB would create a topic that was deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -26,21 +33,21 @@ from ...protocol import commands
 from ...protocol.session import Command, ResponseFailed
 from ...tasks import Background
 from ..upstream import Upstream
-from .places import Place
+from .topic_nodes import TopicNode
 
 _log = logging.getLogger(__name__)
 
 _MAX_IN_FLIGHT = 64
 _INTERVAL = 0.25
-"""Seconds between two questions: what comes meanwhile may have to be published again."""
+"""Seconds between two questions to nsqd; later messages may have to be published again."""
 _PATIENCE = 2.0
 """Seconds without a proof after which the channel is left: nsqd has not answered, or the lasting channel has
 got fewer messages, because it was deleted and made again."""
 _LEAVING = 5.0
-"""Seconds to take, and to publish again, what nobody else has."""
+"""Seconds to receive, and to publish again, what no other channel has."""
 _UNANSWERED_SUB = 20.0
-"""Seconds to wait for the answer to SUB when nobody watches any more: nsqd may still execute it, and when
-this side hangs up, the channel vanishes with all that it has taken."""
+"""Seconds to wait for the answer to SUB after the last viewer has left: nsqd may still execute it, and when
+the connection ends, the channel vanishes with its messages."""
 _SOON = 0.05
 _AT_ONCE = 1 << 20
 """Bytes to publish at once; nsqd's --max-body-size is 5 MiB by default."""
@@ -48,7 +55,7 @@ _MOST_HELD = 64 << 20
 
 
 class NothingLasts(NSQError):
-    """A topic has no lasting channel on an nsqd, so that an ephemeral one takes its messages from others."""
+    """A topic has no lasting channel on an nsqd, so an ephemeral one would consume its backlog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +81,21 @@ class Copies:
     """Receives the copies of one nsqd; the `Receiver` of its connection.
 
     :param channel: the ephemeral channel
-    :param may_drain: whether to take the messages, if there is no lasting channel
-    :param took: called with what has come
+    :param may_drain: whether to consume the backlog if there is no lasting channel
+    :param took: called with received messages
     """
 
     def __init__(
         self,
-        place: Place,
+        node: TopicNode,
         channel: str,
         upstream: Upstream,
         took: Callable[[Sequence[Copy]], None],
         *,
         may_drain: bool,
     ) -> None:
-        self._place = place
-        self._topic = place.topic.topic_name
+        self._node = node
+        self._topic = node.topic.topic_name
         self._channel = channel
         self._upstream = upstream
         self._took = took
@@ -98,7 +105,7 @@ class Copies:
         self._leaving = anyio.Event()
         self._left = anyio.Event()
         self._unproven: list[Copy] = []
-        self._proof: Place | None = None  # the last answer that was one
+        self._proof: TopicNode | None = None  # the last answer that was a proof
         self._has_paused = False
 
     async def run(self, options: ConnectionOptions, subscribed: Callable[[], None]) -> None:
@@ -123,7 +130,7 @@ class Copies:
         self, options: ConnectionOptions, subscribed: Callable[[], None], fail: Callable[[Exception], None]
     ) -> None:
         try:
-            async with open_connection(_address(self._place), options, self) as self._connection:
+            async with open_connection(_address(self._node), options, self) as self._connection:
                 await self._ask()
                 sub = commands.sub(self._topic, self._channel)
                 self._subscription = self._connection.request(Command.SUB, sub)
@@ -158,10 +165,10 @@ class Copies:
     ) -> Copy:
         """Make a copy of a message."""
         del source
-        return Copy(message_id, self._place.address, attempts, timestamp, body)
+        return Copy(message_id, self._node.address, attempts, timestamp, body)
 
     def received(self, messages: list[Copy], now: float) -> None:
-        """Finish the messages: the channel would vanish with them."""
+        """Finish the messages: they would be lost with the channel."""
         del now
         self._connection.outbox.put(commands.fins([each.wire_id for each in messages]))
         if not self._may_drain:
@@ -169,71 +176,72 @@ class Copies:
         self._took(messages)
 
     def response_failed(self, failure: ResponseFailed) -> None:
-        """Take no notice of a FIN that came too late: the message comes again."""
+        """Ignore a FIN that came too late: nsqd sends the message again."""
 
     def may_proceed(self) -> None:
         """Nothing waits here."""
 
-    # What others have
+    # The messages of lasting channels
 
-    async def _ask(self) -> Place:
+    async def _ask(self) -> TopicNode:
         """Ask nsqd which channels the topic has.
 
         :raises NothingLasts: if there are no copies
         :raises HTTPError: if nsqd does not answer
         """
-        place = await self._place.again(self._upstream, _PATIENCE)
-        if place is None:
+        node = await self._node.again(self._upstream, _PATIENCE)
+        if node is None:
             self._unproven.clear()  # they were deleted with the topic
             raise NothingLasts("the topic was deleted")
-        if not (self._may_drain or place.lasting_channels):
+        if not (self._may_drain or node.lasting_channels):
             raise NothingLasts("the topic has no lasting channel there any more")
-        return place
+        return node
 
     async def _keep_asking(self) -> None:
         proven_at = anyio.current_time()
         while not self._leaving.is_set():
             known = len(self._unproven)
             try:
-                place = await self._ask()
+                node = await self._ask()
             except HTTPError:
-                place = None  # the next one may be answered
+                node = None  # the next request may be answered
             now = anyio.current_time()
-            if self._may_drain or (place is not None and self._is_proof(place, known)):
+            if self._may_drain or (node is not None and self._is_proof(node, known)):
                 proven_at = now
             elif now - proven_at > _PATIENCE:
                 raise NothingLasts("no lasting channel there is known to get the messages")
             with anyio.move_on_after(_INTERVAL):
                 await self._leaving.wait()
 
-    def _is_proof(self, place: Place, known: int) -> bool:
-        """Return whether a lasting channel has all that the ephemeral one has got; if so, forget ``known``.
+    def _is_proof(self, node: TopicNode, known: int) -> bool:
+        """Return whether a lasting channel got all messages of the ephemeral one; then drop the first
+        ``known``.
 
         A channel that is older than another one of its topic has got as many messages. One that is younger,
         because it was deleted and made again, has got fewer, unless there were none to miss.
         """
-        own = place.channel(self._channel)
-        if own is None or all(count < own.message_count for count in place.lasting_channels.values()):
+        own = node.channel(self._channel)
+        if own is None or all(count < own.message_count for count in node.lasting_channels.values()):
             return False
         del self._unproven[:known]
-        self._proof = place
+        self._proof = node
         return True
 
     async def _leave(self) -> None:
-        """Take what else the channel has got, unless others have it, and hang up.
+        """Receive what is left in the channel, unless others have it, and close the connection.
 
         :raises NSQError: if nsqd does not answer, or the connection is lost
         """
         while not (self._may_drain or self._connection.ended):
             known = len(self._unproven)
-            place = await self._place.again(self._upstream, _PATIENCE)
-            if place is None or self._is_proof(place, known):
+            node = await self._node.again(self._upstream, _PATIENCE)
+            if node is None or self._is_proof(node, known):
                 break
             held = sum(len(each.body) for each in self._unproven)
-            own = place.channel(self._channel)
+            own = node.channel(self._channel)
             if own is None or held > _MOST_HELD:
                 break
-            if place.topic.paused:
+            if node.topic.paused:
                 if not (own.depth or own.in_flight_count):
                     break
             elif self._proof is None:
@@ -245,18 +253,18 @@ class Copies:
         await self._connection.close()
 
     async def _give_back(self) -> None:
-        """Publish what nobody else has, once the ephemeral channel is gone: it would get that again."""
+        """Publish what no other channel has, once the ephemeral channel is gone, which would get it again."""
         must_publish = False
         reason = "it has not answered"
         with anyio.move_on_after(_LEAVING):
             while self._unproven or self._has_paused:
                 try:
-                    place = await self._place.again(self._upstream, _PATIENCE)
-                    if place is None:
+                    node = await self._node.again(self._upstream, _PATIENCE)
+                    if node is None:
                         return  # the messages were deleted with their topic
-                    if self._has_lasted(place) and not must_publish:
+                    if self._has_lasted(node) and not must_publish:
                         self._unproven.clear()  # others have them
-                    if place.channel(self._channel) is None:
+                    if node.channel(self._channel) is None:
                         must_publish = True
                         await self._publish()
                         if self._has_paused:
@@ -268,25 +276,25 @@ class Copies:
         if self._unproven:
             _log.error(
                 "%d messages of topic %s were taken from nsqd %s, and are lost: %s",
-                *(len(self._unproven), self._topic, self._place.name, reason),
+                *(len(self._unproven), self._topic, self._node.name, reason),
             )
         if self._has_paused:
             _log.error(
                 "topic %s may still be paused on nsqd %s, and has to be unpaused there: %s",
-                *(self._topic, self._place.name, reason),
+                *(self._topic, self._node.name, reason),
             )
 
-    def _has_lasted(self, place: Place) -> bool:
-        """Return whether a lasting channel has been there since the last proof."""
+    def _has_lasted(self, node: TopicNode) -> bool:
+        """Return whether a lasting channel has existed since the last proof."""
         before = self._proof
         if before is None:
             return False
         # A channel that was made again has got fewer messages; so has each one of an nsqd that was restarted.
-        is_restarted = place.topic.message_count < before.topic.message_count
+        is_restarted = node.topic.message_count < before.topic.message_count
         then = before.lasting_channels
         return any(
             name in then and (is_restarted or count >= then[name])
-            for name, count in place.lasting_channels.items()
+            for name, count in node.lasting_channels.items()
         )
 
     async def _publish(self) -> None:
@@ -301,11 +309,11 @@ class Copies:
 
     async def _ask_nsqd(self, request: Callable[[Nsqd], Awaitable[None]]) -> None:
         async with self._upstream.used() as servers:
-            answers = await servers.ask_nsqds([self._place.url], request)
+            answers = await servers.ask_nsqds([self._node.url], request)
         for error in answers.failures.values():
             raise error
 
 
-def _address(place: Place) -> NsqdAddress:
-    (address,) = nsqd_addresses(place.address)
+def _address(node: TopicNode) -> NsqdAddress:
+    (address,) = nsqd_addresses(node.address)
     return address

@@ -1,4 +1,4 @@
-"""Work on the dead letters of a channel, which goes on when nobody watches."""
+"""Jobs that list, retry or drop the dead letters of a channel, in the background."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ...monitoring import Watch
 from ...names import is_ephemeral
 from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions
 from ..upstream import Upstream
-from .places import Places
-from .rows import LetterRow
-from .settings import MessageBounds
+from .bounds import MessageBounds
+from .content import LetterRow
+from .topic_nodes import TopicNodes
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class JobRefused(Exception):
 class Job:
     """One run over the letters of a channel.
 
-    :ivar meant: which letters it is about
+    :ivar meant: the letters that it selects
     :ivar limit: the most letters to retry or drop; 0 for all
     :ivar started: seconds since the epoch, and so is ``ended``, which is None while it runs
     :ivar done: how many letters were retried or dropped; once it has ended, as nsqd has confirmed
@@ -88,7 +88,7 @@ class Job:
 
     @property
     def state(self) -> Literal["running", "stopping", "done", "stopped", "failed"]:
-        """How far it is."""
+        """Its state."""
         if self.is_running:
             return "stopping" if self.is_stopped else "running"
         if self.problem:
@@ -98,9 +98,9 @@ class Job:
 
 @dataclass(slots=True)
 class Listing:
-    """The letters that a job has listed, without those that were retried or dropped since.
+    """The letters that a job has listed; letters are removed when they are retried or dropped.
 
-    :ivar count: how many letters the filter selected, of those that the job saw
+    :ivar count: how many of the letters that the job saw match the filter
     :ivar others: how many messages it saw that are no dead letters
     :ivar is_cut: whether there may be more, which it did not see
     :ivar at: when, in seconds since the epoch
@@ -114,7 +114,7 @@ class Listing:
 
 
 class Jobs:
-    """Starts jobs, one at a time for each channel, and remembers what came of the last one.
+    """Starts jobs, one at a time for each channel, and remembers the last one.
 
     :param tasks: runs them. When it is cancelled, letters that are held are handed back, within about a
         second
@@ -141,11 +141,11 @@ class Jobs:
         return self._last.get((topic, channel))
 
     def listing(self, topic: str, channel: str) -> Listing | None:
-        """Return what was listed last."""
+        """Return the last listing."""
         return self._listings.get((topic, channel))
 
     def stop(self, topic: str, channel: str) -> None:
-        """Let a job end after the messages that it has in hand."""
+        """Let a job end after the messages that it holds."""
         job = self.last(topic, channel)
         if job is not None and job.is_running:
             job.is_stopped = True
@@ -217,7 +217,7 @@ class Jobs:
         return partial(work.retry, options=_PRODUCER, connection=self._connection)
 
     async def _list(self, job: Job, walk: ChannelScan) -> None:
-        """List letters, and what else is there."""
+        """List letters, and the other messages of the channel."""
         limit = self._bounds.letters
         look = LetterReader(walk, job.meant, limit, enough=True)
         try:
@@ -238,27 +238,27 @@ class Jobs:
         )
 
     async def _walk(self, job: Job) -> ChannelScan:
-        view = await self._watch.after(None)
-        places = await Places.asked(self._upstream, view, job.topic, self._connection)
-        if not places.all:
+        snapshot = await self._watch.after(None)
+        nodes = await TopicNodes.asked(self._upstream, snapshot, job.topic, self._connection)
+        if not nodes.all:
             raise JobRefused("No nsqd has this topic any more.")
-        job.notes += [f"{each.name} is left out: {each.problem}." for each in places.all if each.problem]
-        found = places.with_channel(job.channel)
+        job.notes += [f"{each.name} is left out: {each.problem}." for each in nodes.all if each.problem]
+        found = nodes.with_channel(job.channel)
         if not found:
             raise JobRefused("No nsqd that can be reached by TCP has this channel.")
-        by_address = {place.address: place for place in found}
-        had_channel = {place.address for place in found if place.channel(job.channel)}
+        by_address = {node.address: node for node in found}
+        had_channel = {node.address for node in found if node.channel(job.channel)}
 
         async def check(nsqd: str) -> None:
             """Ask again right before SUB: it would create what was deleted meanwhile."""
             try:
-                place = await by_address[nsqd].again(self._upstream, _PATIENCE)
+                node = await by_address[nsqd].again(self._upstream, _PATIENCE)
             except HTTPError as error:
                 raise ConnectionLost(
                     nsqd, f"it does not say whether the channel is there: {error}"
                 ) from error
-            if place is None or not (
-                place.channel(job.channel) if nsqd in had_channel else place.gives_by(job.channel)
+            if node is None or not (
+                node.channel(job.channel) if nsqd in had_channel else node.gives_by(job.channel)
             ):
                 raise ConnectionLost(nsqd, f"it has no channel {job.channel} of the topic any more")
             had_channel.add(nsqd)
@@ -282,7 +282,7 @@ class Jobs:
             await anyio.sleep(0.2)
 
     def _ended(self, job: Job, walk: ChannelScan) -> None:
-        """Note how far a walk has come, and take the letters that are gone off the list."""
+        """Record the progress of a walk, and remove letters that are gone from the listing."""
         job.visited, job.is_cut = walk.visited, walk.is_cut
         job.notes += [f"Letters may have been missed: {reason}." for reason in walk.lost.values()]
         listing = self._listings.get((job.topic, job.channel))

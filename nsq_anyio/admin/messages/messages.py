@@ -1,4 +1,4 @@
-"""The message views of one application."""
+"""The state that the pages of messages share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ...monitoring import Watch
 from ...options import ConnectionOptions
 from ..options import AdminOptions
 from ..upstream import Upstream
+from .bounds import MessageBounds
 from .jobs import Jobs
-from .settings import MessageBounds
-from .tails import Tails
+from .tail import Tails
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What is shared by all who look at messages.
+    """The live tails and the jobs on dead letters.
 
     :ivar connection: how messages are consumed
     """
@@ -30,9 +30,9 @@ class Messages:
 
     @classmethod
     def of(cls, tasks: TaskGroup, watch: Watch, upstream: Upstream, options: AdminOptions) -> Self:
-        """Make the views.
+        """Start with no tail and no job.
 
-        :param tasks: runs what goes on between requests; it ends with it
+        :param tasks: the task group of what runs between requests
         :raises InvalidOption: if a file of the TLS options cannot be read or used
         """
         connection, bounds = prepared(options.connection), MessageBounds()

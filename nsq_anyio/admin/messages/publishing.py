@@ -1,4 +1,4 @@
-"""Publishes a message from a form to one nsqd, and tells what came of it."""
+"""The publish of a form's message to one nsqd, and its outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...protocol.deep_json import no_constant
 _FORMATS = "text, json, hex, base64"
 
 _EXITING = "EXITING"
-"""The code of an nsqd that is about to end."""
+"""The code of an nsqd that is shutting down."""
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
 
@@ -29,8 +29,8 @@ _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
 class Target:
     """An nsqd to publish to.
 
-    :ivar name: as pages name it
-    :ivar url: of its HTTP API
+    :ivar name: its name on pages
+    :ivar url: the URL of its HTTP API
     """
 
     name: str
@@ -64,11 +64,11 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class PublishOutcome:
-    """What came of a publish.
+    """The outcome of a publish.
 
     :ivar state: ``stored``: nsqd has it; ``rejected``: nsqd refused it; ``not sent``: certainly not stored;
         ``unknown``: no answer came, and it may be stored or not
-    :ivar node: the nsqd that was asked last, as pages name it
+    :ivar node: the name of the nsqd that was asked last
     :ivar reason: what went wrong; empty if nothing did
     :ivar size: of the body in bytes, with its headers
     """
@@ -80,9 +80,9 @@ class PublishOutcome:
 
 
 async def publish(servers: Servers, topic: str, draft: Draft, targets: Sequence[Target]) -> PublishOutcome:
-    """Publish to the first of the nsqds that takes it.
+    """Publish to the first nsqd that accepts the message.
 
-    The next one is tried only if it is certain that the one before has not stored the message.
+    The next nsqd is tried only if the one before has certainly not stored the message.
 
     :param targets: 1 or more
     """
@@ -190,4 +190,4 @@ def _defer(text: str) -> float | None:
 
 
 _MAX_DEFER = 366 * 86400.0
-"""nsqd's own limit, --max-req-timeout, is an hour by default; it refuses what is longer."""
+"""nsqd refuses delays above its own limit, --max-req-timeout, which is an hour by default."""

@@ -1,4 +1,4 @@
-"""Picks as many messages as a browser can show, spread over time, and counts all."""
+"""Sampling of messages: as many as a browser can show, spread over time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections import deque
 
 _WINDOW = 0.25
-"""Seconds within which equally many messages are picked, so that a burst does not use up the whole second."""
+"""The length of a window in seconds. Each picks equally many, so a burst does not use up the whole second."""
 
 _KEPT = 20
 """For how many windows the counts are kept: the rate is that of the last 5 seconds."""
@@ -46,7 +46,7 @@ class Sampler:
         return True
 
     def rates(self, now: float) -> tuple[float, float]:
-        """Return how many messages came in a second, and how many of them were picked."""
+        """Return the messages received per second, and how many of them were picked."""
         if self._begun is None:
             return 0.0, 0.0
         first = now // _WINDOW - _KEPT

@@ -1,34 +1,92 @@
-"""The live tail of one topic, for all who watch it."""
+"""Live tails: copies of a topic's messages, shared by all of its viewers.
+
+The first viewer of a topic starts its tail, and the last one cancels it. When a connection is lost, or a poll
+sees other nsqds with the topic, the tail asks the nsqds again. Messages are rendered once for all viewers,
+who read them from a ring.
+"""
 
 from __future__ import annotations
 
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ...errors import InvalidOption, NSQError, PermanentRefusal, TLSFailed
 from ...exceptions import ungrouped
 from ...monitoring import Watch
 from ...options import ConnectionOptions
 from ..upstream import Upstream
+from .bounds import MessageBounds
+from .content import MessageRow
 from .copies import Copies, Copy, NothingLasts
-from .places import Place, Places
-from .rows import MessageRow
 from .sampling import Sampler, sample_rate_for
-from .settings import MessageBounds
-from .tail_state import Piece, TailState
+from .topic_nodes import TopicNode, TopicNodes
+
+
+@dataclass(frozen=True, slots=True)
+class TailState:
+    """The state of a tail, which viewers see beside the messages.
+
+    :ivar phase: ``draining``: it would consume the backlog, and nobody has confirmed that; ``gone``: no
+        nsqd has the topic; ``closed``: the application ends
+    :ivar connected: the names of the nsqds that send messages
+    :ivar left_out: the nsqds that are left out, each with the reason
+    :ivar waiting: in the phase ``draining``, the size of the backlog
+    :ivar sample_rate: the percentage of messages that nsqd sends; 0 for all
+    :ivar received: messages that come in a second
+    :ivar shown: how many of these are shown
+    :ivar is_paused: whether nsqd passes on no messages of the topic
+    :ivar takes: whether it consumes the backlog
+    :ivar problem: why it ended
+    """
+
+    phase: Literal["starting", "live", "draining", "gone", "failed", "closed"] = "starting"
+    connected: Sequence[str] = ()
+    left_out: Sequence[tuple[str, str]] = ()
+    waiting: int = 0
+    sample_rate: int = 0
+    received: float = 0.0
+    shown: float = 0.0
+    is_paused: bool = False
+    takes: bool = False
+    problem: str = ""
+
+    @property
+    def estimated(self) -> float:
+        """The estimated rate of the topic, in messages per second."""
+        return self.received * 100 / (self.sample_rate or 100)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.phase not in ("starting", "live")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rendered messages.
+
+    :ivar number: the number of messages up to its last one
+    """
+
+    number: int
+    html: str
+
 
 _log = logging.getLogger(__name__)
 
 _TICK = 0.25
 _TICKS_A_STATE = 4
 _FACTOR = 4.0
-"""By which factor more or fewer messages may come than are wanted before another sample rate is asked for."""
+"""Ask for another sample rate when the rate of messages is off by more than this factor."""
 _SETTLED = 10.0
 _PAUSE = 1.0
 
@@ -36,8 +94,8 @@ _PAUSE = 1.0
 class Tail:
     """Shows copies of the messages of a topic, by an ephemeral channel of its own.
 
-    It never creates a topic, and unless ``may_drain`` it uses only nsqds where the topic has a channel that
-    lasts: elsewhere it would take messages that wait for their first consumer.
+    It never creates a topic. Unless ``may_drain``, it uses only nsqds where the topic has a lasting channel:
+    elsewhere it would consume the backlog.
 
     :param render: renders messages; called in a worker thread
     :ivar state: the last state
@@ -69,10 +127,10 @@ class Tail:
         self._changed = anyio.Event()
         self._begin_session(())
 
-    def _begin_session(self, places: Sequence[Place]) -> None:
-        """Forget what is about the former connections."""
-        self._places = places
-        self._names = {place.address: place.name for place in places}
+    def _begin_session(self, nodes: Sequence[TopicNode]) -> None:
+        """Reset the state of the previous connections."""
+        self._nodes = nodes
+        self._names = {node.address: node.name for node in nodes}
         self._connected: set[str] = set()
         self._failed: dict[str, str] = {}
         self._restart = anyio.Event()
@@ -87,7 +145,7 @@ class Tail:
         return self._number
 
     def since(self, number: int) -> list[Piece]:
-        """Return what was shown after the first ``number`` messages, as far as it is kept."""
+        """Return the kept pieces after the first ``number`` messages."""
         return [piece for piece in self._pieces if piece.number > number]
 
     async def changed(self) -> None:
@@ -95,7 +153,7 @@ class Tail:
         await self._changed.wait()
 
     def close(self) -> None:
-        """Tell those who watch that nothing more will come, unless they know."""
+        """Tell viewers that the tail has ended, unless its state says so already."""
         if not self.state.is_over:
             self._tell(TailState("closed"))
 
@@ -104,8 +162,8 @@ class Tail:
         try:
             with ungrouped():
                 sample_rate = self._first_sample_rate()
-                while (places := await self._planned()) is not None:
-                    sample_rate = await self._session(places, sample_rate)
+                while (nodes := await self._planned()) is not None:
+                    sample_rate = await self._session(nodes, sample_rate)
                     await anyio.sleep(_PAUSE)
         except NSQError as error:
             self._tell(replace(self.state, phase="failed", connected=(), problem=str(error)))
@@ -114,31 +172,31 @@ class Tail:
             text = f"{type(error).__name__}: see the log of the application"
             self._tell(replace(self.state, phase="failed", connected=(), problem=text))
 
-    async def _planned(self) -> Sequence[Place] | None:
-        """Return where to connect to; None, with a state that says why, if there is no such nsqd."""
-        view = await self._watch.after(None)
-        found = await Places.asked(self._upstream, view, self._topic, self._connection)
+    async def _planned(self) -> Sequence[TopicNode] | None:
+        """Return the nsqds to connect to; None if there is none, and then `state` says why."""
+        snapshot = await self._watch.after(None)
+        found = await TopicNodes.asked(self._upstream, snapshot, self._topic, self._connection)
         if not found.all:
             self._tell(TailState("gone"))
             return None
-        places = found.reachable if self.may_drain else found.safe
-        left_out = [(place.name, place.problem) for place in found.all if not place.address]
+        nodes = found.reachable if self.may_drain else found.safe
+        left_out = [(node.name, node.problem) for node in found.all if not node.address]
         if not self.may_drain:
-            left_out += [(place.name, _no_channel(place)) for place in found.drained]
-        if not places:
+            left_out += [(node.name, _no_channel(node)) for node in found.drained]
+        if not nodes:
             if found.drained:
                 self._tell(TailState("draining", left_out=left_out, waiting=found.waiting))
             else:
                 self._tell(TailState("failed", left_out=left_out, problem="no nsqd can be reached by TCP"))
             return None
-        is_paused = any(place.topic.paused for place in places)
+        is_paused = any(node.topic.paused for node in nodes)
         takes = bool(found.drained) and self.may_drain
         self._tell(TailState("starting", left_out=left_out, is_paused=is_paused, takes=takes))
-        return places
+        return nodes
 
-    async def _session(self, places: Sequence[Place], sample_rate: int) -> int:
+    async def _session(self, nodes: Sequence[TopicNode], sample_rate: int) -> int:
         """Show messages until the nsqds change, or too many messages come; return the next sample rate."""
-        self._begin_session(places)
+        self._begin_session(nodes)
         self._begun = anyio.current_time()
         self._tell(replace(self.state, sample_rate=sample_rate))
         async with anyio.create_task_group() as tasks:
@@ -149,20 +207,20 @@ class Tail:
 
             tasks.start_soon(end)
             tasks.start_soon(self._show)
-            tasks.start_soon(self._watch_places)
-            for place in places:
-                tasks.start_soon(self._copy, place, sample_rate)
+            tasks.start_soon(self._watch_nodes)
+            for node in nodes:
+                tasks.start_soon(self._copy, node, sample_rate)
         if not self._is_rate_wrong:
             return sample_rate
         received, _ = self._sampler.rates(anyio.current_time())
         return sample_rate_for(received * 100 / (sample_rate or 100), self._bounds.received_per_second)
 
-    async def _copy(self, place: Place, sample_rate: int) -> None:
-        """Take copies from one nsqd; end the session if it has none any more, or is lost."""
-        copies = Copies(place, self._channel, self._upstream, self._took, may_drain=self.may_drain)
+    async def _copy(self, node: TopicNode, sample_rate: int) -> None:
+        """Receive copies from one nsqd; end the session if they stop or the connection is lost."""
+        copies = Copies(node, self._channel, self._upstream, self._took, may_drain=self.may_drain)
 
         def subscribed() -> None:
-            self._connected.add(place.address)
+            self._connected.add(node.address)
             self._tell_rates()
 
         try:
@@ -170,9 +228,9 @@ class Tail:
         except (InvalidOption, PermanentRefusal, TLSFailed):
             raise
         except NSQError as error:
-            if isinstance(error, NothingLasts) or place.address in self._connected:
+            if isinstance(error, NothingLasts) or node.address in self._connected:
                 self._restart.set()
-            self._failed[place.address] = str(error)
+            self._failed[node.address] = str(error)
             self._tell_rates()
 
     def _took(self, copies: Sequence[Copy]) -> None:
@@ -180,7 +238,7 @@ class Tail:
         self._picked += [copy for copy in copies if self._sampler.pick(now)]
 
     async def _show(self) -> None:
-        """Render what was picked, and tell the state, again and again."""
+        """Render the picked messages and update the state, repeatedly."""
         for ticks in range(1 << 62):
             await anyio.sleep(_TICK)
             picked, self._picked = self._picked, []
@@ -200,20 +258,20 @@ class Tail:
             self._pieces.popleft()
         self._note_change()
 
-    async def _watch_places(self) -> None:
-        """End the session when a poll sees other nsqds with the topic, or a lasting channel less or more."""
-        view = self._watch.last
+    async def _watch_nodes(self) -> None:
+        """End the session when a poll sees the topic, or a lasting channel, on other nsqds."""
+        snapshot = self._watch.last
         while True:
-            view = await self._watch.after(view)
-            if anyio.current_time() - self._begun < view.survey.seconds + _TICK:
+            snapshot = await self._watch.after(snapshot)
+            if anyio.current_time() - self._begun < snapshot.survey.seconds + _TICK:
                 continue  # its answers may be older than the session
-            found = Places.in_view(view, self._topic, self._connection)
+            found = TopicNodes.in_snapshot(snapshot, self._topic, self._connection)
             wanted = found.reachable if self.may_drain else found.safe
-            asked = {each.node.url for each in view.survey.nsqds if not each.error}
-            before = {place.address for place in self._places if place.url in asked}
-            if {place.address for place in wanted if place.url in asked} != before:
+            asked = {each.node.url for each in snapshot.survey.nsqds if not each.error}
+            before = {node.address for node in self._nodes if node.url in asked}
+            if {node.address for node in wanted if node.url in asked} != before:
                 self._restart.set()
-            self._tell(replace(self.state, is_paused=any(place.topic.paused for place in wanted)))
+            self._tell(replace(self.state, is_paused=any(node.topic.paused for node in wanted)))
 
     def _tell_rates(self) -> None:
         received, picked = self._sampler.rates(anyio.current_time())
@@ -246,11 +304,131 @@ class Tail:
         self._changed = anyio.Event()
 
     def _first_sample_rate(self) -> int:
-        view = self._watch.last
-        rates = None if view is None else view.figures.rates.get((self._topic, ""))
+        snapshot = self._watch.last
+        rates = None if snapshot is None else snapshot.figures.rates.get((self._topic, ""))
         return 0 if rates is None else sample_rate_for(rates.ingress, self._bounds.received_per_second)
 
 
-def _no_channel(place: Place) -> str:
-    waiting = "1 message waits" if place.topic.depth == 1 else f"{place.topic.depth:,} messages wait"
+def _no_channel(node: TopicNode) -> str:
+    waiting = "1 message waits" if node.topic.depth == 1 else f"{node.topic.depth:,} messages wait"
     return f"the topic has no lasting channel there, and {waiting}"
+
+
+_PERMIT_SECONDS = 120.0
+_MOST_PERMITS = 100
+
+
+class TooManyViewers(Exception):
+    """There are as many viewers, or tailed topics, as the application allows."""
+
+
+class _Watched:
+    """A tail, and the number of its viewers."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.tail = tail
+        self.viewers = 0
+        self.scope = anyio.CancelScope()
+
+
+class Tails:
+    """Starts and ends tails.
+
+    :param tasks: runs them; they end with it
+    """
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        watch: Watch,
+        upstream: Upstream,
+        connection: ConnectionOptions,
+        bounds: MessageBounds,
+    ) -> None:
+        self._tasks = tasks
+        self._watch = watch
+        self._upstream = upstream
+        self._connection = connection
+        self._bounds = bounds
+        self._watched: dict[tuple[str, bool], _Watched] = {}
+        self._permits: dict[str, tuple[str, float]] = {}
+
+    @property
+    def viewers(self) -> int:
+        """How many viewers there are, of all topics."""
+        return sum(each.viewers for each in self._watched.values())
+
+    @property
+    def topics(self) -> int:
+        """How many topics are tailed."""
+        return len(self._watched)
+
+    def permit(self, topic: str) -> str:
+        """Return a token that permits a tail, for two minutes, to consume a topic's backlog."""
+        now = anyio.current_time()
+        self._permits = {token: each for token, each in self._permits.items() if each[1] > now}
+        while len(self._permits) >= _MOST_PERMITS:
+            del self._permits[next(iter(self._permits))]
+        token = secrets.token_urlsafe(16)
+        self._permits[token] = (topic, now + _PERMIT_SECONDS)
+        return token
+
+    def is_permitted(self, topic: str, token: str) -> bool:
+        """Return whether a token is valid for a topic now."""
+        permitted, until = self._permits.get(token, ("", 0.0))
+        return permitted == topic and until > anyio.current_time()
+
+    @asynccontextmanager
+    async def watching(
+        self, topic: str, render: Callable[[Sequence[MessageRow]], str], *, may_drain: bool = False
+    ) -> AsyncGenerator[Tail]:
+        """Yield the tail of a topic, which all viewers share; the last of them ends it.
+
+        A viewer who has not confirmed that never shares a tail that consumes the backlog.
+
+        :param render: renders messages; called in a worker thread, for all viewers if this is the first
+        :raises TooManyViewers: if there are too many
+        """
+        key = topic, may_drain
+        if self.viewers >= self._bounds.viewers:
+            raise TooManyViewers(f"there are {self._bounds.viewers} viewers of messages already")
+        watched = self._watched.get(key)
+        if watched is None:
+            if self.topics >= self._bounds.tails:
+                raise TooManyViewers(f"{self._bounds.tails} topics are being watched already")
+            watched = self._watched[key] = _Watched(self._new_tail(topic, render, may_drain=may_drain))
+            self._tasks.start_soon(self._run, key, watched)
+        watched.viewers += 1
+        try:
+            yield watched.tail
+        finally:
+            watched.viewers -= 1
+            if not watched.viewers:
+                self._forget(key, watched)
+                watched.scope.cancel()
+
+    async def _run(self, key: tuple[str, bool], watched: _Watched) -> None:
+        try:
+            with watched.scope:
+                await watched.tail.run()
+        finally:
+            # Its viewers learn why it is over; the next viewer gets a new tail.
+            watched.tail.close()
+            self._forget(key, watched)
+
+    def _forget(self, key: tuple[str, bool], watched: _Watched) -> None:
+        if self._watched.get(key) is watched:
+            del self._watched[key]
+
+    def _new_tail(
+        self, topic: str, render: Callable[[Sequence[MessageRow]], str], *, may_drain: bool
+    ) -> Tail:
+        return Tail(
+            topic,
+            self._watch,
+            self._upstream,
+            self._connection,
+            render,
+            self._bounds,
+            may_drain=may_drain,
+        )

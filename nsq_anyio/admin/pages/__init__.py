@@ -2,28 +2,30 @@
 
 ::
 
-    pages       which page a path is, and the response
-    visit       what a page is given, and what it returns
-    rendering   templates, and what they can call
-    security    the headers that keep pages safe
-    formats     numbers, times and sizes as people read them
-    per_view    what is made of a view is made once, for all who ask
-    digest      what all pages take from a view
-    assets      style sheets, scripts and icons
-    listing     search, filters, sorting and pages of tables
-    overview    the first page
-    topics      ... and the others: `topic`, `channel`, `nodes`, `node`, `lookup`, `counter`
-    tail        messages of a topic, live
-    publishing  the form that publishes a message
-    letters     dead letters
-    confirm     what an action would do, before it is done
-    acting      does it, and says what came of it
-    dialogs     what their dialog shows
-    effects     what an action would affect
-    wording     actions in words
-    forms       orders as forms and queries spell them
-    once        a form that is sent twice acts once
+    pages           routes of pages and other endpoints, and the rendering
+    request         what a page is given: a `PageRequest`, and the `Context` of all
+    tables          the rows of a snapshot, with measures and problems
+    rendering       templates, static files, and the headers of pages
+    formats         numbers, times and sizes: the filters of templates
+    charts          small lines
+    listing         search, filters, sorting and pages of tables
+    overview        the overview and the counter
+    topics          the topics, a topic, a channel
+    nodes           the nsqds, and one of them
+    lookup          the nsqlookupds
+    tail            a live tail
+    letters         dead letters
+    publishing      the form that publishes a message
+    message_access  who may see messages
+    actions         the dialog of actions, with `dialogs`, `effects`, `wording` and `forms`
 
-A page is a module with an async function from a `Visit` to the values of its template, a template that
-extends ``layout`` and fills the block ``live``, and a line in ``PAGES`` of ``pages``.
+A page is a module with an async function from a `PageRequest` to the values of its template, a template that
+extends ``layout`` and fills the block ``live``, and a line in ``PAGES`` of ``pages``. What is no page, such
+as an action, is an `Endpoint` and a line in ``ENDPOINTS``. A key of the keyboard is in ``static/keyboard.js``
+and in ``_help.html``.
+
+``layout`` is ``base.html``, or ``fragment.html`` for htmx, which asks for the part that a poll replaces. The
+browser morphs that part; elements with ``data-keep`` stay. ``static/live.js`` opens the stream of events and
+triggers ``poll``, upon which the part and the charts fetch themselves again. The browser takes the rest of
+the query from the page's address, because the search field outlives polls.
 """

@@ -1,4 +1,4 @@
-"""What an action would affect, as the nsqds say at the moment."""
+"""Effects of an action, from current statistics of the nsqds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...http import Stats, TopicStats
-from ..cluster_info import ClusterInfo
-from ..orders import Order
-from ..producers import KnownNsqd
+from ..actions import Command
+from ..api.cluster_info import ClusterInfo
+from ..api.nsqds import KnownNsqd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +18,9 @@ class Affected:
     :ivar name: ``host:port`` of its HTTP API
     :ivar error: why its figures are not known; empty if they are
     :ivar is_there: whether it has the topic or channel
-    :ivar waiting: messages that wait; for emptying a topic, those that no channel has taken yet
+    :ivar waiting: waiting messages; for emptying a topic, only those that no channel has taken yet
     :ivar in_flight: messages that consumers are working on
-    :ivar deferred: messages whose time has not come
+    :ivar deferred: deferred messages
     :ivar consumers: connected consumers
     :ivar publishers: connected clients that have published to the topic. Those that publish by HTTP are
         not connected
@@ -38,16 +38,16 @@ class Affected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """What an action would affect.
+    """The effects of an action.
 
     :ivar nsqds: the nsqds that it would reach
-    :ivar nsqlookupds: the names of the nsqlookupds that it would tell
+    :ivar nsqlookupds: the names of the nsqlookupds that it would reach
     :ivar channels: the channels that would be deleted with their topic
     :ivar total: the sum over all nsqds
-    :ivar warnings: who could not say which nsqds have the topic
+    :ivar warnings: the servers that did not say which nsqds have the topic
     """
 
-    order: Order
+    command: Command
     nsqds: tuple[Affected, ...] = ()
     nsqlookupds: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
@@ -58,43 +58,43 @@ class Effects:
     def messages(self) -> int:
         """How many messages would be lost."""
         total = self.total
-        return total.waiting + total.in_flight + total.deferred if self.order.discards else 0
+        return total.waiting + total.in_flight + total.deferred if self.command.discards else 0
 
     @property
     def is_known(self) -> bool:
-        """Whether all servers have said what they have."""
+        """Whether all servers have answered."""
         return not self.warnings and not any(nsqd.error for nsqd in self.nsqds)
 
     @property
     def name_to_type(self) -> str:
-        """What has to be typed before the action; empty if it can lose no messages and no consumers."""
-        order = self.order
-        if not order.discards:
+        """The name to type before the action; empty if no message and no consumer can be lost."""
+        command = self.command
+        if not command.discards:
             return ""
-        disconnects = order.deletes and self.total.consumers > 0
-        return order.name if self.messages or disconnects or not self.is_known else ""
+        disconnects = command.deletes and self.total.consumers > 0
+        return command.name if self.messages or disconnects or not self.is_known else ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no server that could do anything."""
+        """Whether the action would reach no server."""
         return not self.nsqds and not self.nsqlookupds
 
 
-async def find_effects(cluster: ClusterInfo, order: Order) -> Effects:
+async def find_effects(cluster: ClusterInfo, command: Command) -> Effects:
     """Ask the servers what an action would affect.
 
-    :raises UpstreamError: if nobody can tell which nsqds have the topic
-    :raises UnknownNode: if nobody names an nsqd ``order.node``
+    :raises UpstreamError: if no server says which nsqds have the topic
+    :raises UnknownNode: if no server knows an nsqd ``command.node``
     """
-    told = cluster.nsqlookupds if order.deletes else ()
-    if order.node:
-        nsqds = [await cluster.nsqd_named(order.node)]
+    nsqlookupds = cluster.nsqlookupds if command.deletes else ()
+    if command.node:
+        nsqds = [await cluster.nsqd_named(command.node)]
     else:
-        nsqds = await cluster.nsqds_of(order.topic)
-    warnings = tuple(f"{each.server}: {each.reason}" for each in cluster.outcomes if each.state == "failed")
-    # Clients are asked for because of those that publish.
-    answers = await cluster.ask_stats(nsqds, order.topic, order.channel or None, clients=True)
-    found = [_affected(order, nsqd, answers.values.get(nsqd.url)) for nsqd in nsqds]
+        nsqds = await cluster.nsqds_of(command.topic)
+    warnings = tuple(f"{each.server}: {each.reason}" for each in cluster.results if each.state == "failed")
+    # The clients show who publishes.
+    answers = await cluster.ask_stats(nsqds, command.topic, command.channel or None, clients=True)
+    found = [_affected(command, nsqd, answers.values.get(nsqd.url)) for nsqd in nsqds]
     failures = {
         nsqd.name: answers.failures[nsqd.url].reason if nsqd.url else "it registered no usable HTTP address"
         for nsqd in nsqds
@@ -105,31 +105,31 @@ async def find_effects(cluster: ClusterInfo, order: Order) -> Effects:
         for each in found
     ]
     return Effects(
-        order=order,
+        command=command,
         nsqds=tuple(affected),
-        nsqlookupds=told,
-        channels=_channels(order, answers.values.values()),
+        nsqlookupds=nsqlookupds,
+        channels=_channels(command, answers.values.values()),
         total=_total(affected),
         warnings=warnings,
     )
 
 
-def _affected(order: Order, nsqd: KnownNsqd, stats: Stats | None) -> Affected:
-    topic = _topic_in(order, stats)
+def _affected(command: Command, nsqd: KnownNsqd, stats: Stats | None) -> Affected:
+    topic = _topic_in(command, stats)
     if stats is None or topic is None:
         return Affected(name=nsqd.name)
-    channels = [each for each in topic.channels if order.channel in ("", each.channel_name)]
-    if order.channel and not channels:
+    channels = [each for each in topic.channels if command.channel in ("", each.channel_name)]
+    if command.channel and not channels:
         return Affected(name=nsqd.name)
     publishers = sum(
-        any(each.topic == order.topic for each in client.pub_counts) for client in stats.producers
+        any(each.topic == command.topic for each in client.pub_counts) for client in stats.producers
     )
-    if order.action == "empty" and not order.channel:
+    if command.action == "empty" and not command.channel:
         return Affected(name=nsqd.name, is_there=True, waiting=topic.depth, publishers=publishers)
     return Affected(
         name=nsqd.name,
         is_there=True,
-        waiting=sum(each.depth for each in channels) + (0 if order.channel else topic.depth),
+        waiting=sum(each.depth for each in channels) + (0 if command.channel else topic.depth),
         in_flight=sum(each.in_flight_count for each in channels),
         deferred=sum(each.deferred_count for each in channels),
         consumers=sum(each.client_count for each in channels),
@@ -137,15 +137,15 @@ def _affected(order: Order, nsqd: KnownNsqd, stats: Stats | None) -> Affected:
     )
 
 
-def _topic_in(order: Order, stats: Stats | None) -> TopicStats | None:
+def _topic_in(command: Command, stats: Stats | None) -> TopicStats | None:
     topics = () if stats is None else stats.topics
-    return next((topic for topic in topics if topic.topic_name == order.topic), None)
+    return next((topic for topic in topics if topic.topic_name == command.topic), None)
 
 
-def _channels(order: Order, answers: Iterable[Stats]) -> tuple[str, ...]:
-    if order.channel or not order.deletes:
+def _channels(command: Command, answers: Iterable[Stats]) -> tuple[str, ...]:
+    if command.channel or not command.deletes:
         return ()
-    topics = (_topic_in(order, stats) for stats in answers)
+    topics = (_topic_in(command, stats) for stats in answers)
     return tuple(sorted({each.channel_name for topic in topics if topic for each in topic.channels}))
 
 

@@ -1,4 +1,4 @@
-"""Numbers, times and sizes as people read them; the filters of the templates."""
+"""Formats of numbers, times and sizes: the filters of the templates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 UNKNOWN = "\N{EN DASH}"
-"""What stands for a number that is not known."""
+"""Stands for an unknown number."""
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

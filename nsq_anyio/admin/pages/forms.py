@@ -1,4 +1,4 @@
-"""Orders as forms and queries spell them."""
+"""Forms: their fields, and the commands that they spell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 from ...names import is_valid_name
 from ...serving.http_messages import BodyTooLarge, Request
 from ...serving.nsq_api import Refusal
-from ..orders import Order, is_action
+from ..actions import Command, is_action
 
 _MAX_FORM_SIZE = 16 * 1024
 _MAX_FIELDS = 20
@@ -19,8 +19,8 @@ _NAME_RULE = (
 )
 
 
-class InvalidOrder(Exception):
-    """What was asked for cannot be done; the text says why and what to do, in whole sentences."""
+class InvalidCommand(Exception):
+    """A form's command is not valid; the text says why and what to do, in whole sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +65,28 @@ async def read_fields(
         raise Refusal(400, "INVALID_FORM") from None
 
 
-def order_of(field: Callable[[str], str]) -> Order:
-    """Return the order that a form or a query spells.
+def command_of(field: Callable[[str], str]) -> Command:
+    """Return the command in a form or a query.
 
     :param field: returns a field by its name, empty if it is not there
-    :raises InvalidOrder: if it is not valid
+    :raises InvalidCommand: if it is not valid
     """
     action, topic, channel, node = map(field, ("action", "topic", "channel", "node"))
     if not is_action(action):
-        raise InvalidOrder("This action does not exist. Reload the page and try again.")
+        raise InvalidCommand("This action does not exist. Reload the page and try again.")
     for kind, name in (("topic", topic), ("channel", channel)):
         if not is_valid_name(name) and (name or kind == "topic"):
             wrong = f"The name of the {kind} is not valid" if name else f"The {kind} has no name"
-            raise InvalidOrder(f"{wrong}. {_NAME_RULE}")
+            raise InvalidCommand(f"{wrong}. {_NAME_RULE}")
     if action == "tombstone" and not node:
-        raise InvalidOrder("A tombstone needs an nsqd. Begin at the page of the node.")
+        raise InvalidCommand("A tombstone needs an nsqd. Begin at the page of the node.")
     if action == "tombstone" and channel:
-        raise InvalidOrder("A tombstone is for a topic, not for a channel. Begin at the page of the node.")
+        raise InvalidCommand("A tombstone is for a topic, not for a channel. Begin at the page of the node.")
     if action != "tombstone" and node:
-        raise InvalidOrder("Only a tombstone is for a single nsqd. Begin at the page of the topic.")
-    return Order(action, topic, channel, node)
+        raise InvalidCommand("Only a tombstone is for a single nsqd. Begin at the page of the topic.")
+    return Command(action, topic, channel, node)
 
 
 def new_number() -> str:
-    """Return a number for a form, by which a second submission of it is recognised."""
+    """Return a random number for a form, by which a repeated submission is recognised."""
     return secrets.token_urlsafe(16)

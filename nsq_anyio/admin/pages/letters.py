@@ -1,4 +1,4 @@
-"""Dead letters: what is listed, and the forms that list, retry and drop them."""
+"""Dead letters: their page, and the forms that list, retry and drop them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...http import ChannelStats
 from ...names import is_ephemeral, is_valid_name
 from ...serving.http_messages import Response
 from ..messages.jobs import JobKind, JobRefused, Listing, is_job_kind
-from ..messages.places import Places
+from ..messages.topic_nodes import TopicNodes
 from .forms import read_fields
 from .message_access import in_dialog, in_place, messages_of, topic_of
-from .visit import PageError, Values, Visit
+from .request import PageError, PageRequest, Values
 
 _DEFAULT_CHANNEL = "dead-letter"
 _AGES = {
@@ -32,18 +32,18 @@ _MOST_FIELDS = 150
 _MAX_TEXT = 500
 
 
-async def letters(visit: Visit) -> Values:
+async def letters(request: PageRequest) -> Values:
     """Return the values of the page."""
-    messages = messages_of(visit)
-    topic = topic_of(visit)
-    channels = _channels(visit, topic)
-    channel = visit.query.optional("channel") or _usual(channels)
+    messages = messages_of(request)
+    topic = topic_of(request)
+    channels = _channels(request, topic)
+    channel = request.query.optional("channel") or _usual(channels)
     if not is_valid_name(channel):
         raise PageError(404, "There is no such channel", "Choose one of the topic's channels.")
     job = messages.jobs.last(topic, channel)
     listing = messages.jobs.listing(topic, channel)
     version = f"{listing.at}-{len(listing.rows)}" if listing else ""
-    shown = visit.request.headers.get("x-shown-list")
+    shown = request.http.headers.get("x-shown-list")
     return {
         "topic": topic,
         "channels": channels,
@@ -54,51 +54,51 @@ async def letters(visit: Visit) -> Values:
         "job": job,
         "listing": listing,
         "list_version": version,
-        # The list has boxes that the visitor ticks, so a poll replaces it only by another one, after a job.
+        # The list has check boxes, so a poll replaces it only after a job has made a new one.
         "is_list_new": shown not in (None, version) and not (job and job.is_running),
     }
 
 
 @in_place
-async def letter(visit: Visit) -> Response:
+async def letter(request: PageRequest) -> Response:
     """Show one of the listed letters, in full."""
-    topic, channel, listing = _listed(visit)
-    wanted = visit.query.optional("id")
+    topic, channel, listing = _listed(request)
+    wanted = request.query.optional("id")
     row = next((row for row in listing.rows if row.key == wanted), None)
-    return visit.show("_letter.html", {"topic": topic, "channel": channel, "row": row})
+    return request.show("_letter.html", {"topic": topic, "channel": channel, "row": row})
 
 
 @in_dialog
-async def confirm_job(visit: Visit) -> Response:
-    """Ask in the dialog whether to retry or drop letters, and name which."""
-    messages_of(visit)
-    topic = topic_of(visit)
-    visit.site.access.check_user(visit.request)
-    channel = _channel_of(visit.query.optional("channel"))
-    of_all = visit.query.optional("all")
-    ids = () if of_all else _ids(visit.request.target.query)
-    values = {name: visit.query.optional(name)[:_MAX_TEXT] for name in _FIELDS}
-    channels = _channels(visit, topic)
+async def confirm_job(request: PageRequest) -> Response:
+    """Ask in the dialog whether to retry or drop letters, and say which ones."""
+    messages_of(request)
+    topic = topic_of(request)
+    request.context.access.check_user(request.http)
+    channel = _channel_of(request.query.optional("channel"))
+    of_all = request.query.optional("all")
+    ids = () if of_all else _ids(request.http.target.query)
+    values = {name: request.query.optional(name)[:_MAX_TEXT] for name in _FIELDS}
+    channels = _channels(request, topic)
     shown = {
         "topic": topic,
         "channel": channel,
-        "kind": of_all or visit.query.optional("kind"),
+        "kind": of_all or request.query.optional("kind"),
         "is_all": bool(of_all),
         "ids": ids,
         "fields": values,
         "ages": _AGES,
         "stats": channels.get(channel),
     }
-    return visit.show("_letters_confirm.html", shown)
+    return request.show("_letters_confirm.html", shown)
 
 
 @in_place
-async def start_job(visit: Visit) -> Response:
+async def start_job(request: PageRequest) -> Response:
     """Start a job, and close the dialog; or say why it does not start."""
-    messages = messages_of(visit)
-    topic = topic_of(visit)
-    visit.site.access.check_form(visit.request)
-    found = await read_fields(visit.request, most=_MOST_FIELDS)
+    messages = messages_of(request)
+    topic = topic_of(request)
+    request.context.access.check_form(request.http)
+    found = await read_fields(request.http, most=_MOST_FIELDS)
     fields = {name: values[0].strip()[:_MAX_TEXT] for name, values in found.items()}
     kind, channel, ids = fields.get("kind", ""), _channel_of(fields.get("channel", "")), found.get("id", [])
     try:
@@ -106,46 +106,46 @@ async def start_job(visit: Visit) -> Response:
             raise JobRefused("This action does not exist. Reload the page and try again.")
         if kind == "drop" and not ids and fields.get("name") != topic:
             raise JobRefused(f"Type the name of the topic, {topic}, to drop all letters that match.")
-        if not Places.in_view(visit.view, topic, visit.site.options.connection).all:
+        if not TopicNodes.in_snapshot(request.snapshot, topic, request.context.options.connection).all:
             raise JobRefused("No nsqd has this topic. Reload the page.")
         meant = _filter(fields, ids, letters_only=kind != "list")
         messages.jobs.start(topic, channel, cast("JobKind", kind), meant, limit=len(ids))
     except JobRefused as refusal:
-        return visit.show("_problem.html", {"problem": str(refusal)}, status=409)
-    visit.site.actions.record(f"{kind}_dead_letters", topic, channel, "", visit.request)
-    return _acted(visit.show("_problem.html", {"problem": ""}))
+        return request.show("_problem.html", {"problem": str(refusal)}, status=409)
+    request.context.actions.record(f"{kind}_dead_letters", topic, channel, "", request.http)
+    return _acted(request.show("_problem.html", {"problem": ""}))
 
 
 @in_place
-async def stop_job(visit: Visit) -> Response:
+async def stop_job(request: PageRequest) -> Response:
     """Stop a job."""
-    messages = messages_of(visit)
-    topic = topic_of(visit)
-    visit.site.access.check_form(visit.request)
-    found = await read_fields(visit.request)
+    messages = messages_of(request)
+    topic = topic_of(request)
+    request.context.access.check_form(request.http)
+    found = await read_fields(request.http)
     messages.jobs.stop(topic, _channel_of(found.get("channel", [""])[0]))
-    return _acted(visit.show("_problem.html", {"problem": ""}))
+    return _acted(request.show("_problem.html", {"problem": ""}))
 
 
 def _acted(response: Response) -> Response:
-    """Tell the page to close its dialog, and to fetch itself again."""
+    """Tell the page to close its dialog and to reload."""
     return Response(
         response.status, response.body, (*response.headers, ("HX-Trigger", "acted, close-dialog"))
     )
 
 
-def _listed(visit: Visit) -> tuple[str, str, Listing]:
-    messages = messages_of(visit)
-    topic, channel = topic_of(visit), _channel_of(visit.query.optional("channel"))
+def _listed(request: PageRequest) -> tuple[str, str, Listing]:
+    messages = messages_of(request)
+    topic, channel = topic_of(request), _channel_of(request.query.optional("channel"))
     return topic, channel, messages.jobs.listing(topic, channel) or Listing()
 
 
-def _channels(visit: Visit, topic: str) -> Mapping[str, ChannelStats | None]:
+def _channels(request: PageRequest, topic: str) -> Mapping[str, ChannelStats | None]:
     """Return the channels that may hold letters, with their statistics over all nsqds.
 
     :raises PageError: if no nsqd has the topic
     """
-    total = next((each.total for each in visit.view.topics if each.total.topic_name == topic), None)
+    total = next((each.total for each in request.snapshot.topics if each.total.topic_name == topic), None)
     if total is None:
         raise PageError(404, "No nsqd has this topic", "It may have been deleted. See the list of topics.")
     found: dict[str, ChannelStats | None] = {

@@ -13,17 +13,17 @@ from ...serving.nsq_api import Arguments
 RowT = TypeVar("RowT")
 
 Columns: TypeAlias = Mapping[str, Callable[[RowT], str | float]]
-"""What a table can be sorted by: for each name in the query, the value of a row."""
+"""The columns of a table: for each name in the query, the value of a row to sort by."""
 
 Filters: TypeAlias = Mapping[str, tuple[str, Callable[[RowT], bool]]]
-"""How a table can be filtered: for each name in the query, what pages call it, and which rows it keeps."""
+"""The filters of a table: for each name in the query, its label and which rows it keeps."""
 
 PAGE_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A filter as the page offers it.
+    """A filter that the page offers.
 
     :ivar count: how many rows it keeps of those that match the search
     """
@@ -38,7 +38,7 @@ class Choice:
 class Listing(Generic[RowT]):
     """One page of a table.
 
-    :ivar rows: those that are shown
+    :ivar rows: the rows of this page
     :ivar total: how many rows there are
     :ivar matched: how many of them match the search and the filter
     :ivar first: the number of the first row that is shown, counted from 1
@@ -61,7 +61,7 @@ class Listing(Generic[RowT]):
         return _href({"q": self.search, "sort": self.sort, "filter": self.filter}, changes)
 
     def sort_href(self, column: str) -> str:
-        """Return the query that sorts by a column, or the other way round if it does already."""
+        """Return the query that sorts by a column; in reverse order if the table is sorted by it already."""
         order = f"-{column}" if column in self.descending_first else column
         if self.sort == order:
             order = order.removeprefix("-") if order.startswith("-") else f"-{order}"
@@ -87,9 +87,9 @@ def listing(
     """Return the page of a table that the query asks for.
 
     Its parameters are ``q``, words of which all must occur; ``filter``; ``sort``, a column, with ``-`` before
-    it for the largest first; and ``page``. What is not valid there counts as not given.
+    it for the largest first; and ``page``. Invalid values are ignored.
 
-    :param text: returns what is searched of a row
+    :param text: returns the text of a row that is searched
     :param sort: how the table is sorted unless the query says otherwise; columns of numbers, whose values are
         no strings, are sorted with the largest first at the first click
     :param size: how many rows a page has
@@ -135,7 +135,7 @@ def listing(
 
 
 def _ordered(value: Callable[[RowT], str | float]) -> Callable[[RowT], str | float]:
-    """Return a key for sorting, by which a number that is not known is the smallest."""
+    """Return a sort key, by which an unknown number is the smallest."""
 
     def key(row: RowT) -> str | float:
         found = value(row)

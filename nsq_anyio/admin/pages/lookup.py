@@ -1,4 +1,4 @@
-"""The nsqlookupds: which nsqds and topics each knows, and what is registered without being there."""
+"""The page of nsqlookupds: the nsqds that each lists, and the topics that no nsqd has."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import anyio
 from ...http import Nsqlookupd, Survey
 from ...names import is_valid_name
 from .listing import listing
-from .node_rows import NodeRow
-from .visit import Values, Visit
+from .request import PageRequest, Values
+from .tables import NodeRow
 
 _PATIENCE = 4.0
 _MOST_NODES = 200
@@ -21,23 +21,23 @@ _PAGE_SIZE = 50
 
 
 class _Registered(NamedTuple):
-    """An nsqd, and whether each nsqlookupd knows it; None for one that did not answer."""
+    """An nsqd, and whether each nsqlookupd lists it; None if the nsqlookupd did not answer."""
 
     row: NodeRow
     knows: Sequence[bool | None]
 
 
-async def lookup(visit: Visit) -> Values:
-    """Return what each nsqlookupd knows, and a page of the topics that no nsqd has."""
-    survey = visit.view.survey
-    digest = await visit.digest()
+async def lookup(request: PageRequest) -> Values:
+    """Return the nsqds of each nsqlookupd, and a page of the topics that no nsqd has."""
+    survey = request.snapshot.survey
+    tables = await request.tables()
     known = [(each.error, {node.url for node in each.nodes}) for each in survey.nsqlookupds]
     matrix = [
         _Registered(row, [row.node.url in urls or (None if error else False) for error, urls in known])
-        for row in digest.nodes
+        for row in tables.nodes
     ]
-    matrix.sort(key=lambda each: False not in each.knows)  # what is missing somewhere comes first
-    names = {row.node.url: row.name for row in digest.nodes}
+    matrix.sort(key=lambda each: False not in each.knows)  # nsqds that are missing somewhere come first
+    names = {row.node.url: row.name for row in tables.nodes}
     tombstones = [
         {"topic": topic, "node": names[node.url], "lookup": each.url}
         for each in survey.nsqlookupds
@@ -46,7 +46,7 @@ async def lookup(visit: Visit) -> Values:
     ]
     inactive = listing(
         _inactive_topics(survey),
-        visit.query,
+        request.query,
         text=str,
         columns={"name": str},
         sort="name",
@@ -54,19 +54,22 @@ async def lookup(visit: Visit) -> Values:
     )
     return {
         "lookups": survey.nsqlookupds,
-        "problems": digest.of_server,
+        "problems": tables.of_server,
         "matrix": matrix[:_MOST_NODES],
         "left_out": max(len(matrix) - _MOST_NODES, 0),
         "missing": sum(False in each.knows for each in matrix),
         "tombstones": tombstones[:_MOST_TOMBSTONES],
         "more_tombstones": max(len(tombstones) - _MOST_TOMBSTONES, 0),
         "listing": inactive,
-        "channels": await _channels(visit, inactive.rows),
+        "channels": await _channels(request, inactive.rows),
     }
 
 
 def _inactive_topics(survey: Survey) -> list[str]:
-    """Return the topics that nsqlookupds know and no nsqd has, or may have without answering; sorted."""
+    """Return the topics that nsqlookupds know and no nsqd has, sorted.
+
+    An nsqd has its registered topics, even if it does not answer.
+    """
     active = {topic.topic_name for each in survey.nsqds for topic in each.stats.topics}
     for each in survey.nsqlookupds:
         for node in each.nodes:
@@ -74,8 +77,8 @@ def _inactive_topics(survey: Survey) -> list[str]:
     return sorted({topic for each in survey.nsqlookupds for topic in each.topics}.difference(active))
 
 
-async def _channels(visit: Visit, topics: Sequence[str]) -> dict[str, list[str]]:
-    """Return the channels that nsqlookupds know of each topic, of those that answered in time."""
+async def _channels(request: PageRequest, topics: Sequence[str]) -> dict[str, list[str]]:
+    """Return the channels of each topic, from the nsqlookupds that answer in time."""
     found: dict[str, set[str]] = {topic: set() for topic in topics}
 
     async def ask_all(topic: str) -> None:
@@ -86,7 +89,7 @@ async def _channels(visit: Visit, topics: Sequence[str]) -> dict[str, list[str]]
 
     if topics:
         with anyio.move_on_after(_PATIENCE):
-            async with visit.site.upstream.used() as servers, anyio.create_task_group() as tasks:
+            async with request.context.upstream.used() as servers, anyio.create_task_group() as tasks:
                 for topic in filter(is_valid_name, topics):
                     tasks.start_soon(partial(ask_all, topic))
     return {topic: sorted(names) for topic, names in found.items()}

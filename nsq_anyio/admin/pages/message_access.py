@@ -1,4 +1,8 @@
-"""Who may see messages, and how refusals are shown."""
+"""Access to the pages of messages, and their refusals.
+
+Only administrators see messages. A tail that would consume a backlog also needs a token, which a form gives.
+The form is checked like an action; the stream, which browsers open by a plain GET, cannot be.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +15,36 @@ from ...serving.http_messages import Response
 from ...serving.nsq_api import Refusal
 from ..messages.messages import Messages
 from . import dialogs, wording
-from .visit import PageError, Visit
+from .request import PageError, PageRequest
 
-_Answering: TypeAlias = Callable[[Visit], Awaitable[Response]]
+_Answering: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
 
 
-def messages_of(visit: Visit) -> Messages:
-    """Return the message views.
+def messages_of(request: PageRequest) -> Messages:
+    """Return the state of the pages of messages.
 
-    :raises PageError: if they are switched off, or the visitor may not see messages
+    :raises PageError: if they are switched off, or the user may not see messages
     """
-    messages = visit.site.messages
+    messages = request.context.messages
     if messages is None:
         raise PageError(
             404,
             "Messages are not shown here",
             "The operator has switched them off, with --no-messages. Topics and channels have their figures.",
         )
-    if not visit.may_read:
+    if not request.may_read:
         raise PageError(
             403, "Only administrators see messages", "Messages may be confidential. Ask an administrator."
         )
     return messages
 
 
-def topic_of(visit: Visit) -> str:
+def topic_of(request: PageRequest) -> str:
     """Return the topic in the path.
 
     :raises PageError: if that is no valid name
     """
-    topic = visit.parameters[0]
+    topic = request.parameters[0]
     if not is_valid_name(topic):
         raise PageError(
             404, "There is no such topic", "Its name is not one that nsqd accepts. See the list of topics."
@@ -52,30 +56,30 @@ def in_dialog(endpoint: _Answering) -> _Answering:
     """Show in the dialog why ``endpoint`` refuses."""
 
     @wraps(endpoint)
-    async def answer(visit: Visit) -> Response:
+    async def answer(request: PageRequest) -> Response:
         try:
-            return await endpoint(visit)
+            return await endpoint(request)
         except PageError as error:
-            return dialogs.failure(visit, error.status, error.title, error.text)
+            return dialogs.failure(request, error.status, error.title, error.text)
         except Refusal as refusal:
-            return dialogs.refusal(visit, refusal)
+            return dialogs.refusal(request, refusal)
 
     return answer
 
 
 def in_place(endpoint: _Answering) -> _Answering:
-    """Show in a line why ``endpoint`` refuses, where the form has its place for that."""
+    """Show why ``endpoint`` refuses, in the form's line for problems."""
 
     @wraps(endpoint)
-    async def answer(visit: Visit) -> Response:
+    async def answer(request: PageRequest) -> Response:
         try:
-            return await endpoint(visit)
+            return await endpoint(request)
         except PageError as error:
-            return visit.show(
+            return request.show(
                 "_problem.html", {"problem": f"{error.title}. {error.text}"}, status=error.status
             )
         except Refusal as refusal:
             text = wording.REFUSALS.get(refusal.code, f"The server answered {refusal.code}.")
-            return visit.show("_problem.html", {"problem": text}, status=refusal.status)
+            return request.show("_problem.html", {"problem": text}, status=refusal.status)
 
     return answer

@@ -1,4 +1,4 @@
-"""The first page: how the cluster is, what is stuck, and where most happens."""
+"""The overview, with problems and the busiest topics, and the counter of all messages."""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from ...monitoring import Problem
+from ...monitoring import Counts, Problem, Rates
 from .charts import history_path, lines, row_lines
-from .visit import Values, Visit
+from .listing import Columns, listing
+from .request import PageRequest, Values
 
 _MOST_OF_A_KIND = 4
 _MOST_ROWS = 8
 
 
-async def overview(visit: Visit) -> Values:
+async def overview(request: PageRequest) -> Values:
     """Return the totals, the problems, the busiest topics and the deepest channels."""
-    digest = await visit.digest()
+    tables = await request.tables()
     busiest = heapq.nlargest(
         _MOST_ROWS,
-        (row for row in digest.topics.values() if row.measures.ingress > 0),
+        (row for row in tables.topics.values() if row.measures.ingress > 0),
         key=lambda row: row.measures.ingress,
     )
     deepest = heapq.nlargest(
         _MOST_ROWS,
-        (row for row in chain.from_iterable(digest.channels.values()) if row.measures.depth > 0),
+        (row for row in chain.from_iterable(tables.channels.values()) if row.measures.depth > 0),
         key=lambda row: row.measures.depth,
     )
-    nodes = digest.nodes
+    nodes = tables.nodes
     return {
-        "digest": digest,
-        "problems": summary(digest.problems),
-        "stuck": sum(bool(row.problems) for row in digest.topics.values()),
+        "tables": tables,
+        "problems": summary(tables.problems),
+        "stuck": sum(bool(row.problems) for row in tables.topics.values()),
         "names": {row.node.url: row.name for row in nodes},
         "busiest": busiest,
         "deepest": deepest,
-        "lines": lines(visit),
-        "busiest_lines": row_lines(visit, busiest, "ingress"),
-        "deepest_lines": row_lines(visit, deepest),
-        "clients": sum(row.clients for row in digest.topics.values()),
+        "lines": lines(request),
+        "busiest_lines": row_lines(request, busiest, "ingress"),
+        "deepest_lines": row_lines(request, deepest),
+        "clients": sum(row.clients for row in tables.topics.values()),
         "silent": sum(bool(row.error) for row in nodes),
         "slowest": max((row.seconds for row in nodes), default=math.nan),
-        "history": history_path(visit),
-        "left_out": visit.site.history.left_out,
+        "history": history_path(request),
+        "left_out": request.context.history.left_out,
     }
 
 
@@ -61,3 +62,44 @@ def summary(problems: Sequence[Problem]) -> list[tuple[Problem, int]]:
         elif seen[kind] == _MOST_OF_A_KIND + 1:
             found.append((problem, counts[kind] - _MOST_OF_A_KIND))
     return found
+
+
+class _Total:
+    """The sums of a topic, which do not decrease while any nsqd has it."""
+
+    def __init__(self, topic: str, counts: Counts, rates: Rates | None) -> None:
+        self.topic = topic
+        self.counts = counts
+        self.ingress = rates.ingress if rates is not None else 0.0
+
+
+_COLUMNS: Columns[_Total] = {
+    "name": lambda row: row.topic,
+    "messages": lambda row: row.counts.messages,
+    "bytes": lambda row: row.counts.message_bytes,
+    "ingress": lambda row: row.ingress,
+}
+
+
+async def counter(request: PageRequest) -> Values:
+    """Return the totals of the cluster, and a page of topics with theirs."""
+    figures = request.snapshot.figures
+    totals = [
+        _Total(topic, counts, figures.rates.get((topic, "")))
+        for (topic, channel), counts in figures.sums.items()
+        if not channel
+    ]
+    of_channels = [counts for (_, channel), counts in figures.sums.items() if channel]
+    tables = await request.tables()
+    return {
+        "published": sum(row.counts.messages for row in totals),
+        "bytes": sum(row.counts.message_bytes for row in totals),
+        "delivered": sum(counts.messages for counts in of_channels),
+        "requeued": sum(counts.requeued for counts in of_channels),
+        "timed_out": sum(counts.timed_out for counts in of_channels),
+        "cluster": tables.cluster,
+        "lines": lines(request),
+        "listing": listing(
+            totals, request.query, text=lambda row: row.topic, columns=_COLUMNS, sort="-messages"
+        ),
+    }

@@ -1,34 +1,28 @@
-"""Which page a path is, and the response."""
+"""Routing of paths to pages, and the rendering of pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from urllib.parse import quote
 
 import anyio
 
-from ...monitoring import View, Watch
+from ...monitoring import Snapshot, Watch
+from ...serving.asgi import StreamedResponse
 from ...serving.http_messages import Request, Response
 from ...serving.nsq_api import Refusal, arguments
-from ...serving.nsq_router import matched
-from ...serving.streaming import StreamedResponse
-from .acting import act
-from .channel import channel
-from .confirm import confirm
-from .counter import counter
+from ...serving.nsq_router import Routes
+from ...serving.single_flight import SingleFlight
+from .actions import act, confirm
 from .letters import confirm_job, letter, letters, start_job, stop_job
 from .lookup import lookup
-from .node import node
-from .nodes import nodes
-from .overview import overview
-from .per_view import PerView
+from .nodes import node, nodes
+from .overview import counter, overview
 from .publishing import publish, publish_form
-from .security import page_response
+from .rendering import page_response
+from .request import Context, Endpoint, Page, PageError, PageRequest
 from .tail import live, permit_draining, stream
-from .topic import topic
-from .topics import topics
-from .visit import Endpoint, Page, PageError, Site, Values, Visit
+from .topics import channel, topic, topics
 
 PAGES: Mapping[str, Page] = {
     "/": Page("overview.html", overview, "overview"),
@@ -42,25 +36,21 @@ PAGES: Mapping[str, Page] = {
     "/live/:topic": Page("live.html", live, "topics", is_shared=False),
     "/letters/:topic": Page("letters.html", letters, "topics", is_shared=False),
 }
-"""The pages by their paths, in which ``:name`` stands for any segment."""
+"""The pages by path, in which ``:name`` stands for any segment."""
 
-ENDPOINTS: Mapping[str, Mapping[str, Endpoint]] = {
-    "GET": {
-        "/confirm": confirm,
-        "/live/:topic/messages": stream,
-        "/letters/:topic/confirm": confirm_job,
-        "/letters/:topic/letter": letter,
-        "/publish/:topic": publish_form,
-    },
-    "POST": {
-        "/actions": act,
-        "/live/:topic": permit_draining,
-        "/letters/:topic": start_job,
-        "/letters/:topic/stop": stop_job,
-        "/publish/:topic": publish,
-    },
+ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
+    ("GET", "/confirm"): confirm,
+    ("GET", "/live/:topic/messages"): stream,
+    ("GET", "/letters/:topic/confirm"): confirm_job,
+    ("GET", "/letters/:topic/letter"): letter,
+    ("GET", "/publish/:topic"): publish_form,
+    ("POST", "/actions"): act,
+    ("POST", "/live/:topic"): permit_draining,
+    ("POST", "/letters/:topic"): start_job,
+    ("POST", "/letters/:topic/stop"): stop_job,
+    ("POST", "/publish/:topic"): publish,
 }
-"""What else is answered, by method and path; a path that is there comes before one with ``:name``."""
+"""Other endpoints, by method and path."""
 
 _REFUSALS = {
     "FORBIDDEN": ("You may not do this", "Only administrators may act. Ask one of them, or the operator."),
@@ -79,74 +69,72 @@ _MOST_RENDERED = 32 * 1024 * 1024
 
 
 class Pages:
-    """Answers requests for pages and their files; None for what is neither.
+    """Answers requests for pages and static files.
 
-    :param base: the path below which it is, without a slash at its end
+    A page is rendered once for each snapshot and set of permissions, whoever looks at it.
+
+    :param base: the prefix of each path, without a slash at its end
     """
 
-    def __init__(self, base: str, site: Site, watch: Watch) -> None:
+    def __init__(self, base: str, context: Context, watch: Watch) -> None:
         self._base = base
-        self._site = site
+        self._context = context
         self._watch = watch
-        self._renderer = site.renderer
-        self._assets = site.renderer.assets
-        self._rendered = PerView[bytes](len, _MOST_RENDERED)
+        self._rendered = SingleFlight[bytes](len, _MOST_RENDERED)
+        pages = {("GET", path): page for path, page in PAGES.items()}
+        self._routes = Routes[Page | Endpoint]({**ENDPOINTS, **pages})
 
     async def __call__(self, request: Request) -> Response | StreamedResponse | None:
-        """Answer a request; return None if its path is another's."""
+        """Answer a request; return None for a path that is not here."""
         path = request.target.path
         if not path.startswith(self._base):
             return None
         path = path[len(self._base) :] or "/"
         method = "GET" if request.method == "HEAD" else request.method
         if method == "GET" and path.startswith("/static/"):
-            return self._assets.answer(path, request)
-        found = _find(method, path)
+            return self._context.renderer.assets.answer(path, request)
+        found = self._routes.find(method, path)
         if found is None:
-            is_known = method == "GET" and _find("GET", path.rstrip("/")) is not None
-            return self._without_slash(request) if is_known else None
+            is_known = method == "GET" and self._routes.find("GET", path.rstrip("/")) is not None
+            return _without_slash(request) if is_known else None
         target, parameters = found
         root = request.target.origin + self._base
         try:
-            access = self._site.access
+            access = self._context.access
             access.check_host(request)
-            may_act = access.may_act(request)
-            may_read = self._site.messages is not None and access.is_admin(request)
-            view = await self._view()
-            visit = Visit(
-                self._site,
-                view,
-                parameters,
-                arguments(request),
-                root,
-                may_act,
-                may_read,
-                request,
-                partial(self._render, root, view, may_act, may_read),
+            asked = PageRequest(
+                context=self._context,
+                http=request,
+                snapshot=await self._snapshot(),
+                parameters=parameters,
+                query=arguments(request),
+                root=root,
+                may_act=access.may_act(request),
+                may_read=self._context.messages is not None and access.is_admin(request),
             )
-            return await (self._page(target, visit) if isinstance(target, Page) else target(visit))
+            return await (self._page(target, asked) if isinstance(target, Page) else target(asked))
         except PageError as error:
             return self._error(request, root, error)
         except Refusal as refusal:
             return self._error(request, root, _explained(refusal))
 
-    async def _page(self, page: Page, visit: Visit) -> Response:
-        request = visit.request
-        layout = _layout(request)
-        rights = visit.may_act, visit.may_read
-        key = (page.template, visit.parameters, request.target.query, visit.root, rights, layout)
+    async def _page(self, page: Page, request: PageRequest) -> Response:
+        target = request.http.target
+        layout = _layout(request.http)
+        rights = request.may_act, request.may_read
+        key = (page.template, request.parameters, target.query, request.root, rights, layout)
 
         async def render() -> bytes:
-            here = request.target.origin + quote(request.target.path, errors="replace")
+            here = target.origin + quote(target.path, errors="replace")
             shared = {"layout": layout, "section": page.section, "here": here}
-            values = {**shared, **await page.gather(visit)}
-            return await self._site.worker.run(visit.render, page.template, values)
+            values = {**shared, **await page.gather(request)}
+            return await self._context.compute(request.render, page.template, values)
 
         if not page.is_shared:
             return page_response(await render())
-        return page_response(await self._rendered.get(visit.view.number, key, render))
+        return page_response(await self._rendered.get(request.snapshot.number, key, render))
 
-    async def _view(self) -> View:
+    async def _snapshot(self) -> Snapshot:
         with anyio.move_on_after(_FIRST_POLL):
             return await self._watch.after(None)
         raise PageError(
@@ -157,21 +145,13 @@ class Pages:
 
     def _error(self, request: Request, root: str, error: PageError) -> Response:
         values = {"layout": _layout(request), "section": "", "error": error}
-        body = self._render(root, self._watch.last, False, False, "error.html", values)
+        body = self._context.render("error.html", values, root=root, snapshot=self._watch.last)
         return page_response(body, error.status)
 
-    def _render(
-        self, root: str, view: View | None, may_act: bool, may_read: bool, template: str, values: Values
-    ) -> bytes:
-        """Render a template with the values that every template has."""
-        interval = self._site.options.poll_interval if view is None else view.interval
-        shared = {"root": root, "view": view, "may_act": may_act, "may_read": may_read, "interval": interval}
-        return self._renderer.render(template, {**shared, **values})
 
-    @staticmethod
-    def _without_slash(request: Request) -> Response:
-        place = request.target.origin + quote(request.target.path.rstrip("/"), errors="replace")
-        return Response(301, headers=(("Location", place),))
+def _without_slash(request: Request) -> Response:
+    place = request.target.origin + quote(request.target.path.rstrip("/"), errors="replace")
+    return Response(301, headers=(("Location", place),))
 
 
 def _layout(request: Request) -> str:
@@ -179,21 +159,6 @@ def _layout(request: Request) -> str:
     headers = request.headers
     is_part = "hx-request" in headers and "hx-history-restore-request" not in headers
     return "fragment.html" if is_part else "base.html"
-
-
-def _find(method: str, path: str) -> tuple[Page | Endpoint, tuple[str, ...]] | None:
-    """Return what answers a path, and what stands there for the ``:name`` segments."""
-    tables: list[Mapping[str, Page | Endpoint]] = [ENDPOINTS.get(method, {})]
-    if method == "GET":
-        tables.append(PAGES)
-    for table in tables:
-        if path in table:
-            return table[path], ()
-        for pattern, target in table.items():
-            names = matched(pattern, path)
-            if names is not None:
-                return target, names
-    return None
 
 
 def _explained(refusal: Refusal) -> PageError:

@@ -1,4 +1,4 @@
-"""The form that publishes a message, and what came of it."""
+"""The form that publishes a message, and its result."""
 
 from __future__ import annotations
 
@@ -8,74 +8,74 @@ from functools import partial
 
 from ...errors import InvalidOption
 from ...serving.http_messages import Response
-from ..messages.places import Place, Places
 from ..messages.publishing import Draft, Target
 from ..messages.publishing import publish as publish_draft
+from ..messages.topic_nodes import TopicNode, TopicNodes
 from .forms import new_number, read_fields
 from .message_access import in_dialog, topic_of
-from .visit import PageError, Visit
+from .request import PageError, PageRequest
 
 _MAX_FORM_SIZE = 2 * 1024 * 1024
 """nsqd takes messages of 1 MiB by default, and a form can need up to three times as much."""
 
 
 @in_dialog
-async def publish_form(visit: Visit) -> Response:
+async def publish_form(request: PageRequest) -> Response:
     """Show the form in the dialog."""
-    topic = topic_of(visit)
-    visit.site.access.check_user(visit.request)
-    return _form(visit, topic, {}, "")
+    topic = topic_of(request)
+    request.context.access.check_user(request.http)
+    return _form(request, topic, {}, "")
 
 
 @in_dialog
-async def publish(visit: Visit) -> Response:
-    """Publish what the form has, and show what came of it; or show the form again, with what is wrong.
+async def publish(request: PageRequest) -> Response:
+    """Publish the form's message and show the outcome, or show the form again with the error.
 
     A form that is sent twice publishes once.
     """
-    topic = topic_of(visit)
-    visit.site.access.check_form(visit.request)
-    found = await read_fields(visit.request, limit=_MAX_FORM_SIZE)
+    topic = topic_of(request)
+    request.context.access.check_form(request.http)
+    found = await read_fields(request.http, limit=_MAX_FORM_SIZE)
     fields = {name: values[0] for name, values in found.items()}
-    return await visit.site.once.respond(fields.get("number", ""), partial(_publish, visit, topic, fields))
+    return await request.context.submit(fields.get("number", ""), partial(_publish, request, topic, fields))
 
 
-async def _publish(visit: Visit, topic: str, fields: Mapping[str, str]) -> Response:
+async def _publish(request: PageRequest, topic: str, fields: Mapping[str, str]) -> Response:
     try:
         draft = Draft.of_form(fields)
     except InvalidOption as error:
-        return _form(visit, topic, fields, str(error))
+        return _form(request, topic, fields, str(error))
     node = fields.get("node", "")
-    targets = [Target(each.name, each.url) for each in _places(visit, topic) if node in ("", each.name)]
+    targets = [Target(each.name, each.url) for each in _nodes(request, topic) if node in ("", each.name)]
     if not targets:
-        return _form(visit, topic, fields, "This nsqd is gone, or does not answer. Choose another.")
+        return _form(request, topic, fields, "This nsqd is gone, or does not answer. Choose another.")
     random.shuffle(targets)
     try:
-        async with visit.site.upstream.used() as servers:
+        async with request.context.upstream.used() as servers:
             outcome = await publish_draft(servers, topic, draft, targets)
     finally:
-        # Whether it succeeds or not: it may have been stored.
-        visit.site.actions.record("publish_message", topic, "", node, visit.request)
-    return visit.show("_published.html", {"topic": topic, "outcome": outcome, "defer": draft.defer})
+        # Recorded even after a failure: the message may have been stored.
+        request.context.actions.record("publish_message", topic, "", node, request.http)
+    return request.show("_published.html", {"topic": topic, "outcome": outcome, "defer": draft.defer})
 
 
-def _form(visit: Visit, topic: str, fields: Mapping[str, str], problem: str) -> Response:
+def _form(request: PageRequest, topic: str, fields: Mapping[str, str], problem: str) -> Response:
     values = {
         "topic": topic,
-        "nodes": sorted(place.name for place in _places(visit, topic)),
+        "nodes": sorted(node.name for node in _nodes(request, topic)),
         "fields": fields,
         "problem": problem,
         "number": new_number(),
     }
-    return visit.show("_publish.html", values, status=400 if problem else 200)
+    return request.show("_publish.html", values, status=400 if problem else 200)
 
 
-def _places(visit: Visit, topic: str) -> tuple[Place, ...]:
+def _nodes(request: PageRequest, topic: str) -> tuple[TopicNode, ...]:
     """Return the nsqds that have the topic.
 
     :raises PageError: if there is none: nsqd would create the topic
     """
-    places = Places.in_view(visit.view, topic, visit.site.options.connection).all
-    if not places:
+    nodes = TopicNodes.in_snapshot(request.snapshot, topic, request.context.options.connection).all
+    if not nodes:
         raise PageError(404, "No nsqd has this topic", "Create the topic first, or use nsq-anyio pub.")
-    return places
+    return nodes

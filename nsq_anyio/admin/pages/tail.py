@@ -1,4 +1,4 @@
-"""The live tail of a topic: its page, and the stream of messages that the page shows."""
+"""The page of a topic's live tail, and its stream of messages."""
 
 from __future__ import annotations
 
@@ -7,68 +7,67 @@ from collections.abc import Sequence
 import anyio
 
 from ...http import TopicStats
+from ...serving.asgi import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
 from ...serving.http_messages import Response
-from ...serving.streaming import EVENT_STREAM, KEEP_ALIVE, StreamedResponse, Write, server_sent_event
+from ..messages.content import MessageRow
 from ..messages.messages import Messages
-from ..messages.rows import MessageRow
-from ..messages.tail import Tail
-from ..messages.tails import TooManyViewers
+from ..messages.tail import Tail, TooManyViewers
 from .message_access import in_place, messages_of, topic_of
-from .security import SECURITY_HEADERS
-from .visit import Values, Visit
+from .rendering import SECURITY_HEADERS
+from .request import PageRequest, Values
 
 _IDLE = 15.0
 _AT_FIRST = 20
-"""How many of the messages before are shown to a new viewer."""
+"""How many earlier messages a new viewer gets."""
 
 
-async def live(visit: Visit) -> Values:
+async def live(request: PageRequest) -> Values:
     """Return the values of the page."""
-    messages_of(visit)
-    topic = topic_of(visit)
-    rates = visit.view.figures.rates.get((topic, ""))
+    messages_of(request)
+    topic = topic_of(request)
+    rates = request.snapshot.figures.rates.get((topic, ""))
     return {
         "topic": topic,
-        "total": _total(visit, topic),
+        "total": _total(request, topic),
         "ingress": None if rates is None else rates.ingress,
     }
 
 
-def _total(visit: Visit, topic: str) -> TopicStats | None:
-    return next((each.total for each in visit.view.topics if each.total.topic_name == topic), None)
+def _total(request: PageRequest, topic: str) -> TopicStats | None:
+    return next((each.total for each in request.snapshot.topics if each.total.topic_name == topic), None)
 
 
 @in_place
-async def permit_draining(visit: Visit) -> Response:
-    """Answer a viewer who has confirmed that the tail takes messages that wait in the topic."""
-    messages = messages_of(visit)
-    topic = topic_of(visit)
-    visit.site.access.check_form(visit.request)
-    visit.site.actions.record("tail_topic_without_channel", topic, "", "", visit.request)
-    return visit.show("_tail_start.html", {"topic": topic, "token": messages.tails.permit(topic)})
+async def permit_draining(request: PageRequest) -> Response:
+    """Permit a tail that consumes the topic's backlog, to a viewer who has confirmed that."""
+    messages = messages_of(request)
+    topic = topic_of(request)
+    request.context.access.check_form(request.http)
+    request.context.actions.record("tail_topic_without_channel", topic, "", "", request.http)
+    return request.show("_tail_start.html", {"topic": topic, "token": messages.tails.permit(topic)})
 
 
-async def stream(visit: Visit) -> StreamedResponse:
-    """Answer with server-sent events: ``messages``, ``state`` and, when nothing more will come, ``over``."""
-    messages = messages_of(visit)
-    topic = topic_of(visit)
-    visit.site.access.check_own_page(visit.request)
-    token = visit.query.optional("permit")
+async def stream(request: PageRequest) -> StreamedResponse:
+    """Answer with server-sent events: ``messages``, ``state`` and at the end ``over``."""
+    messages = messages_of(request)
+    topic = topic_of(request)
+    request.context.access.check_own_page(request.http)
+    token = request.query.optional("permit")
     may_drain = bool(token) and messages.tails.is_permitted(topic, token)
     if may_drain:
-        visit.site.access.check_user(visit.request)
-    viewer = _Viewer(visit, messages, topic, may_drain)
-    # The visit, and so its view of the cluster, is not kept as long as somebody watches.
+        request.context.access.check_user(request.http)
+    viewer = _Viewer(request, messages, topic, may_drain)
+    # Not the request: its snapshot would be kept as long as somebody watches.
     return StreamedResponse(200, viewer.send, (*EVENT_STREAM, *SECURITY_HEADERS))
 
 
 class _Viewer:
-    """Sends what a tail shows to one viewer, who misses messages if he is slow."""
+    """Sends the messages of a tail to one viewer; a slow one misses some."""
 
-    def __init__(self, visit: Visit, messages: Messages, topic: str, may_drain: bool) -> None:
-        self._renderer = visit.site.renderer
-        self._root = visit.root
-        self._may_act = visit.may_act
+    def __init__(self, request: PageRequest, messages: Messages, topic: str, may_drain: bool) -> None:
+        self._renderer = request.context.renderer
+        self._root = request.root
+        self._may_act = request.may_act
         self._messages = messages
         self._topic = topic
         self._may_drain = may_drain

@@ -1,13 +1,20 @@
-"""All topics: searched, filtered and sorted."""
+"""The pages of topics: the list of all, one topic with its channels, and one channel with its consumers."""
 
 from __future__ import annotations
 
-from .charts import row_lines
-from .listing import Columns, Filters, listing
-from .topic_rows import Row
-from .visit import Values, Visit
+from dataclasses import dataclass
+from typing import NamedTuple
 
-_COLUMNS: Columns[Row] = {
+import anyio
+
+from ...http import ChannelStats, Nsqd, TopicStats
+from ...names import is_valid_name
+from .charts import history_path, lines, row_lines
+from .listing import Columns, Filters, listing
+from .request import PageError, PageRequest, Values
+from .tables import ConsumerRow, Consumers, NodeRow, Row, Tables
+
+_TOPIC_COLUMNS: Columns[Row] = {
     "name": lambda row: row.topic,
     "depth": lambda row: row.measures.depth,
     "disk": lambda row: row.on_disk,
@@ -21,7 +28,7 @@ _COLUMNS: Columns[Row] = {
     "nsqds": lambda row: row.nsqds,
     "clients": lambda row: row.clients,
 }
-_FILTERS: Filters[Row] = {
+_TOPIC_FILTERS: Filters[Row] = {
     "stuck": ("Stuck", lambda row: bool(row.problems)),
     "no-consumers": ("No consumers", lambda row: not row.clients),
     "paused": ("Paused", lambda row: row.is_paused or any(each.kind == "paused" for each in row.problems)),
@@ -31,15 +38,205 @@ _FILTERS: Filters[Row] = {
 }
 
 
-async def topics(visit: Visit) -> Values:
+async def topics(request: PageRequest) -> Values:
     """Return a page of the topics."""
-    digest = await visit.digest()
+    tables = await request.tables()
     found = listing(
-        list(digest.topics.values()),
-        visit.query,
+        list(tables.topics.values()),
+        request.query,
         text=lambda row: row.topic,
-        columns=_COLUMNS,
+        columns=_TOPIC_COLUMNS,
         sort="name",
-        filters=_FILTERS,
+        filters=_TOPIC_FILTERS,
     )
-    return {"listing": found, "lines": row_lines(visit, found.rows)}
+    return {"listing": found, "lines": row_lines(request, found.rows)}
+
+
+_CHANNEL_COLUMNS: Columns[Row] = {
+    "name": lambda row: row.channel,
+    "depth": lambda row: row.measures.depth,
+    "disk": lambda row: row.on_disk,
+    "in_flight": lambda row: row.measures.in_flight,
+    "deferred": lambda row: row.measures.deferred,
+    "egress": lambda row: row.measures.egress,
+    "requeued": lambda row: row.measures.requeued,
+    "timed_out": lambda row: row.measures.timed_out,
+    "clients": lambda row: row.clients,
+    "nsqds": lambda row: row.nsqds,
+}
+_MOST_NSQDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicOnNsqd:
+    """The topic on one nsqd."""
+
+    node: NodeRow
+    stats: TopicStats
+
+    @property
+    def channels(self) -> int:
+        """How many channels it has there."""
+        return len(self.stats.channels)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait in its channels."""
+        return sum(channel.depth for channel in self.stats.channels)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages consumers hold."""
+        return sum(channel.in_flight_count for channel in self.stats.channels)
+
+    @property
+    def clients(self) -> int:
+        """How many consumers are connected."""
+        return sum(channel.client_count for channel in self.stats.channels)
+
+
+async def topic(request: PageRequest) -> Values:
+    """Return a topic, a page of its channels, and its rows on the nsqds."""
+    (name,) = request.parameters
+    tables = await request.tables()
+    row = known_topic(tables, name)
+    channels = listing(
+        tables.channels[name],
+        request.query,
+        text=lambda row: row.channel,
+        columns=_CHANNEL_COLUMNS,
+        sort="name",
+    )
+    of_node = {node.node.url: node for node in tables.nodes}
+    nodes = [_TopicOnNsqd(of_node[url], stats) for url, stats in tables.totals[name].nodes.items()]
+    return {
+        "topic": name,
+        "row": row,
+        "listing": channels,
+        "nodes": nodes[:_MOST_NSQDS],
+        "left_out": max(len(nodes) - _MOST_NSQDS, 0),
+        "has_latency": any(node.stats.e2e_processing_latency.percentiles for node in nodes),
+        "lines": lines(request, name),
+        "channel_lines": row_lines(request, channels.rows),
+        "history": history_path(request, name),
+    }
+
+
+def known_topic(tables: Tables, name: str) -> Row:
+    """Return the row of a topic.
+
+    :raises PageError: 404 if no nsqd has it
+    """
+    if name in tables.topics:
+        return tables.topics[name]
+    text = f"No nsqd that answered has a topic {name!r}. It may have been deleted, or not be created yet."
+    if any(name in each.topics for each in tables.snapshot.survey.nsqlookupds):
+        text = (
+            f"nsqlookupd knows the topic {name!r}, and no nsqd that answered has it: "
+            "it is created there when somebody publishes to it or consumes it. See the page Lookup."
+        )
+    raise PageError(404, "This topic is not there", text)
+
+
+_PATIENCE = 4.0
+"""The seconds that nsqds have to answer; a page does not wait longer for them."""
+
+
+async def clients_of(request: PageRequest, topic: str, channel: str) -> Consumers:
+    """Ask the nsqds that have a channel for its consumers, once for each snapshot. Polls leave them out."""
+
+    async def ask() -> Consumers:
+        return await _ask(request, await request.tables(), topic, channel)
+
+    return await request.context.consumers.get(request.snapshot.number, (topic, channel), ask)
+
+
+async def _ask(request: PageRequest, tables: Tables, topic: str, channel: str) -> Consumers:
+    names = {row.node.url: row.name for row in tables.nodes}
+    holders = [
+        url
+        for url, row in tables.totals[topic].nodes.items()
+        if any(each.channel_name == channel for each in row.channels)
+    ]
+    found: dict[str, list[ConsumerRow]] = {}
+
+    async def ask(nsqd: Nsqd) -> None:
+        stats = await nsqd.stats(topic=topic, channel=channel, include_clients=True, include_mem=False)
+        found[nsqd.url] = [
+            ConsumerRow(client, names[nsqd.url])
+            for row in stats.topics
+            for each in row.channels
+            if (row.topic_name, each.channel_name) == (topic, channel)
+            for client in each.clients
+        ]
+
+    # An nsqd may report an invalid name.
+    if is_valid_name(topic) and is_valid_name(channel):
+        with anyio.move_on_after(_PATIENCE):
+            async with request.context.upstream.used() as servers:
+                await servers.ask_nsqds(holders, ask)
+    clients = [client for url in holders for client in found.get(url, ())]
+    return Consumers(clients, [names[url] for url in holders if url not in found])
+
+
+_CONSUMER_COLUMNS: Columns[ConsumerRow] = {
+    "host": lambda client: client.stats.hostname,
+    "nsqd": lambda client: client.nsqd,
+    "rdy": lambda client: client.stats.ready_count,
+    "in_flight": lambda client: client.stats.in_flight_count,
+    "finished": lambda client: client.stats.finish_count,
+    "requeued": lambda client: client.stats.requeue_count,
+    "messages": lambda client: client.stats.message_count,
+    "agent": lambda client: client.stats.user_agent,
+    "connected": lambda client: client.stats.connect_ts,
+}
+_CONSUMER_FILTERS: Filters[ConsumerRow] = {
+    "idle": ("Not ready", lambda client: not client.stats.ready_count),
+    "busy": ("With messages", lambda client: client.stats.in_flight_count > 0),
+    "plain": ("Without TLS", lambda client: not client.stats.tls),
+}
+
+
+class _ChannelOnNsqd(NamedTuple):
+    """The channel on one nsqd."""
+
+    node: NodeRow
+    stats: ChannelStats
+
+
+async def channel(request: PageRequest) -> Values:
+    """Return a channel, a page of its consumers, and its rows on the nsqds."""
+    topic, name = request.parameters
+    tables = await request.tables()
+    known_topic(tables, topic)
+    row = next((each for each in tables.channels[topic] if each.channel == name), None)
+    if row is None:
+        text = f"The topic {topic!r} has no channel {name!r}. It is created when a consumer subscribes to it."
+        raise PageError(404, "This channel is not there", text)
+    found = await clients_of(request, topic, name)
+    of_node = {node.node.url: node for node in tables.nodes}
+    nodes = [
+        _ChannelOnNsqd(of_node[url], stats)
+        for url, of_topic in tables.totals[topic].nodes.items()
+        for stats in of_topic.channels
+        if stats.channel_name == name
+    ]
+    return {
+        "topic": topic,
+        "channel": name,
+        "row": row,
+        "nodes": nodes[:_MOST_NSQDS],
+        "left_out": max(len(nodes) - _MOST_NSQDS, 0),
+        "has_latency": any(node.stats.e2e_processing_latency.percentiles for node in nodes),
+        "unheard": found.unheard,
+        "listing": listing(
+            found.consumers,
+            request.query,
+            text=ConsumerRow.text,
+            columns=_CONSUMER_COLUMNS,
+            sort="host",
+            filters=_CONSUMER_FILTERS,
+        ),
+        "lines": lines(request, topic, name),
+        "history": history_path(request, topic, name),
+    }

@@ -1,11 +1,11 @@
-"""Actions in words: what they do before they are done, and what came of them."""
+"""Texts about actions: what they would do, and their results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..orders import Action, Order
-from ..outcomes import ServerResult
+from ..actions import Action, Command
+from ..results import ServerResult
 from .effects import Effects
 
 _DONE: dict[Action, str] = {
@@ -28,28 +28,30 @@ REFUSALS = {
     "BODY_TOO_BIG": "The form is too large, so nothing was done.",
     "INVALID_FORM": "The form cannot be read, so nothing was done. Reload the page and try again.",
 }
-"""What refusals mean, by their codes."""
+"""Explanations of refusals, by code."""
 
 UNKNOWN_NODE = "No nsqlookupd names this nsqd any more, so it is not asked. Look at the list of nodes."
 NOBODY_HAS_IT = "No server has this topic any more, so there is nothing to do."
 NOBODY_KNOWS = "No server says which nsqds have the topic, so nothing can be done. Try again later."
 
 
-def subject(order: Order) -> str:
-    """Return what an action is for, such as ``channel archive of topic clicks``."""
-    return f"channel {order.channel} of topic {order.topic}" if order.channel else f"topic {order.topic}"
+def subject(command: Command) -> str:
+    """Return the subject of an action, such as ``channel archive of topic clicks``."""
+    return (
+        f"channel {command.channel} of topic {command.topic}" if command.channel else f"topic {command.topic}"
+    )
 
 
-def button(order: Order) -> str:
-    """Return the label of the button that does it."""
-    kind = "channel" if order.channel else "topic"
-    return f"{order.action.capitalize()} {kind}"
+def button(command: Command) -> str:
+    """Return the label of the action's button."""
+    kind = "channel" if command.channel else "topic"
+    return f"{command.action.capitalize()} {kind}"
 
 
-def heading(order: Order) -> str:
+def heading(command: Command) -> str:
     """Return the question that the dialog asks."""
-    where = f" on {order.node}" if order.node else ""
-    return f"{order.action.capitalize()} {subject(order)}{where}?"
+    where = f" on {command.node}" if command.node else ""
+    return f"{command.action.capitalize()} {subject(command)}{where}?"
 
 
 def has_to_be_typed(effects: Effects, *, was_typed: bool) -> str:
@@ -71,11 +73,11 @@ def creation(*, has_nsqlookupds: bool) -> str:
 
 def explanation(effects: Effects) -> Sequence[str]:
     """Return what the action does, in whole sentences. Creation has a dialog of its own."""
-    return tuple(_EXPLANATIONS[effects.order.action](effects))
+    return tuple(_EXPLANATIONS[effects.command.action](effects))
 
 
 def _delete(effects: Effects) -> Iterator[str]:
-    if effects.order.channel:
+    if effects.command.channel:
         yield "The channel is deleted on each nsqd, with its messages. Its consumers are disconnected."
         yield "A consumer that connects again creates it again, without its former messages."
         return
@@ -85,7 +87,7 @@ def _delete(effects: Effects) -> Iterator[str]:
 
 
 def _empty(effects: Effects) -> Iterator[str]:
-    if effects.order.channel:
+    if effects.command.channel:
         yield "All messages of the channel are dropped, also those in flight and those that are deferred."
         yield "Consumers stay connected; what they still answer of these messages is refused."
         yield "Other channels keep their messages."
@@ -94,7 +96,7 @@ def _empty(effects: Effects) -> Iterator[str]:
 
 
 def _pause(effects: Effects) -> Iterator[str]:
-    if effects.order.channel:
+    if effects.command.channel:
         yield "Consumers get no more messages from this channel until it is unpaused."
         yield "Messages wait meanwhile; those in flight can still be answered. Other channels go on."
     else:
@@ -104,14 +106,14 @@ def _pause(effects: Effects) -> Iterator[str]:
 
 
 def _unpause(effects: Effects) -> Iterator[str]:
-    if effects.order.channel:
+    if effects.command.channel:
         yield "Consumers get messages from this channel again."
     else:
         yield "Channels get messages from this topic again."
 
 
 def _tombstone(effects: Effects) -> Iterator[str]:
-    node = effects.order.node
+    node = effects.command.node
     if effects.nsqlookupds:
         yield f"The nsqlookupds hide {node} from whoever looks the topic up, for 45 seconds by default."
     yield f"{node} deletes the topic, with its channels and messages, and disconnects their consumers."
@@ -140,25 +142,25 @@ _EXPLANATIONS = {
 }
 
 
-def said(order: Order, result: ServerResult) -> str:
-    """Return what came of an action on one server, in words."""
+def said(command: Command, result: ServerResult) -> str:
+    """Return the result of an action on one server, in words."""
     if result.state == "done":
         if result.kind == "nsqlookupd":
-            return _LOOKUP_DONE.get(order.action, _DONE[order.action])
-        return "deleted" if order.action == "tombstone" else _DONE[order.action]
+            return _LOOKUP_DONE.get(command.action, _DONE[command.action])
+        return "deleted" if command.action == "tombstone" else _DONE[command.action]
     if result.state == "absent":
-        kind = "channel" if order.channel else "topic"
-        later = ", so one that is created there later is not paused" if order.action == "pause" else ""
+        kind = "channel" if command.channel else "topic"
+        later = ", so one that is created there later is not paused" if command.action == "pause" else ""
         return f"does not have the {kind}{later}"
     return " ".join(result.reasons)
 
 
-def summary(order: Order, found: Sequence[ServerResult]) -> str:
-    """Return what came of an action altogether, in a sentence."""
+def summary(command: Command, found: Sequence[ServerResult]) -> str:
+    """Return the result of an action on all servers, in a sentence."""
     done = sum(each.state == "done" for each in found)
     failed = sum(each.state == "failed" for each in found)
-    what = subject(order)
-    begun = f"{what[0].upper()}{what[1:]} was {_DONE[order.action]}"
+    what = subject(command)
+    begun = f"{what[0].upper()}{what[1:]} was {_DONE[command.action]}"
     if done and failed:
         return f"{begun} in part only: {failed:,} of {_servers(len(found))} failed."
     if done:

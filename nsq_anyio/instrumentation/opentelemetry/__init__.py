@@ -29,7 +29,6 @@ except ImportError as _missing:
         name=_missing.name,
     ) from _missing
 
-from .middleware import OpenTelemetryMiddleware
-from .receiving import Receiving
+from .middleware import OpenTelemetryMiddleware, Receiving
 
 __all__ = ["OpenTelemetryMiddleware", "Receiving"]

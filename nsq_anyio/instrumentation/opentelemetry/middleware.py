@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Generic, Self, TypeVar
 
 from opentelemetry import trace
 from opentelemetry.context import Context, get_current
@@ -31,12 +32,33 @@ from .conventions import (
     server_attributes,
 )
 from .deliveries import Deliveries
-from .failure import failure
-from .instruments import Instruments
-from .operation import Operation, Start
-from .propagation import Propagation, headers_of
-from .receiving import Receiving, TakenT
-from .subject import batch_links, common_attributes, own_attributes
+from .operation import Instruments, Operation, Start, failure
+from .propagation import Propagation, batch_links, common_attributes, headers_of, own_attributes
+
+TakenT = TypeVar("TakenT", bound=Message | Batch)
+
+
+class Receiving(Generic[TakenT]):
+    """Wraps an iterator over messages or batches. Made by `OpenTelemetryMiddleware.receiving`.
+
+    :param received: called with the message or batch, and when the step began
+    """
+
+    def __init__(
+        self, source: AsyncIterable[TakenT], received: Callable[[Message | Batch, Start], None]
+    ) -> None:
+        self._source = aiter(source)
+        self._received = received
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TakenT:
+        """Wait for the next message or batch. The span begins with the wait, and is created at its end."""
+        start = Start()
+        taken = await anext(self._source)
+        self._received(taken, start)
+        return taken
 
 
 class OpenTelemetryMiddleware:

@@ -1,17 +1,90 @@
-"""One operation: its span, its duration, and how it ends."""
+"""Operations: their spans, durations, metrics and failures."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.metrics import Histogram
+from opentelemetry.metrics import Counter, Histogram, MeterProvider, get_meter
 
-from .conventions import ERROR_TYPE, Attributes, OperationName
-from .failure import Failure
+from ...errors import PublishRejected, Requeue
+from ...exceptions import only_error
+from ...tasks import is_stray
+from ...version import VERSION
+from .conventions import ERROR_TYPE, SCHEMA_URL, Attributes, OperationName
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How an operation failed.
+
+    :ivar type: the value of ``error.type``: nsqd's error code, the exception's class, or the outcome
+    :ivar error: the exception; None if none was raised
+    """
+
+    type: str
+    error: BaseException | None = None
+
+
+def failure(outcome: str | None, error: BaseException | None) -> Failure | None:
+    """Return how the handling or the publish failed; None if it did not fail.
+
+    A cancellation is not a failure, because the program wanted it. Neither is `Requeue`, by which the handler
+    asks for the message again later. A message that was given up or has timed out counts as a failure.
+    """
+    raised = None if error is None else only_error(error)
+    if raised is not None and not isinstance(raised, Requeue):
+        if isinstance(raised, PublishRejected):
+            return Failure(raised.code, raised)
+        if isinstance(raised, Exception) or is_stray(raised):
+            return Failure(_class_name(raised), raised)
+    return Failure(outcome) if outcome in {"gave_up", "timed_out"} else None
+
+
+def _class_name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+"""The bucket bounds that the conventions recommend for these histograms."""
+
+
+class Instruments:
+    """The instruments that the conventions define for messaging.
+
+    :param meter_provider: None for the global one
+    """
+
+    def __init__(self, meter_provider: MeterProvider | None) -> None:
+        meter = get_meter("nsq_anyio", VERSION, meter_provider, SCHEMA_URL)
+        self.sent: Counter = meter.create_counter(
+            "messaging.client.sent.messages",
+            unit="{message}",
+            description="Number of messages producer attempted to send to the broker.",
+        )
+        self.consumed: Counter = meter.create_counter(
+            "messaging.client.consumed.messages",
+            unit="{message}",
+            description="Number of messages that were delivered to the application.",
+        )
+        self.operation_duration: Histogram = meter.create_histogram(
+            "messaging.client.operation.duration",
+            unit="s",
+            description="Duration of messaging operation initiated by a producer or consumer client.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self.process_duration: Histogram = meter.create_histogram(
+            "messaging.process.duration",
+            unit="s",
+            description="Duration of processing operation.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
 
 
 class Start:

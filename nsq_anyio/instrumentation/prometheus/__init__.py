@@ -26,9 +26,8 @@ except ImportError as _missing:
         name=_missing.name,
     ) from _missing
 
-from .cluster_collector import ClusterCollector
+from .cluster_collector import ClusterCollector, ClusterLabels
 from .cluster_metrics import CLUSTER_METRICS
-from .cluster_rows import ClusterLabels
 from .collector import NSQCollector
 from .exposition import Exposition
 from .metrics import METRICS, Metric

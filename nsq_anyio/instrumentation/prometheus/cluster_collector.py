@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 
-from ...http import ChannelStats, Latency, NsqdSurvey, Survey, TopicStats
-from ...monitoring import Counts, Poller, View
+from ...address import Address
+from ...errors import InvalidAddress
+from ...http import ChannelStats, ClientStats, Latency, Node, NsqdSurvey, Survey, TopicStats
+from ...monitoring import Counts, Poller, Snapshot
+from ...options.checks import check_integer
 from .cluster_metrics import (
     CHANNEL,
     CHANNEL_LATENCY,
@@ -36,9 +42,144 @@ from .cluster_metrics import (
     TOPIC_LATENCY,
     UNREGISTERED_TOPICS,
 )
-from .cluster_rows import ClusterLabels, Labels, Rows
 from .metrics import Metric
 from .samples import empty_family
+
+Labels = dict[str, str]
+Row = tuple[Labels, TopicStats | ChannelStats, Counts]
+"""A topic or channel, on one nsqd or on all, with its labels and counters."""
+
+_EPHEMERAL = "#ephemeral"
+
+
+def _every(_: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLabels:
+    """Bounds how many series the metrics of a cluster have.
+
+    :ivar topics: whether a topic has metrics, by its name; default: each has. Called in any thread
+    :ivar ephemeral: whether ephemeral topics and channels have metrics; default True
+    :ivar by_nsqd: whether topics and channels have metrics for each nsqd. Otherwise they have the sums over
+        all nsqds, without the label ``nsqd``; counters then do not decrease when an nsqd comes, goes or
+        restarts. Default True
+    :ivar clients: whether each consumer's connection has metrics; it needs a poller that asks for them.
+        Default False
+    :ivar max_channels: how many topics and channels may have metrics, on each nsqd counted, 1 or more; each
+        has up to 10 series. The first in alphabetical order do. Default 20,000
+    :raises InvalidOption: if a value is outside its range
+    """
+
+    topics: Callable[[str], bool] = _every
+    ephemeral: bool = True
+    by_nsqd: bool = True
+    clients: bool = False
+    max_channels: int = 20_000
+
+    def __post_init__(self) -> None:
+        check_integer("max_channels", self.max_channels, 1)
+
+    def wants_topic(self, name: str) -> bool:
+        """Return whether a topic has metrics."""
+        return self.wants_channel(name) and self.topics(name)
+
+    def wants_channel(self, name: str) -> bool:
+        """Return whether a channel of a topic that has metrics has them, too."""
+        return self.ephemeral or not name.endswith(_EPHEMERAL)
+
+
+class Rows:
+    """The series of one snapshot.
+
+    :ivar names: the label ``nsqd`` of each nsqd, by its URL
+    """
+
+    def __init__(self, snapshot: Snapshot, labels: ClusterLabels) -> None:
+        self._snapshot = snapshot
+        self._survey = survey = snapshot.survey
+        self._labels = labels
+        self.names: dict[str, str] = _names([each.node for each in survey.nsqds])
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the topics and channels, sorted by their names."""
+        return self._by_nsqd() if self._labels.by_nsqd else self._of_all()
+
+    def tombstones(self) -> Iterator[Labels]:
+        """Yield the labels of each topic that an nsqlookupd hides on an nsqd."""
+        for nsqd in self._survey.nsqds:
+            for topic in nsqd.node.tombstoned:
+                if self._labels.wants_topic(topic):
+                    yield {"topic": topic, "nsqd": self.names[nsqd.node.url]}
+
+    def clients(self) -> Iterator[tuple[Labels, ClientStats]]:
+        """Yield the connections of consumers, each once, if they have metrics."""
+        for nsqd in self._survey.nsqds if self._labels.clients else ():
+            found: dict[tuple[str, ...], ClientStats] = {}
+            for topic in nsqd.stats.topics:
+                if self._labels.wants_topic(topic.topic_name):
+                    for channel in topic.channels:
+                        if self._labels.wants_channel(channel.channel_name):
+                            names = (topic.topic_name, channel.channel_name, self.names[nsqd.node.url])
+                            found |= {
+                                (*names, each.client_id, each.remote_address): each
+                                for each in channel.clients
+                            }
+            for key, client in found.items():
+                yield dict(zip(("topic", "channel", "nsqd", "client", "address"), key, strict=True)), client
+
+    def _by_nsqd(self) -> Iterator[Row]:
+        """Yield the topics and channels of each nsqd, in an order that limits all nsqds alike."""
+        nsqds: dict[str, dict[str, TopicStats]] = {}
+        for nsqd in self._survey.nsqds:
+            for topic in nsqd.stats.topics:
+                if self._labels.wants_topic(topic.topic_name):
+                    nsqds.setdefault(topic.topic_name, {})[self.names[nsqd.node.url]] = topic
+        for name, topics in sorted(nsqds.items()):
+            channels: dict[str, dict[str, ChannelStats]] = {}
+            for nsqd_name, topic in topics.items():
+                counts = Counts(topic.message_count, topic.message_bytes)
+                yield {"topic": name, "nsqd": nsqd_name}, topic, counts
+                for channel in topic.channels:
+                    if self._labels.wants_channel(channel.channel_name):
+                        channels.setdefault(channel.channel_name, {})[nsqd_name] = channel
+            for channel_name, found in sorted(channels.items()):
+                for nsqd_name, channel in found.items():
+                    counts = Counts(channel.message_count, 0, channel.requeue_count, channel.timeout_count)
+                    yield {"topic": name, "channel": channel_name, "nsqd": nsqd_name}, channel, counts
+
+    def _of_all(self) -> Iterator[Row]:
+        """Yield the topics and channels, with their sums over all nsqds."""
+        sums = self._snapshot.figures.sums
+        for totals in self._snapshot.topics:
+            topic = totals.total
+            name = topic.topic_name
+            if not self._labels.wants_topic(name):
+                continue
+            yield {"topic": name}, topic, sums.get((name, ""), Counts())
+            for channel in topic.channels:
+                if self._labels.wants_channel(channel.channel_name):
+                    labels = {"topic": name, "channel": channel.channel_name}
+                    yield labels, channel, sums.get((name, channel.channel_name), Counts())
+
+
+def _names(nodes: Iterable[Node]) -> dict[str, str]:
+    """Return the label of each nsqd: its TCP address, as consumers name it; its URL where that is not unique.
+
+    Prometheus refuses a whole scrape in which two series have the same labels.
+    """
+    names = {node.url: _name(node) for node in nodes}
+    counts = Counter(names.values())
+    return {url: name if counts[name] == 1 else url for url, name in names.items()}
+
+
+def _name(node: Node) -> str:
+    try:
+        return str(Address(node.broadcast_address, node.tcp_port))
+    except InvalidAddress:  # nothing is known of it, or it listens on a unix socket
+        return urlsplit(node.url).netloc or node.url
+
 
 T = TypeVar("T")
 
@@ -54,7 +195,7 @@ class ClusterCollector:
             async with Poller(cluster) as poller:
                 registry.register(ClusterCollector(poller))
 
-    :param poller: what polls the cluster
+    :param poller: polls the cluster
     :param labels: which series there are
     :param registry: the registry to register with; None for none
     """
@@ -78,9 +219,9 @@ class ClusterCollector:
     def collect(self) -> Iterable[Family]:
         """Return the metrics of the last poll; before the first, without values. Any thread may call this."""
         samples = _Samples()
-        view = self._poller.last
-        if view is not None:
-            _Collection(view, self._labels, samples).run()
+        snapshot = self._poller.last
+        if snapshot is not None:
+            _Collection(snapshot, self._labels, samples).run()
         return samples.families()
 
 
@@ -104,12 +245,12 @@ class _Samples:
 class _Collection:
     """One scrape."""
 
-    def __init__(self, view: View, labels: ClusterLabels, samples: _Samples) -> None:
-        self._view = view
-        self._survey: Survey = view.survey
+    def __init__(self, snapshot: Snapshot, labels: ClusterLabels, samples: _Samples) -> None:
+        self._snapshot = snapshot
+        self._survey: Survey = snapshot.survey
         self._labels = labels
         self._samples = samples
-        self._rows = Rows(view.survey, view.figures, labels)
+        self._rows = Rows(snapshot, labels)
         self._names = self._rows.names
         self._left_out = 0
 
@@ -122,7 +263,7 @@ class _Collection:
         self._samples.add(LEFT_OUT, {}, self._left_out)
 
     def _add_exporter(self) -> None:
-        self._samples.add(SURVEYS, {}, self._view.number)
+        self._samples.add(SURVEYS, {}, self._snapshot.number)
         self._samples.add(SURVEY_TIME, {}, self._survey.time)
         self._samples.add(SURVEY_DURATION, {}, self._survey.seconds)
 
@@ -152,7 +293,7 @@ class _Collection:
                 node = known.get(nsqd.node.url)
                 self._samples.add(REGISTERED, both, node is not None)
                 if not nsqd.error:
-                    lag = self._view.missing.get((nsqd.node.url, nsqlookupd.url), 0.0)
+                    lag = self._snapshot.missing.get((nsqd.node.url, nsqlookupd.url), 0.0)
                     self._samples.add(REGISTRATION_LAG, both, lag)
                     topics = {topic.topic_name for topic in nsqd.stats.topics}
                     listed = () if node is None else node.topics

@@ -1,13 +1,15 @@
-"""The collector that prometheus_client calls at each scrape."""
+"""The collector of consumers and producers, which prometheus_client calls at each scrape."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from threading import RLock
+from threading import RLock, get_ident
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
@@ -16,11 +18,82 @@ from ... import sync
 from ...consumer import Consumer
 from ...errors import InvalidOption
 from ...producer import Producer
-from .histogram import check_buckets
-from .member import Member
+from ...sync.outcome import Outcome
 from .metrics import LOOP_DELAY
-from .readers import ConsumerReader, ProducerReader
-from .samples import Samples, families
+from .readers import ConsumerReader, ProducerReader, Reader
+from .samples import Samples, check_buckets, families
+
+
+class Member:
+    """One consumer or producer, which any thread can read. Created in the thread of its event loop.
+
+    Its numbers change in that thread, and are read only there: a scrape in another thread asks the event loop
+    for them, and waits. So a scrape takes no lock, and never sees a half-made change. If the event loop is
+    blocked, the scrape soon continues with the values of the previous scrape.
+
+    :param begin: begins to measure it
+    :ivar channel: the topic and channel of a consumer; empty for a producer
+    :ivar is_last: whether `samples` are final, because the block had ended when they were read
+    :ivar samples: the samples that were read last
+    """
+
+    def __init__(self, begin: Callable[[], Reader]) -> None:
+        self._process = os.getpid()
+        self._thread = get_ident()
+        self._call_soon = _call_from_threads()
+        self._reader = reader = begin()
+        self.channel: tuple[str, ...] = reader.channel
+        self.is_last: bool = False
+        self.samples: Samples = reader.read()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether it belongs to the process that this one was forked from."""
+        return os.getpid() != self._process
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its block is over."""
+        return self._reader.has_ended
+
+    def update(self) -> None:
+        """Read the samples; only in its event loop, or once it has ended."""
+        has_ended = self._reader.has_ended
+        self.samples = self._reader.read()
+        self.is_last = has_ended  # after them, as another thread looks at this first
+
+    def request(self) -> Outcome[None]:
+        """Request that the samples are read; the outcome is there when that is done."""
+        done: Outcome[None] = Outcome()
+
+        def read() -> None:
+            done.settle(self.update)
+
+        if get_ident() == self._thread or self.has_ended:
+            read()
+            return done
+        try:
+            self._call_soon(read)
+        except RuntimeError:  # the event loop has ended, and nothing changes any more
+            read()
+            self.is_last = True
+        return done
+
+
+def _call_from_threads() -> Callable[[Callable[[], None]], object]:
+    """Return a function for any thread that schedules a plain function in the event loop of this thread.
+
+    It raises RuntimeError once the loop has ended. Unlike the one in `nsq_anyio.transport`, this also works
+    in callbacks. If Trio runs as a guest, the host loop serves too, because both run in the same thread.
+    """
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop().call_soon_threadsafe
+    with suppress(ModuleNotFoundError, RuntimeError):
+        import trio  # noqa: PLC0415 - an extra
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+    raise InvalidOption("add() was called outside of an event loop: call it inside the `async with` block")
+
 
 _BUCKETS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import sys
+from functools import partial
 
-import anyio
 import anyio.to_thread
 from prometheus_client.exposition import choose_encoder
 
 from ...monitoring import Poller
+from ...serving.single_flight import SingleFlight
 from .cluster_collector import ClusterCollector
 
 _FASTEST = 1
@@ -23,9 +25,7 @@ class Exposition:
     def __init__(self, poller: Poller, collector: ClusterCollector) -> None:
         self._poller = poller
         self._collector = collector
-        self._number = 0
-        self._texts: dict[str, bytes] = {}
-        self._lock = anyio.Lock()
+        self._texts = SingleFlight[bytes](len, sys.maxsize)
 
     async def text(self, accept: str = "", *, gzipped: bool = False) -> tuple[bytes, str]:
         """Return the metrics of the last poll, and their content type. A thread writes them.
@@ -34,18 +34,12 @@ class Exposition:
         :param gzipped: whether to compress the text
         """
         encode, content_type = choose_encoder(accept)
-        key = f"{content_type} {gzipped}"
 
         def write() -> bytes:
             text = bytes(encode(self._collector))
             return gzip.compress(text, _FASTEST, mtime=0) if gzipped else text
 
-        async with self._lock:  # a second scraper waits for the text of the first
-            number = 0 if self._poller.last is None else self._poller.last.number
-            if number != self._number:
-                self._number = number
-                self._texts.clear()
-            if key not in self._texts:
-                # Abandoned, so that a command that ends does not wait for a long text.
-                self._texts[key] = await anyio.to_thread.run_sync(write, abandon_on_cancel=True)
-            return self._texts[key], content_type
+        number = 0 if self._poller.last is None else self._poller.last.number
+        # Abandoned, so that a command that ends does not wait for a long text.
+        run = partial(anyio.to_thread.run_sync, write, abandon_on_cancel=True)
+        return await self._texts.get(number, (content_type, gzipped), run), content_type

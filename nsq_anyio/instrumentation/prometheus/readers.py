@@ -1,4 +1,4 @@
-"""Measures one consumer or producer, and reads its numbers, all in its event loop."""
+"""Readers of one consumer or producer, which measure it in its event loop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from ...errors import NotSent, PublishRejected
 from ...events import Event, PublishFailed, PublishResent
 from ...producer import Producer
 from . import metrics
-from .histogram import Histogram
 from .metrics import CONSUMER_COUNTERS, Metric
-from .samples import Samples
+from .samples import Histogram, Samples
 
 _ATTEMPTS = (1, 2, 3, 5, 10, 20, 50, 100)
 _CONSUMER_EVENTS = (
@@ -80,7 +79,6 @@ class ConsumerReader:
         self.channel: tuple[str, ...] = (self._consumer.topic, self._consumer.channel)
 
     def fold(self) -> None:
-        """See `ConsumerMeter.fold`."""
         self._durations.observe_all(self.durations)
         self.durations.clear()
 
@@ -90,7 +88,6 @@ class ConsumerReader:
         return self._consumer.has_ended
 
     def read(self) -> Samples:
-        """See `Reader.read`."""
         self.fold()
         consumer, samples = self._consumer, Samples()
         channel = self.channel
@@ -141,14 +138,12 @@ class ProducerReader:
         self._producer = producer._measure(self)
 
     def stored(self, topic: str, messages: int, size: int, seconds: float) -> None:
-        """See `ProducerMeter.stored`."""
         found = self._topics.get(topic) or self._new_topic(topic)
         found.outcomes["stored"] += messages
         found.size += size
         found.durations.observe(seconds)
 
     def happened(self, event: Event) -> None:
-        """See `ProducerMeter.happened`."""
         match event:
             case PublishFailed(topic=topic, messages=messages, error=error):
                 self._topic(topic).outcomes[_outcome(error)] += messages
@@ -163,7 +158,6 @@ class ProducerReader:
         return self._producer.has_ended
 
     def read(self) -> Samples:
-        """See `Reader.read`."""
         producer, samples = self._producer, Samples()
         statistics = producer.statistics()
         for connection in statistics.per_connection:

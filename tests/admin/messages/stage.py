@@ -9,10 +9,10 @@ from anyio.abc import TaskGroup
 
 import nsq_anyio as nsq
 from nsq_anyio.admin import AdminOptions
+from nsq_anyio.admin.messages.bounds import MessageBounds
+from nsq_anyio.admin.messages.content import MessageRow
 from nsq_anyio.admin.messages.jobs import Job, Jobs
-from nsq_anyio.admin.messages.rows import MessageRow
-from nsq_anyio.admin.messages.settings import MessageBounds
-from nsq_anyio.admin.messages.tails import Tails
+from nsq_anyio.admin.messages.tail import Tails
 from nsq_anyio.admin.upstream import Upstream
 from nsq_anyio.http.stats import ChannelStats
 from nsq_anyio.monitoring import Watch

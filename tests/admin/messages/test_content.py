@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsq_anyio import envelope
-from nsq_anyio.admin.messages.content import Bounds, Content
-from nsq_anyio.admin.messages.json_tree import Node, json_tree
+from nsq_anyio.admin.messages.content import Bounds, Content, Node, json_tree
 
 
 def tree_of(body: bytes) -> Node:

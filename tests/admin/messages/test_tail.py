@@ -3,8 +3,7 @@
 import anyio
 import pytest
 
-from nsq_anyio.admin.messages.tail import Tail
-from nsq_anyio.admin.messages.tails import TooManyViewers
+from nsq_anyio.admin.messages.tail import Tail, TooManyViewers
 
 from .stage import stage
 

@@ -25,7 +25,7 @@ export function startLive() {
     source.addEventListener("poll", (event) => {
       const { number } = JSON.parse(event.data);
       say("");
-      // The first event is for the view that the page was made of, unless the page waited in the background.
+      // The first event is for the snapshot that the page was made of, unless the page waited in the background.
       if (number !== last) htmx.trigger(document.body, "poll");
       last = number;
     });

@@ -1,4 +1,4 @@
-"""Statistics in nsqadmin's JSON: on one nsqd, and over several."""
+"""nsqadmin's JSON of statistics, on one nsqd and over several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from ..http import ChannelStats, ClientStats, Latency, TopicStats
+from ...http import ChannelStats, ClientStats, Latency, TopicStats
 
 Row: TypeAlias = dict[str, Any]
 

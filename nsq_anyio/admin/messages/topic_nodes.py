@@ -1,4 +1,4 @@
-"""Which nsqds have a topic, and what a channel that is new there would take."""
+"""The nsqds that have a topic, and whether a new channel there would consume its backlog."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...address import Address
 from ...connection.open import mapped
 from ...errors import DialFailed, HTTPUnavailable, InvalidAddress
 from ...http import ChannelStats, Node, Nsqd, NsqdSurvey, Stats, TopicStats
-from ...monitoring import View
+from ...monitoring import Snapshot
 from ...names import is_ephemeral
 from ...options import ConnectionOptions
 from ..upstream import Upstream
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One nsqd that has a topic.
+class TopicNode:
+    """An nsqd that has a topic.
 
-    :ivar name: as pages name the nsqd
-    :ivar url: of its HTTP API
-    :ivar address: where it is reached by TCP; empty if that is not known
+    :ivar name: the nsqd's name on pages
+    :ivar url: the URL of its HTTP API
+    :ivar address: its TCP address; empty if it cannot be reached
     :ivar problem: why it cannot be reached by TCP; empty if it can
     :ivar topic: the statistics of the topic there
     """
@@ -37,7 +37,7 @@ class Place:
 
     @property
     def lasting_channels(self) -> Mapping[str, int]:
-        """The channels that stay without a consumer, each with the number of messages that it has got."""
+        """The channels that are not ephemeral, with the number of messages that each got."""
         return {
             channel.channel_name: channel.message_count
             for channel in self.topic.channels
@@ -46,9 +46,9 @@ class Place:
 
     @property
     def is_drained_by_a_channel(self) -> bool:
-        """Whether a channel that is made for a moment takes messages which nobody else would get.
+        """Whether an ephemeral channel would receive the backlog, and discard it when it closes.
 
-        nsqd keeps the messages of a topic for its first channel. One that vanishes takes them along.
+        nsqd keeps the messages of a topic without channels for its first channel.
         """
         return not self.lasting_channels
 
@@ -57,14 +57,15 @@ class Place:
         return next((each for each in self.topic.channels if each.channel_name == name), None)
 
     def gives_by(self, channel: str) -> bool:
-        """Return whether messages can be taken through a channel, without a copy of new ones there.
+        """Return whether a channel gives access to the messages that wait.
 
-        It is there, or there is no channel at all, so that it gets what waits in the topic.
+        It exists, or would be the topic's first channel and get the backlog.
         """
         return not self.topic.channels or self.channel(channel) is not None
 
-    async def again(self, upstream: Upstream, limit: float) -> Place | None:
-        """Ask the nsqd again; return None if it has not got the topic any more.
+    async def again(self, upstream: Upstream, limit: float) -> TopicNode | None:
+        """Ask the nsqd again, right before SUB, which would create a deleted topic; return None if the topic
+        is gone.
 
         :param limit: seconds within which it must answer
         :raises HTTPError: if it does not
@@ -82,70 +83,72 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TopicNodes:
     """All nsqds that have a topic."""
 
     topic: str
-    all: tuple[Place, ...] = ()
+    all: tuple[TopicNode, ...] = ()
 
     @classmethod
-    def in_view(cls, view: View, topic: str, connection: ConnectionOptions) -> Places:
-        """Return what the last poll saw."""
-        return cls(topic, tuple(_found(view.survey.nsqds, topic, connection)))
+    def in_snapshot(cls, snapshot: Snapshot, topic: str, connection: ConnectionOptions) -> TopicNodes:
+        """Return the nsqds of a snapshot."""
+        return cls(topic, tuple(_found(snapshot.survey.nsqds, topic, connection)))
 
     @classmethod
-    async def asked(cls, upstream: Upstream, view: View, topic: str, connection: ConnectionOptions) -> Places:
-        """Ask the nsqds that answered the last poll, so that what was created or deleted since then counts.
+    async def asked(
+        cls, upstream: Upstream, snapshot: Snapshot, topic: str, connection: ConnectionOptions
+    ) -> TopicNodes:
+        """Ask the nsqds that answered the last poll, to see what was created or deleted since then.
 
-        Nobody but them is asked, and a topic that is gone is not created again.
+        No other nsqd is asked, and a deleted topic is not created again.
         """
-        surveys = {each.node.url: each for each in view.survey.nsqds if not each.error}
+        surveys = {each.node.url: each for each in snapshot.survey.nsqds if not each.error}
         async with upstream.used() as servers:
             answers = await servers.ask_nsqds(surveys, partial(_topic_stats, topic))
         found = [replace(surveys[url], stats=stats) for url, stats in answers.values.items()]
         return cls(topic, tuple(_found(found, topic, connection)))
 
     @property
-    def reachable(self) -> tuple[Place, ...]:
-        """Those with an address for TCP."""
-        return tuple(place for place in self.all if place.address)
+    def reachable(self) -> tuple[TopicNode, ...]:
+        """The nsqds that can be reached by TCP."""
+        return tuple(node for node in self.all if node.address)
 
     @property
-    def safe(self) -> tuple[Place, ...]:
-        """Those where a channel for a moment gets copies only."""
-        return tuple(place for place in self.reachable if not place.is_drained_by_a_channel)
+    def safe(self) -> tuple[TopicNode, ...]:
+        """The nsqds where an ephemeral channel gets only copies."""
+        return tuple(node for node in self.reachable if not node.is_drained_by_a_channel)
 
     @property
-    def drained(self) -> tuple[Place, ...]:
-        """Those where such a channel would take messages from everybody else."""
-        return tuple(place for place in self.reachable if place.is_drained_by_a_channel)
+    def drained(self) -> tuple[TopicNode, ...]:
+        """The nsqds where an ephemeral channel would consume the backlog."""
+        return tuple(node for node in self.reachable if node.is_drained_by_a_channel)
 
     @property
     def waiting(self) -> int:
-        """How many messages wait in the topic itself where there is no lasting channel."""
-        return sum(place.topic.depth for place in self.drained)
+        """The backlog of the topic where it has no lasting channel."""
+        return sum(node.topic.depth for node in self.drained)
 
-    def with_channel(self, channel: str) -> tuple[Place, ...]:
-        """Return those of which `Place.gives_by` says that."""
-        return tuple(place for place in self.reachable if place.gives_by(channel))
+    def with_channel(self, channel: str) -> tuple[TopicNode, ...]:
+        """Return the nsqds where a channel gives access to waiting messages."""
+        return tuple(node for node in self.reachable if node.gives_by(channel))
 
 
 def _topic_stats(topic: str, nsqd: Nsqd) -> Awaitable[Stats]:
     return nsqd.stats(topic=topic, include_clients=False, include_mem=False)
 
 
-def _found(surveys: Iterable[NsqdSurvey], topic: str, connection: ConnectionOptions) -> Sequence[Place]:
-    found: list[Place] = []
+def _found(surveys: Iterable[NsqdSurvey], topic: str, connection: ConnectionOptions) -> Sequence[TopicNode]:
+    found: list[TopicNode] = []
     for each in surveys:
         for row in each.stats.topics:
             if row.topic_name == topic:
                 address, problem = _tcp_address(each.node, connection)
-                found.append(Place(each.node.name, each.node.url, address, row, problem))
+                found.append(TopicNode(each.node.name, each.node.url, address, row, problem))
     return found
 
 
 def _tcp_address(node: Node, connection: ConnectionOptions) -> tuple[str, str]:
-    """Return the address, mapped as for nsqds that nsqlookupds name; or what is wrong with it."""
+    """Return the TCP address, mapped as for nsqds that nsqlookupds list; or why there is none."""
     if node.tcp_port < 0:
         return "", "it listens on a unix socket"
     try:

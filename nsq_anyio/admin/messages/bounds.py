@@ -1,4 +1,4 @@
-"""The bounds of the message views. They protect this process, the nsqds and browsers, in this order."""
+"""Bounds of the pages of messages, which protect this process, the nsqds and browsers, in this order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class MessageBounds:
 
     :ivar shown_per_second: messages of a topic that are shown in a second
     :ivar received_per_second: messages of a topic that are asked for in a second, by sampling
-    :ivar kept: messages of a topic that are kept for viewers who come, or fall behind
+    :ivar kept: messages of a topic that are kept for new and slow viewers
     :ivar tails: topics that are tailed at the same time
     :ivar viewers: viewers of all of them together
     :ivar jobs: jobs on dead letters that run at the same time

@@ -1,4 +1,4 @@
-"""nsqadmin's endpoints, with the statuses, codes and JSON of nsqadmin 1.3.0."""
+"""nsqadmin's endpoints."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import parse_qs
 
-from ..http.reply import is_object, parse_json, printable
-from ..names import is_valid_name
-from ..serving.http_messages import BodyTooLarge, Handler, Request, Response
-from ..serving.nsq_api import Refusal, arguments, json_response, plain_response, text_response
-from ..serving.nsq_router import Router
-from .access import Access
-from .actions import Actions
+from ...http.reply import is_object, parse_json, printable
+from ...names import is_valid_name
+from ...serving.http_messages import BodyTooLarge, Handler, Request, Response
+from ...serving.nsq_api import Refusal, arguments, json_response, plain_response, text_response
+from ...serving.nsq_router import Router
+from ..access import Access
+from ..actions import Actions, Command, is_action
+from ..upstream import Upstream
 from .cluster_info import ClusterInfo, UnknownNode, UpstreamError
 from .configuration import MAX_VALUE_SIZE, Configuration
-from .orders import Order, is_action
-from .producers import described, out_of_date
-from .rows import channel_total, topic_total
-from .upstream import Upstream
+from .nsqds import described, out_of_date
+from .statistics import channel_total, topic_total
 
 _log = logging.getLogger(__name__)
 
@@ -33,9 +32,9 @@ Question: TypeAlias = Callable[[Request, ClusterInfo], Awaitable[Response]]
 
 
 class Api:
-    """The handler of all requests.
+    """Handles the requests to the API.
 
-    :param base: the path below which it is, without a slash at its end
+    :param base: the prefix of each path, without a slash at its end
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class Api:
 
     async def _graphite(self, request: Request) -> Response:
         self._access.check_host(request)
-        arguments(request)  # refuses what cannot be parsed, by another code than `_query`
+        arguments(request)  # refuses an invalid query with another code than `_query`
         query = _query(request)
         if query.get("metric", [""])[0] != "rate":
             raise Refusal(400, "INVALID_ARG_METRIC")
@@ -154,7 +153,7 @@ class Api:
         _check_name(topic, "INVALID_TOPIC")
         if channel:
             _check_name(channel, "INVALID_CHANNEL")
-        return await self._perform(request, cluster, Order("create", topic, channel))
+        return await self._perform(request, cluster, Command("create", topic, channel))
 
     async def _act_on_topic(self, request: Request, cluster: ClusterInfo) -> Response:
         return await self._act(request, cluster, self._topic_of(request), "")
@@ -167,25 +166,25 @@ class Api:
         (action,) = await _fields(request, "action")
         if not is_action(action) or action not in ("pause", "unpause", "empty"):
             raise Refusal(400, "INVALID_ACTION")
-        return await self._perform(request, cluster, Order(action, topic, channel))
+        return await self._perform(request, cluster, Command(action, topic, channel))
 
     async def _delete_topic(self, request: Request, cluster: ClusterInfo) -> Response:
         self._access.check_action(request)
-        return await self._perform(request, cluster, Order("delete", self._topic_of(request)))
+        return await self._perform(request, cluster, Command("delete", self._topic_of(request)))
 
     async def _delete_channel(self, request: Request, cluster: ClusterInfo) -> Response:
         self._access.check_action(request)
-        return await self._perform(request, cluster, Order("delete", *self._channel_of(request)))
+        return await self._perform(request, cluster, Command("delete", *self._channel_of(request)))
 
     async def _tombstone(self, request: Request, cluster: ClusterInfo) -> Response:
         self._access.check_action(request)
         (name,) = self._router.parameters(request, _NODE)
         (topic,) = await _fields(request, "topic", refusal="INVALID_BODY")
         _check_name(topic, "INVALID_TOPIC")
-        return await self._perform(request, cluster, Order("tombstone", topic, node=name))
+        return await self._perform(request, cluster, Command("tombstone", topic, node=name))
 
-    async def _perform(self, request: Request, cluster: ClusterInfo, order: Order) -> Response:
-        await self._actions.perform(cluster, request, order)
+    async def _perform(self, request: Request, cluster: ClusterInfo, command: Command) -> Response:
+        await self._actions.perform(cluster, request, command)
         return json_response({"message": _message(cluster, "\n")})
 
     # The configuration
@@ -218,7 +217,7 @@ class Api:
 
 
 def _answer(value: dict[str, object], cluster: ClusterInfo) -> Response:
-    """Return the answer to a question, with the warnings."""
+    """Return an answer, with the warnings."""
     cluster.log_warnings()
     return json_response({**value, "message": _message(cluster, "; ")})
 
@@ -250,9 +249,9 @@ async def _body(request: Request, limit: int, code: str) -> bytes:
 
 
 async def _fields(request: Request, *names: str, refusal: str = "") -> list[str]:
-    """Return texts of the JSON object in the body; missing ones are empty.
+    """Return string fields of the JSON object in the body; missing ones are empty.
 
-    :param refusal: the code if the body is not valid; by default, what is wrong
+    :param refusal: the code if the body is not valid; by default, the reason
     :raises Refusal: 400 if the body is not valid; 413 if it is too large
     """
     body = await _body(request, _MAX_BODY_SIZE, "BODY_TOO_BIG")
@@ -260,7 +259,9 @@ async def _fields(request: Request, *names: str, refusal: str = "") -> list[str]
         value = parse_json(body) if body.strip() else None
         if not is_object(value):
             raise ValueError("not an object" if body.strip() else "EOF")
-        given = {key.lower(): each for key, each in value.items() if each is not None}  # as Go reads it
+        given = {
+            key.lower(): each for key, each in value.items() if each is not None
+        }  # Go ignores the case of names
         found = [given.get(name, "") for name in names]
         if not all(isinstance(each, str) for each in found):
             raise ValueError(f"{' and '.join(names)} must be a string")

@@ -1,8 +1,9 @@
-"""What the servers of a cluster answer, and actions on them, with nsqadmin's rules for failures.
+"""Questions and commands to the servers of a cluster, with nsqadmin's rules for failures.
 
-A question fails if no server answers it. If some do not, their errors become a warning. Only nsqds that were
-given, or that an nsqlookupd names, are asked. Besides the warnings, which are nsqadmin's, the outcome at each
-server is kept.
+A question fails if no server answers it. If some do not, their errors become a warning. So a 404 of one
+nsqlookupd is a warning, and of all of them an error, unlike in `nsq_anyio.http.Cluster`. Only nsqds that
+were given, or that an nsqlookupd lists, are asked. Besides nsqadmin's warnings, the result of each step on
+each server is kept.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..errors import HTTPError, HTTPInvalidReply, HTTPStatusError
-from ..http import Nsqd, Nsqlookupd, Stats
-from ..http.servers import Answers, Servers
-from ..serving.http_messages import phrase
-from .outcomes import Outcome, ServerKind
-from .producers import KnownNsqd, shown_server, unite
-from .rows import Row, topic_row
+from ...errors import HTTPError, HTTPInvalidReply, HTTPStatusError
+from ...http import Nsqd, Nsqlookupd, Stats
+from ...http.servers import Answers, Servers
+from ...serving.http_messages import phrase
+from ..results import ServerKind, StepResult
+from .nsqds import KnownNsqd, shown_server, unite
+from .statistics import Row, topic_row
 
 _log = logging.getLogger(__name__)
 
@@ -34,20 +35,20 @@ class UpstreamError(Exception):
 
 
 class UnknownNode(Exception):
-    """No server names an nsqd of this name, so it is not asked."""
+    """No server knows an nsqd of this name, so none is asked."""
 
 
 class ClusterInfo:
     """Asks the servers on behalf of one request.
 
-    :ivar warnings: what went wrong beside the answers, a text for each question
-    :ivar outcomes: what each server made of each command, and of the questions that a command needs
+    :ivar warnings: the failures, a text for each question
+    :ivar results: the result of each command, and of the questions that it needs, on each server
     """
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
         self.warnings: list[str] = []
-        self.outcomes: list[Outcome] = []
+        self.results: list[StepResult] = []
 
     @property
     def nsqlookupds(self) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ class ClusterInfo:
         return sorted({topic for topics in found for topic in topics})
 
     async def inactive_topics(self, topics: Iterable[str]) -> dict[str, list[str] | None]:
-        """Return those of ``topics`` that no nsqd has, with their channels in the nsqlookupds."""
+        """Return the ``topics`` that no nsqd has, with the channels that nsqlookupds know."""
         if not self._servers.has_nsqlookupds:
             return {}
         answers = await self._servers.ask_nsqlookupds(Nsqlookupd.nodes)
@@ -152,7 +153,7 @@ class ClusterInfo:
     async def ask_stats(
         self, nsqds: Sequence[KnownNsqd], topic: str | None, channel: str | None, *, clients: bool
     ) -> Answers[Stats]:
-        """Ask nsqds for their statistics, and return them by URL; those without a usable one are not asked.
+        """Ask nsqds for their statistics, and return these by URL. nsqds without a usable URL are not asked.
 
         The parameters are those of `stats`.
         """
@@ -171,8 +172,8 @@ class ClusterInfo:
         names = {nsqd.url: nsqd.name for nsqd in nsqds if nsqd.url}
         self._note("nsqd", await self._servers.ask_nsqds(names, call), names)
         self.warnings += _unusable(nsqds)
-        self.outcomes += [
-            Outcome("nsqd", nsqd.name, HTTPInvalidReply(nsqd.name, _UNUSABLE))
+        self.results += [
+            StepResult("nsqd", nsqd.name, HTTPInvalidReply(nsqd.name, _UNUSABLE))
             for nsqd in nsqds
             if not nsqd.url
         ]
@@ -200,20 +201,20 @@ class ClusterInfo:
             answers = await self._servers.ask_nsqlookupds(of_nsqlookupd)
         else:
             answers = await self._servers.ask_nsqds(self._servers.nsqds, of_nsqd)
-        self.outcomes += _outcomes(kind, answers, {}, is_question=True)
+        self.results += _results(kind, answers, {}, is_question=True)
         errors = [_text(error) for error in answers.failures.values()]
         self._judge(kind, errors, len(errors) + len(answers.values))
         return answers.values.values()
 
     def _judge(self, kind: str, errors: list[str], asked: int) -> None:
-        if len(errors) == asked:  # which nsqadmin finds as well if there was nobody to ask
+        if len(errors) == asked:  # also without a server to ask, as in nsqadmin
             raise UpstreamError(f"failed to query any {kind}: " + "\n".join(errors))
         if errors:
             self.warnings.append("\n".join(errors))
 
     def _note(self, kind: ServerKind, answers: Answers[None], names: Mapping[str, str] | None = None) -> None:
         self.warnings += map(_text, answers.failures.values())
-        self.outcomes += _outcomes(kind, answers, names or {})
+        self.results += _results(kind, answers, names or {})
 
 
 async def _create(topic: str, channel: str, nsqd: Nsqd) -> None:
@@ -222,13 +223,14 @@ async def _create(topic: str, channel: str, nsqd: Nsqd) -> None:
         await nsqd.create_channel(topic, channel)
 
 
-def _outcomes(
+def _results(
     kind: ServerKind, answers: Answers[Any], names: Mapping[str, str], *, is_question: bool = False
-) -> list[Outcome]:
-    """Return the outcomes of one step; ``names`` has those of servers that are not named by their URLs."""
+) -> list[StepResult]:
+    """Return the results of one step. ``names`` has names for URLs; other servers are named by their URLs."""
     errors: dict[str, HTTPError | None] = {**dict.fromkeys(answers.values), **answers.failures}
     return [
-        Outcome(kind, names.get(url, shown_server(url)), error, is_question) for url, error in errors.items()
+        StepResult(kind, names.get(url, shown_server(url)), error, is_question)
+        for url, error in errors.items()
     ]
 
 
@@ -237,7 +239,7 @@ def _unusable(nsqds: Iterable[KnownNsqd]) -> list[str]:
 
 
 def _text(error: HTTPError) -> str:
-    """Return an error in nsqadmin's words, where it has an answer in NSQ's format."""
+    """Return the text of an error; nsqadmin's, if the server answered in NSQ's format."""
     if not isinstance(error, HTTPStatusError) or not error.code:
         return str(error)
     return f'got response {error.status} {phrase(error.status)} "{{\\"message\\":\\"{error.code}\\"}}"'

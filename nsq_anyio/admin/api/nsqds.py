@@ -1,4 +1,4 @@
-"""nsqds, as nsqlookupds and they themselves describe them, in nsqadmin's JSON."""
+"""The nsqds of a cluster, and their descriptions in nsqadmin's JSON."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..address import host_port
-from ..errors import InvalidAddress
-from ..http import NsqdInfo, Producer
+from ...address import host_port
+from ...errors import InvalidAddress
+from ...http import NsqdInfo, Producer
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNsqd:
-    """One nsqd that may be asked: it was given, or an nsqlookupd names it.
+    """An nsqd that may be asked, because it was given or an nsqlookupd lists it.
 
-    :ivar url: where it is asked; empty if it registered no usable address
+    :ivar url: the URL of its HTTP API; empty if it registered no usable address
     :ivar topics: its topics, each with whether it is tombstoned
     :ivar seen_by: for each nsqlookupd that knows it, ``nsqlookupd/address``
     """
@@ -39,7 +39,7 @@ class KnownNsqd:
 
     @classmethod
     def registered(cls, producer: Producer, nsqlookupd: str) -> KnownNsqd:
-        """Return the nsqd that an nsqlookupd names.
+        """Return the nsqd that an nsqlookupd lists.
 
         :param nsqlookupd: its URL
         """
@@ -59,7 +59,7 @@ class KnownNsqd:
     def asked(cls, url: str, info: NsqdInfo, topics: Iterable[str]) -> KnownNsqd:
         """Return the nsqd that was given.
 
-        :param url: where it was asked
+        :param url: its URL
         """
         producer = Producer(
             hostname=info.hostname,
@@ -77,7 +77,7 @@ def shown_server(url: str) -> str:
 
 
 def unite(found: Iterable[KnownNsqd]) -> list[KnownNsqd]:
-    """Merge what several nsqlookupds say about the same nsqd; sorted by host name and address."""
+    """Merge the entries of the same nsqd at several nsqlookupds; sorted by host name and address."""
     united: dict[str, KnownNsqd] = {}
     for nsqd in found:
         known = united.get(nsqd.tcp_name)
@@ -115,7 +115,7 @@ def described(nsqd: KnownNsqd, outdated: set[str]) -> dict[str, object]:
 
 
 def version_key(text: str) -> tuple[int | bool | str, ...]:
-    """Return a version that can be compared; what is no version is the oldest."""
+    """Return the sort key of a version; an invalid version is the oldest."""
     found = _VERSION.fullmatch(text)
     if found is None:
         return (0, 0, 0, True, "")

@@ -1,4 +1,4 @@
-"""What each server made of an action."""
+"""Per-server results of an action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = Literal["done", "absent", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepResult:
     """One step of an action on one server.
 
     :ivar kind: what the server is
@@ -32,7 +32,7 @@ class Outcome:
 
     @property
     def state(self) -> State:
-        """What came of the step."""
+        """The result of the step."""
         if self.error is None:
             return "done"
         is_absent = isinstance(self.error, HTTPStatusError) and self.error.code in NOT_FOUND
@@ -52,7 +52,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ServerResult:
-    """What came of a whole action on one server.
+    """The result of a whole action on one server.
 
     :ivar reasons: why it failed, as whole sentences; empty if it did not
     """
@@ -63,13 +63,13 @@ class ServerResult:
     reasons: tuple[str, ...] = ()
 
 
-def results(outcomes: Iterable[Outcome]) -> tuple[ServerResult, ...]:
-    """Put the steps of an action together: one result for each server, nsqlookupds first.
+def by_server(steps: Iterable[StepResult]) -> tuple[ServerResult, ...]:
+    """Merge the steps of an action into one result for each server, nsqlookupds first.
 
-    A server failed if it failed at any step. A question that was answered did nothing.
+    A server has failed if any step failed there. Answered questions are left out.
     """
-    by_server: dict[tuple[ServerKind, str], list[Outcome]] = {}
-    for each in outcomes:
+    by_server: dict[tuple[ServerKind, str], list[StepResult]] = {}
+    for each in steps:
         if not (each.is_question and each.state == "done"):
             by_server.setdefault((each.kind, each.server), []).append(each)
     found = [
@@ -79,10 +79,10 @@ def results(outcomes: Iterable[Outcome]) -> tuple[ServerResult, ...]:
     return tuple(sorted(found, key=lambda each: (each.kind != "nsqlookupd", each.server)))
 
 
-def _worst(steps: list[Outcome]) -> State:
+def _worst(steps: list[StepResult]) -> State:
     states = {step.state for step in steps}
     return "failed" if "failed" in states else "done" if "done" in states else "absent"
 
 
-def _reason(step: Outcome) -> str:
+def _reason(step: StepResult) -> str:
     return step.reason

@@ -1,16 +1,16 @@
-"""``/config``: what nsqadmin tells of its options, and the two that can be set while it runs."""
+"""nsqadmin's ``/config``: options to read, and two that can be set while it runs."""
 
 from __future__ import annotations
 
 import logging
 from typing import cast
 
-from ..errors import InvalidOption
-from ..http.reply import parse_json
-from ..http.url import ServerURL
-from ..serving.nsq_api import Refusal
-from .options import AdminOptions
-from .upstream import Upstream
+from ...errors import InvalidOption
+from ...http.reply import parse_json
+from ...http.url import ServerURL
+from ...serving.nsq_api import Refusal
+from ..options import AdminOptions
+from ..upstream import Upstream
 
 MAX_VALUE_SIZE = 1024 * 1024
 """The most bytes of a new value, as in nsqadmin."""

@@ -1,0 +1,94 @@
+"""The dialog of actions: ``/confirm`` shows the effects, ``/actions`` performs the command."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...serving.http_messages import Response
+from ...serving.nsq_api import Refusal
+from ..actions import Command
+from ..api.cluster_info import ClusterInfo, UnknownNode, UpstreamError
+from ..results import by_server
+from . import dialogs, wording
+from .effects import Effects, find_effects
+from .forms import Form, InvalidCommand, command_of
+from .rendering import segment
+from .request import PageRequest
+
+
+async def confirm(request: PageRequest) -> Response:
+    """Answer ``/confirm?action=&topic=&channel=&node=`` with the dialog's content."""
+    query = request.query.optional
+    if "hx-request" not in request.http.headers:
+        place = f"/topics/{segment(query('topic'))}" if query("topic") else "/"
+        return Response(303, headers=(("Location", request.root + place), ("Cache-Control", "no-store")))
+    try:
+        request.context.access.check_user(request.http)
+        if query("action") == "create":
+            return dialogs.creation(request, query("topic"), query("channel"))
+        command = command_of(query)
+    except Refusal as refused:
+        return dialogs.refusal(request, refused)
+    except InvalidCommand as error:
+        return dialogs.failure(request, 400, "This cannot be done", str(error))
+    async with request.context.upstream.used() as servers:
+        return await _confirm(request, ClusterInfo(servers), command)
+
+
+async def _confirm(request: PageRequest, cluster: ClusterInfo, command: Command) -> Response:
+    title = wording.heading(command)
+    try:
+        effects = await find_effects(cluster, command)
+    except UnknownNode:
+        return dialogs.failure(request, 404, title, wording.UNKNOWN_NODE)
+    except UpstreamError:
+        found = by_server(cluster.results)
+        if all(each.state == "absent" for each in found):
+            return dialogs.failure(request, 404, title, wording.NOBODY_HAS_IT)
+        details = [f"{each.server}: {wording.said(command, each)}" for each in found]
+        return dialogs.failure(request, 502, title, wording.NOBODY_KNOWS, details)
+    return dialogs.confirmation(request, effects)
+
+
+async def act(request: PageRequest) -> Response:
+    """Answer the dialog's form with the next content of the dialog."""
+    try:
+        request.context.access.check_form(request.http)
+        form = await Form.read(request.http)
+    except Refusal as refused:
+        return dialogs.refusal(request, refused)
+    return await request.context.submit(form.get("number"), partial(_act, request, form))
+
+
+async def _act(request: PageRequest, form: Form) -> Response:
+    try:
+        command = command_of(form.get)
+    except InvalidCommand as error:
+        if form.get("action") == "create":
+            names = form.get("topic"), form.get("channel")
+            return dialogs.creation(request, *names, error=str(error), status=400)
+        return dialogs.failure(request, 400, "This cannot be done", str(error))
+    async with request.context.upstream.used() as servers:
+        before, cluster = ClusterInfo(servers), ClusterInfo(servers)
+        try:
+            unconfirmed = await _unconfirmed(before, command, form)
+            if unconfirmed is not None:
+                reason = wording.has_to_be_typed(unconfirmed, was_typed=bool(form.get("typed")))
+                return dialogs.confirmation(request, unconfirmed, error=reason, status=409)
+            await request.context.actions.perform(cluster, request.http, command)
+        except UnknownNode:
+            return dialogs.failure(request, 404, wording.heading(command), wording.UNKNOWN_NODE)
+        except UpstreamError:
+            cluster.log_warnings()
+    return dialogs.result(request, command, cluster.results or before.results)
+
+
+async def _unconfirmed(cluster: ClusterInfo, command: Command, form: Form) -> Effects | None:
+    """Return the effects if a name has to be typed and was not; None if the command may be performed.
+
+    This is checked again because the dialog may have been opened before there was anything to lose.
+    """
+    if not command.discards or form.get("typed") == command.name:
+        return None
+    effects = await find_effects(cluster, command)
+    return effects if effects.name_to_type else None
