@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeA
 import click
 
 from .kinds import FILE, Integer, in_order
-from .map_address import map_address_option
-from .max_in_flight import DEFAULT_MAX_IN_FLIGHT, max_in_flight_option
 from .options import OptionValues, option_values, pairs_in_effect, tls_version
 
 if TYPE_CHECKING:
@@ -20,9 +18,58 @@ if TYPE_CHECKING:
 
     from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
 
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Options = TypeVar("_Options", bound="ConsumerOptions | ProducerOptions")
 _Flag: TypeAlias = Callable[[Any], Any]
+
+DEFAULT_MAX_IN_FLIGHT = 200
+
+
+def _address_map(
+    context: click.Context, parameter: click.Parameter, texts: Sequence[str]
+) -> dict[str, str] | None:
+    """Parse each ``FROM=TO``.
+
+    :raises click.BadParameter: if one does not consist of two addresses
+    """
+    if not texts:
+        return None
+    from ...address import Address
+    from ...errors import InvalidAddress
+
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, to = text.partition("=")
+        try:
+            if not equals:
+                raise InvalidAddress("use FROM=TO")
+            found[str(Address.parse(name))] = str(Address.parse(to))
+        except InvalidAddress as error:
+            raise click.BadParameter(f"{text!r} is not valid: {error}", context, parameter) from error
+    return found
+
+
+map_address_option: Callable[[Any], Any] = click.option(
+    "--map-address",
+    multiple=True,
+    metavar="FROM=TO",
+    callback=_address_map,
+    help="Reach the nsqd that nsqlookupds name FROM at TO instead, both as host:port; repeatable.",
+)
+"""The flag. Its value is a mapping for `ConnectionOptions.map_address`."""
+
+
+def max_in_flight_option(default: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds ``--max-in-flight``, whose value is None if it is not given.
+
+    :param default: the default that the help shows
+    """
+    return click.option(
+        "--max-in-flight",
+        type=Integer(min=1),
+        help=f"The most messages in flight, over all nsqds.  [default: {default}]",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

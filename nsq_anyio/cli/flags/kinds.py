@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from ...errors import InvalidOption
+
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
+    from ...storage.place import Place
+
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -183,3 +188,23 @@ def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return command
 
     return add
+
+
+class DirectoryOrURL(click.Path):
+    """The path of a directory, its ``file:`` URI, or its URL in an object store or HDFS."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:  # type: ignore[override] # a URL is no path
+        """Return the place; refuse URLs of other kinds, and files."""
+        from ...storage.place import place_of
+
+        try:
+            place = place_of(value)
+        except InvalidOption as error:
+            self.fail(str(error), param, ctx)
+        if not isinstance(place, Path):
+            return place
+        super().convert(place, param, ctx)
+        return place

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
-from ..shared_descriptor import wait_readable
+from ..output import wait_readable
 
 _log = logging.getLogger(__name__)
 

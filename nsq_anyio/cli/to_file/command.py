@@ -13,9 +13,8 @@ import click
 
 from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, connection_flags
-from ..flags.kinds import Integer, boolean_option, duration, pattern
+from ..flags.kinds import DirectoryOrURL, Integer, boolean_option, duration, pattern
 from ..flags.names import complete_channel, complete_topic
-from ..flags.places import DirectoryOrURL
 from ..flags.source import Source, source_flags
 
 if TYPE_CHECKING:
