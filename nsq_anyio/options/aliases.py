@@ -102,7 +102,7 @@ def knowing_other_names(function: Callable[P, R]) -> Callable[P, R]:
     """
     code = cast("FunctionType", function).__code__
     accepted = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    is_plain = function.__module__.startswith(f"{__package__}.sync.")
+    is_plain = function.__module__.startswith("nsq_anyio.sync.")
     names = {**OTHER_NAMES, **_IN_THREADS} if is_plain else OTHER_NAMES
 
     @wraps(function)
