@@ -60,6 +60,9 @@ class Option:
     :param default: the default in words, if the value alone does not explain it
     """
 
+    has_text: bool = False
+    """Whether a text can express the values."""
+
     def __init__(
         self,
         *,
@@ -99,6 +102,14 @@ class Option:
         """Return whether ``value`` is valid for the option."""
         raise NotImplementedError
 
+    def parse(self, text: str, *, go: bool = False) -> object:
+        """Return the value that a text expresses; it may be out of range.
+
+        :param go: whether the text is written as for Go's flags, such as ``1m30s`` or ``T``
+        :raises InvalidOption: if the text expresses no value of this kind
+        """
+        raise NotImplementedError
+
     def check(self, name: str, value: object) -> None:
         """Check a value.
 
@@ -116,6 +127,8 @@ class Number(Option):
     :param unit: the unit of the number, unless the kind implies it
     """
 
+    has_text = True
+    number: Callable[[str], float] = float
     unit: str = ""
 
     def __init__(
@@ -135,23 +148,37 @@ class Number(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return f"{self.range} (seconds)" if self.unit == "seconds" else self.range
 
     @property
     def range(self) -> str:
-        """See `Option.range`."""
         return range_text(self.low, self.high, self.special)
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return is_number(value, self.low, self.high, self.special)
+
+    def parse(self, text: str, *, go: bool = False) -> float:  # noqa: ARG002 - numbers are written alike
+        try:
+            return self.number(text)
+        except ValueError:
+            raise InvalidOption(f"{text!r} is not a number") from None
 
 
 class Seconds(Number):
     """A duration."""
 
     unit = "seconds"
+
+    def parse(self, text: str, *, go: bool = False) -> float:
+        if not go:
+            return super().parse(text)
+        from .go_texts import go_duration  # noqa: PLC0415 - see there
+
+        if not text.startswith("-") or -1 not in self.special:
+            return go_duration(text)
+        if text != "-1":
+            go_duration(text.removeprefix("-"))  # rejects anything but a duration, such as -nan
+        return -1.0
 
 
 class Ratio(Number):
@@ -161,8 +188,9 @@ class Ratio(Number):
 class Integer(Number):
     """A whole number."""
 
+    number = int
+
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return is_integer(value, self.low, self.high, self.special)
 
 
@@ -172,18 +200,28 @@ class Flag(Option):
     :param go_opposite: go-nsq's name of an option with the opposite meaning
     """
 
+    has_text = True
+
     def __init__(self, *, go_opposite: str = "", **more: Unpack[_More]) -> None:
         super().__init__(**more)
         self.go_opposite = go_opposite
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return "True or False"
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return isinstance(value, bool)
+
+    def parse(self, text: str, *, go: bool = False) -> bool:
+        if go:
+            from .go_texts import go_boolean  # noqa: PLC0415 - see there
+
+            return go_boolean(text)
+        word = text.strip().lower()
+        if word not in {"true", "false"}:
+            raise InvalidOption(f"{text!r} is not a boolean")
+        return word == "true"
 
 
 class Choice(Option):
@@ -193,6 +231,8 @@ class Choice(Option):
     :param function: a description of the function that may be given in place of a word; empty if none may
     """
 
+    has_text = True
+
     def __init__(self, *, choices: tuple[str, ...], function: str = "", **more: Unpack[_More]) -> None:
         super().__init__(**more)
         self.choices = choices
@@ -200,18 +240,19 @@ class Choice(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         *others, last = [*map(repr, self.choices), *filter(None, [self.function])]
         return f"{', '.join(others)} or {last}"
 
     @property
     def range(self) -> str:
-        """See `Option.range`."""
         return self.allowed
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return value in self.choices or (bool(self.function) and callable(value))
+
+    def parse(self, text: str, *, go: bool = False) -> str:
+        known = {} if go else {choice.lower(): choice for choice in self.choices}
+        return known.get(text.strip().lower(), text)
 
 
 class Value(Option):
@@ -228,11 +269,9 @@ class Value(Option):
 
     @property
     def allowed(self) -> str:
-        """See `Option.allowed`."""
         return self.use
 
     def accepts(self, value: object) -> bool:
-        """See `Option.accepts`."""
         return self.valid(value)
 
 
@@ -246,6 +285,8 @@ class Text(Value):
     :param is_secret: whether errors must not show the value
     """
 
+    has_text = True
+
     def __init__(
         self,
         *,
@@ -258,7 +299,12 @@ class Text(Value):
         self.is_secret = is_secret
 
     def check(self, name: str, value: object) -> None:
-        """See `Option.check`."""
         if self.is_secret and not self.accepts(value):
             raise InvalidOption(f"{name} is not valid: use {self.allowed}")
         super().check(name, value)
+
+    def parse(self, text: str, *, go: bool = False) -> str:
+        """Return the text, which only as a flag of Go's may be empty."""
+        if not text and not go:
+            raise InvalidOption("the text is empty")
+        return text

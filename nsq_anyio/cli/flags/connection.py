@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeA
 
 import click
 
-from .kinds import FILE, Integer, in_order
-from .options import OptionValues, option_values, pairs_in_effect, tls_version
+from .kinds import FILE, Integer, flag_kind, in_order
+from .options import OptionValues, keys, option_values, pairs_in_effect
 
 if TYPE_CHECKING:
     import ssl
@@ -58,6 +58,12 @@ map_address_option: Callable[[Any], Any] = click.option(
     help="Reach the nsqd that nsqlookupds name FROM at TO instead, both as host:port; repeatable.",
 )
 """The flag. Its value is a mapping for `ConnectionOptions.map_address`."""
+
+
+@flag_kind
+def tls_version(text: str) -> object:
+    """Return the oldest version of TLS to accept."""
+    return keys("consumer")["tls_min_version"].parse(text)
 
 
 def max_in_flight_option(default: str) -> Callable[[Any], Any]:
