@@ -19,7 +19,7 @@ _BOOLEANS = {
 }
 
 
-def go_boolean(text: str) -> bool:
+def boolean(text: str) -> bool:
     """Parse a Go boolean.
 
     :raises InvalidOption: if the text is not one
@@ -30,7 +30,7 @@ def go_boolean(text: str) -> bool:
     return value
 
 
-def go_duration(text: str) -> float:
+def duration(text: str) -> float:
     """Return the seconds of a Go duration, such as ``60s``, ``1m30s``, ``1.5h``, ``100ms`` or ``0``.
 
     :raises InvalidOption: if the text is not a duration, or a longer one than Go has

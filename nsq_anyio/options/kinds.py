@@ -172,12 +172,12 @@ class Seconds(Number):
     def parse(self, text: str, *, go: bool = False) -> float:
         if not go:
             return super().parse(text)
-        from .go_texts import go_duration  # noqa: PLC0415 - see there
+        from .go_texts import duration  # noqa: PLC0415 - see there
 
         if not text.startswith("-") or -1 not in self.special:
-            return go_duration(text)
+            return duration(text)
         if text != "-1":
-            go_duration(text.removeprefix("-"))  # rejects anything but a duration, such as -nan
+            duration(text.removeprefix("-"))  # rejects anything but a duration, such as -nan
         return -1.0
 
 
@@ -215,9 +215,9 @@ class Flag(Option):
 
     def parse(self, text: str, *, go: bool = False) -> bool:
         if go:
-            from .go_texts import go_boolean  # noqa: PLC0415 - see there
+            from .go_texts import boolean  # noqa: PLC0415 - see there
 
-            return go_boolean(text)
+            return boolean(text)
         word = text.strip().lower()
         if word not in {"true", "false"}:
             raise InvalidOption(f"{text!r} is not a boolean")

@@ -26,6 +26,7 @@ class ClusterFlags:
 
     :ivar nsqlookupds: URLs, or ``host:port``
     :ivar nsqds: likewise
+    :ivar timeout: seconds for a request, in addition to ``connect_timeout``
     """
 
     nsqlookupds: Sequence[str]
@@ -33,6 +34,7 @@ class ClusterFlags:
     headers: Mapping[str, str]
     tls: TLSOptions
     timeout: float
+    connect_timeout: float = 0.0
 
     def open(self) -> Cluster:
         """Return the cluster, an async context manager.
@@ -49,7 +51,7 @@ class ClusterFlags:
             self.nsqds,
             headers=self.headers,
             ssl_context=None if is_default else client_context(self.tls),
-            timeout=self.timeout,
+            timeout=self.timeout + self.connect_timeout,
         )
 
     def shown_nsqlookupds(self) -> tuple[str, ...]:
@@ -66,7 +68,7 @@ class ClusterFlags:
 
 
 def connect_timeout_flag(command: _Command) -> _Command:
-    """Add the parameter ``connect_timeout`` in seconds, for the commands whose model has this flag."""
+    """Add the flag that some of NSQ's programs have, to a command with `cluster_flags`."""
     add = click.option(
         "--http-client-connect-timeout",
         "connect_timeout",
@@ -90,6 +92,7 @@ def cluster_flags(command: _Command) -> _Command:
         header: Sequence[str],
         http_tls: TLSOptions,
         http_client_request_timeout: float,
+        connect_timeout: float = 0.0,
         **kwargs: Any,
     ) -> Any:
         if not lookupd_http_address and not nsqd_http_address:
@@ -100,6 +103,7 @@ def cluster_flags(command: _Command) -> _Command:
             dict(map(parse_header, header)),
             http_tls,
             http_client_request_timeout,
+            connect_timeout,
         )
         return command(*args, cluster=cluster, **kwargs)
 

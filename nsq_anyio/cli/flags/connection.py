@@ -16,7 +16,7 @@ from .options import OptionValues, keys, option_values, pairs_in_effect
 if TYPE_CHECKING:
     import ssl
 
-    from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
+    from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, PublishMode, TLSOptions
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -116,6 +116,10 @@ class ConsumerFlags(_Flags["ConsumerOptions"]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerFlags(_Flags["ProducerOptions"]):
     """How to publish."""
+
+    def with_mode(self, mode: str) -> ProducerFlags:
+        """Return these flags with a mode, as ``--mode`` names it."""
+        return replace(self, options=replace(self.options, mode=cast("PublishMode", mode.replace("-", "_"))))
 
 
 def connection_flags(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from ...errors import InvalidOption
-from ...options.go_texts import go_boolean, go_duration
+from ...options import go_texts
 
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
@@ -77,8 +77,8 @@ def flag_kind(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
     return parsed
 
 
-boolean: Callable[[str], bool] = flag_kind(go_boolean)
-duration: Callable[[str], float] = flag_kind(go_duration)
+boolean: Callable[[str], bool] = flag_kind(go_texts.boolean)
+duration: Callable[[str], float] = flag_kind(go_texts.duration)
 
 
 def positive_duration(text: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -13,32 +13,19 @@ from ...consumer import BatchHandler, DeadLetter, Handler, consume
 from ...producer import produce
 from ...service.metrics import Metrics
 from ...service.service import Service
-from ..flags.connection import ConsumerFlags, ProducerFlags
-from ..flags.source import Source
+from .command import RunFlags
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Job:
-    """Handles messages, as the command's flags say.
+    """Handles messages.
 
     :ivar lifespan: entered before the first message and left after the last
-    :ivar concurrency: the most handlers to run at a time for each topic
-    :ivar max_per_second: the most handlers to start per second; None for no limit
-    :ivar keep_alive: whether to touch each message while its handler runs
-    :ivar dead_letter: the topic of the dead letters, or its template; None for no dead letters
     """
 
+    flags: RunFlags
     handler: Handler | BatchHandler
     lifespan: AbstractAsyncContextManager[object]
-    source: Source
-    topics: Sequence[str]
-    channel: str
-    concurrency: int
-    max_per_second: float | None
-    keep_alive: bool
-    dead_letter: str | None
-    consumer: ConsumerFlags
-    producer: ProducerFlags
 
     async def run(self, stop: anyio.Event, http_address: ListenAddress | None = None) -> None:
         """Handle messages until ``stop`` is set.
@@ -53,43 +40,43 @@ class Job:
         self, *, http_address: ListenAddress | None = None, metrics: Metrics | None = None
     ) -> AsyncGenerator[Service]:
         """Create the service. Run it within this block, which holds open what the handlers need."""
-        if self.dead_letter is None:
+        if self.flags.dead_letter is None:
             async with self.lifespan:
                 yield self._service(None, http_address, metrics)
             return
         producing = produce(
-            self.source.nsqd,
-            nsqlookupd=self.source.nsqlookupd,
-            options=self.producer.options,
-            connection=self.producer.connection,
+            self.flags.source.nsqd,
+            nsqlookupd=self.flags.source.nsqlookupd,
+            options=self.flags.producer.options,
+            connection=self.flags.producer.connection,
         )
         async with self.lifespan, producing as producer:
-            dead_letter = DeadLetter(self.dead_letter, producer=producer)
+            dead_letter = DeadLetter(self.flags.dead_letter, producer=producer)
             yield self._service(dead_letter, http_address, metrics)
 
     def _service(
         self, dead_letter: DeadLetter | None, http_address: ListenAddress | None, metrics: Metrics | None
     ) -> Service:
-        is_given = "max_in_flight" in self.consumer.given
+        is_given = "max_in_flight" in self.flags.consumer.given
         blocks = [
             consume(
                 topic,
-                self.channel,
-                nsqd=self.source.nsqd,
-                nsqlookupd=self.source.nsqlookupd,
+                self.flags.channel,
+                nsqd=self.flags.source.nsqd,
+                nsqlookupd=self.flags.source.nsqlookupd,
                 # Messages that wait here could time out, so the default is one message per handler.
-                max_in_flight=self.consumer.max_in_flight if is_given else None,
+                max_in_flight=self.flags.consumer.max_in_flight if is_given else None,
                 dead_letter=dead_letter,
-                options=self.consumer.options,
-                connection=self.consumer.connection,
+                options=self.flags.consumer.options,
+                connection=self.flags.consumer.connection,
             )
-            for topic in dict.fromkeys(self.topics)
+            for topic in dict.fromkeys(self.flags.topic)
         ]
         return Service(
             [(block, self.handler) for block in blocks],
-            concurrency=self.concurrency,
-            max_per_second=self.max_per_second,
-            keep_alive=self.keep_alive,
+            concurrency=self.flags.concurrency,
+            max_per_second=self.flags.max_per_second,
+            keep_alive=self.flags.keep_alive,
             http_address=http_address,
             metrics=metrics,
         )
