@@ -14,8 +14,7 @@ from ...files import link_exclusively, sync_directory
 from ...storage.failure import explained
 from ...storage.place import Place, remote_storage_of
 from ...storage.remote import RemotePlace, RemoteStorage
-from .directories import make_directories
-from .names import with_revision
+from .file_names import with_revision
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
@@ -131,3 +130,20 @@ def _told(target: RemotePlace, kept: str = "") -> Generator[None]:
         text = f"{target}: {explained(error)}"
         # Without a number, by which it could be taken for a name that is taken.
         raise OSError(f"{text}; {kept}" if kept else text) from error
+
+
+_MODE = 0o770
+"""The mode of new directories, as in nsq_to_file."""
+
+
+def make_directories(path: Path) -> None:
+    """Create a directory and its missing parents.
+
+    :raises OSError: if that fails
+    """
+    missing = [path, *path.parents]
+    while missing and missing[-1].is_dir():
+        missing.pop()
+    for directory in reversed(missing):
+        directory.mkdir(_MODE, exist_ok=True)
+        sync_directory(directory.parent)

@@ -1,4 +1,4 @@
-"""Archive one topic: write its messages, sync them, and only then finish them."""
+"""The archiving of one topic: messages are written, synced, and only then finished."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ...consumer.batches import Batches
 from ...consumer.message import finish_all
 from ...errors import NSQError
 from ...exceptions import ungrouped
-from .archive import Archive
 from .finished_files import EndedFile, stays
+from .rotation import RotatingFile
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
@@ -62,7 +62,7 @@ class Sending:
         self.has_failed: bool = False
 
 
-class Archiver:
+class TopicArchiver:
     """Archives one topic until it is stopped.
 
     ::
@@ -80,13 +80,13 @@ class Archiver:
     def __init__(
         self,
         consumer: Consumer,
-        archive: Archive,
+        file: RotatingFile,
         syncing: Syncing,
         threads: anyio.CapacityLimiter,
         sending: Sending,
     ) -> None:
         self._consumer = consumer
-        self._archive = archive
+        self._file = file
         self._syncing = syncing
         self._threads = threads
         self._sending = sending
@@ -118,8 +118,8 @@ class Archiver:
             self._tell_of_leaving()
         except OSError as error:
             reason = str(error)
-            if not error.filename and error.errno is not None and self._archive.path:
-                reason = f"{self._archive.path}: {error.strerror}"
+            if not error.filename and error.errno is not None and self._file.path:
+                reason = f"{self._file.path}: {error.strerror}"
             await self._abandon()
             waiting = self._consumer.in_flight
             raise CannotWrite(f"cannot write {reason}; {waiting} messages go back to nsqd") from error
@@ -148,9 +148,9 @@ class Archiver:
             await self._in_thread(
                 partial(self._store, bodies, syncing=syncing, ticking=is_due, closing=closing)
             )
-            ended = self._archive.take_ended()
+            ended = self._file.take_ended()
             if ended and not syncing:  # there may be no room for long
-                await self._in_thread(self._archive.sync)
+                await self._in_thread(self._file.sync)
             if ended or syncing:
                 self._finish()
             self._leaving += ended
@@ -180,13 +180,13 @@ class Archiver:
 
     def _store(self, bodies: Sequence[bytes], *, syncing: bool, ticking: bool, closing: bool) -> None:
         if bodies:
-            self._archive.write(bodies)
+            self._file.write(bodies)
         if closing:
-            self._archive.close()
+            self._file.close()
         elif ticking:
-            self._archive.tick()
+            self._file.tick()
         if syncing:
-            self._archive.sync()
+            self._file.sync()
 
     def _finish(self) -> None:
         finish_all(self._unsynced)
@@ -219,10 +219,10 @@ class Archiver:
     async def _abandon(self) -> None:
         with anyio.CancelScope(shield=True):
             try:
-                await self._in_thread(self._archive.abandon)
+                await self._in_thread(self._file.abandon)
             except OSError as error:
                 _log.error("cannot clean up after the previous error: %s", error)
-            self._leaving += self._archive.take_ended()
+            self._leaving += self._file.take_ended()
             self._tell_of_leaving()
 
     def _tell_of_leaving(self) -> None:

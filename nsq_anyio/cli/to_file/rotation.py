@@ -11,8 +11,8 @@ from pathlib import Path
 from ...checks import check_integer, check_seconds
 from ...storage.place import Place
 from .encodings import Encoding
+from .file_names import TopicNames, with_revision
 from .finished_files import EndedFile, is_taken, make_parent
-from .names import TopicNames, with_revision
 from .open_file import OpenFile
 
 _log = logging.getLogger("nsq_anyio.to_file")
@@ -58,7 +58,7 @@ class Rotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveOptions:
+class FileOptions:
     """The options that the archives of all topics share.
 
     :param output_dir: the directory of finished files, or what a URL names
@@ -85,10 +85,10 @@ class ArchiveOptions:
 
         With a URL, one that exists may be on its way there.
         """
-        return self.is_elsewhere or self.encoding is not None or self.rotation.interval > 0
+        return self.is_remote or self.encoding is not None or self.rotation.interval > 0
 
     @property
-    def is_elsewhere(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether finished files go to another machine, which takes time."""
         return not isinstance(self.output_dir, Path)
 
@@ -98,7 +98,7 @@ class ArchiveOptions:
         return self.exclusive or self.rotation.size > 0 or self.moves
 
 
-class Archive:
+class RotatingFile:
     """Writes the lines of one topic; its methods block, and must be called one at a time.
 
     Every method raises `OSError` if the file system fails; after that, only `abandon` may be called. Files
@@ -111,7 +111,7 @@ class Archive:
     def __init__(
         self,
         names: TopicNames,
-        options: ArchiveOptions,
+        options: FileOptions,
         *,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
@@ -220,7 +220,7 @@ class Archive:
         if not self._options.moves:
             return
         ended = EndedFile(file.path, self._options.output_dir, self._name, self._revision)
-        if self._options.is_elsewhere:
+        if self._options.is_remote:
             self._ended.append(ended)
         else:
             self._revision = ended.move()
