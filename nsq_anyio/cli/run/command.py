@@ -121,7 +121,7 @@ def run(
     """
     from ...address import ListenAddress
     from ...names import check_channel, check_topic
-    from .load import check_form, load_handler, load_lifespan
+    from .handler_loader import check_form, load_handler, load_lifespan
 
     check_form(handler, "handler")
     if lifespan is not None:
@@ -145,8 +145,7 @@ def run(
             backend=backend,
         )
         return 0
-    from .job import Job
-    from .run import run_child, run_here
+    from .run import Job, run_child, run_here
 
     job = Job(
         handler=load_handler(handler),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -14,16 +15,97 @@ from typing import Any
 import anyio
 
 from ...address import ListenAddress
+from ...consumer import BatchHandler, DeadLetter, Handler, consume
 from ...consumer.blocking import abandoned_threads
 from ...exceptions import ungrouped
+from ...producer import produce
 from ...service.metrics import Metrics
+from ...service.service import Service
 from ...signals import end_now
 from ..event_loop import run_draining
+from ..flags.connection import ConsumerFlags, ProducerFlags
+from ..flags.source import Source
 from ..signals import EndedBySignal
-from .job import Job
 from .link import answer_questions, open_link
-from .reload import changes_of_code
-from .supervisor import Supervisor
+from .supervisor import Supervisor, changes_of_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Handles messages, as the command's flags say.
+
+    :ivar lifespan: entered before the first message and left after the last
+    :ivar concurrency: the most handlers to run at a time for each topic
+    :ivar max_per_second: the most handlers to start per second; None for no limit
+    :ivar keep_alive: whether to touch each message while its handler runs
+    :ivar dead_letter: the topic of the dead letters, or its template; None for no dead letters
+    """
+
+    handler: Handler | BatchHandler
+    lifespan: AbstractAsyncContextManager[object]
+    source: Source
+    topics: Sequence[str]
+    channel: str
+    concurrency: int
+    max_per_second: float | None
+    keep_alive: bool
+    dead_letter: str | None
+    consumer: ConsumerFlags
+    producer: ProducerFlags
+
+    async def run(self, stop: anyio.Event, http_address: ListenAddress | None = None) -> None:
+        """Handle messages until ``stop`` is set.
+
+        :raises NSQError: as `Service.run` does
+        """
+        async with self.service(http_address=http_address) as service:
+            await service.run(stop)
+
+    @asynccontextmanager
+    async def service(
+        self, *, http_address: ListenAddress | None = None, metrics: Metrics | None = None
+    ) -> AsyncGenerator[Service]:
+        """Create the service. Run it within this block, which holds open what the handlers need."""
+        if self.dead_letter is None:
+            async with self.lifespan:
+                yield self._service(None, http_address, metrics)
+            return
+        producing = produce(
+            self.source.nsqd,
+            nsqlookupd=self.source.nsqlookupd,
+            options=self.producer.options,
+            connection=self.producer.connection,
+        )
+        async with self.lifespan, producing as producer:
+            dead_letter = DeadLetter(self.dead_letter, producer=producer)
+            yield self._service(dead_letter, http_address, metrics)
+
+    def _service(
+        self, dead_letter: DeadLetter | None, http_address: ListenAddress | None, metrics: Metrics | None
+    ) -> Service:
+        is_given = "max_in_flight" in self.consumer.given
+        blocks = [
+            consume(
+                topic,
+                self.channel,
+                nsqd=self.source.nsqd,
+                nsqlookupd=self.source.nsqlookupd,
+                # Messages that wait here could time out, so the default is one message per handler.
+                max_in_flight=self.consumer.max_in_flight if is_given else None,
+                dead_letter=dead_letter,
+                options=self.consumer.options,
+                connection=self.consumer.connection,
+            )
+            for topic in dict.fromkeys(self.topics)
+        ]
+        return Service(
+            [(block, self.handler) for block in blocks],
+            concurrency=self.concurrency,
+            max_per_second=self.max_per_second,
+            keep_alive=self.keep_alive,
+            http_address=http_address,
+            metrics=metrics,
+        )
 
 
 def run_here(job: Job, http_address: ListenAddress | None, backend: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,10 +16,10 @@ from ...address import ListenAddress
 from ...exceptions import ungrouped
 from ...policy.reconnect import ReconnectDelay
 from ...service.endpoint import MetricsUnavailable, health_endpoint
+from ...service.metrics import Families
 from ...signals import SIGNALLED
 from ..ending import FAILED
 from .link import NoAnswer, Question
-from .merged_metrics import merged
 from .process import ServiceProcess, how_it_ended
 
 _log = logging.getLogger("nsq_anyio.service")
@@ -217,3 +218,50 @@ class Supervisor:
                 if process.has_started and process.questions is not None:
                     tasks.start_soon(ask, number, process.questions.ask(question, _ANSWER_TIMEOUT))
         return dict(sorted(answers.items())), problems
+
+
+def merged(texts: Mapping[int, str]) -> bytes:
+    """Return the metrics of all processes, each sample with its process's number as a label.
+
+    A label ``process`` of the program itself becomes ``exported_process``, as Prometheus renames labels that
+    clash with its own.
+
+    Neither a sum nor a maximum would be right for all gauges, so that choice is left to the query.
+
+    :param texts: the metrics in Prometheus' text format, by the number of the process
+    :raises MetricsUnavailable: if the extra ``prometheus`` is not installed
+    """
+    families = Families()
+    if texts:
+        from prometheus_client.parser import text_string_to_metric_families
+
+        for number, text in texts.items():
+            for family in text_string_to_metric_families(text):
+                family.samples = [
+                    sample._replace(labels={**_renamed(sample.labels), "process": str(number)})
+                    for sample in family.samples
+                ]
+                families.add(family)
+    return families.text()
+
+
+def _renamed(labels: Mapping[str, str]) -> dict[str, str]:
+    renamed = dict(labels)
+    if "process" in renamed:
+        name = "exported_process"
+        while name in renamed:
+            name = f"exported_{name}"
+        renamed[name] = renamed.pop("process")
+    return renamed
+
+
+def changes_of_code(stop: anyio.Event) -> AsyncIterator[object]:
+    """Yield whenever a Python file below the current directory changes, until ``stop`` is set.
+
+    :raises click.UsageError: if watchfiles is not installed
+    """
+    try:
+        from watchfiles import PythonFilter, awatch
+    except ModuleNotFoundError:
+        raise click.UsageError("watchfiles is not installed: pip install 'nsq-anyio[reload]'") from None
+    return awatch(Path.cwd(), watch_filter=PythonFilter(), stop_event=stop, debounce=200)
