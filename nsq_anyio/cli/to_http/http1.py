@@ -13,7 +13,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute
 
 from .exchange import KEEP_ALIVE, Exchange, NoAnswer
-from .http1_answer import AnswerParser, BadAnswer
+from .http1_parser import AnswerParser, BadAnswer
 
 _RECEIVED_AT_ONCE = 16 * 1024
 """The most bytes to receive at once; few answers are longer."""

@@ -15,8 +15,8 @@ from ..flags.connection import ConsumerFlags
 from ..flags.source import Source
 from ..reach import check_reachable
 from ..timings import Timings
+from .delivery import handler, is_in_sample
 from .endpoint import Endpoint
-from .forward import handler, is_in_sample
 from .sender import open_sender
 from .status_policy import StatusPolicy
 

@@ -19,7 +19,7 @@ from ...options import TLSOptions
 from ...terminal_text import one_line
 from ...transport.tls_context import client_context
 from ..timings import Timings
-from .connections import Connections
+from .connection_pool import ConnectionPool
 from .endpoint import Endpoint
 from .exchange import Exchange, Headers, NoAnswer
 from .status_policy import retry_after
@@ -55,13 +55,13 @@ class Sender:
 
     def __init__(
         self,
-        connections: dict[Endpoint, Connections],
+        pools: dict[Endpoint, ConnectionPool],
         headers: httpx.Headers,
         request_timeout: float,
         timings: Timings,
     ) -> None:
-        self._connections = connections
-        self._headers = {endpoint: _headers_for(endpoint, headers) for endpoint in connections}
+        self._pools = pools
+        self._headers = {endpoint: _headers_for(endpoint, headers) for endpoint in pools}
         self._request_timeout = request_timeout
         self._timings = timings
 
@@ -83,7 +83,7 @@ class Sender:
         content = body if endpoint.method == "POST" else None
         exchange = Exchange(endpoint.method, endpoint.target(body), self._headers[endpoint], content)
         try:
-            await self._connections[endpoint].carry(exchange, self._request_timeout)
+            await self._pools[endpoint].carry(exchange, self._request_timeout)
         except NoAnswer as error:
             return Answer(None, str(error))
         if exchange.status is None:
@@ -145,11 +145,11 @@ async def open_sender(
         has_http2 = importlib.util.find_spec("h2") is not None
         context.set_alpn_protocols(["h2", "http/1.1"] if has_http2 else ["http/1.1"])
     async with AsyncExitStack() as stack:
-        connections: dict[Endpoint, Connections] = {}
+        pools: dict[Endpoint, ConnectionPool] = {}
         for endpoint in endpoints:
-            to_it = Connections(
+            pool = ConnectionPool(
                 endpoint.origin, context if endpoint.is_https else None, connect_timeout=connect_timeout
             )
-            stack.push_async_callback(to_it.aclose)
-            connections[endpoint] = to_it
-        yield Sender(connections, headers, request_timeout, timings)
+            stack.push_async_callback(pool.aclose)
+            pools[endpoint] = pool
+        yield Sender(pools, headers, request_timeout, timings)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _Connection: TypeAlias = "HTTP1Connection | HTTP2Connection"
 
 
-class Connections:
+class ConnectionPool:
     """A pool of connections to one server; any number of tasks may share it.
 
     httpcore's own pool examines every connection for every request: with 100 connections that takes far
