@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio dead-letter``, once the servers are known to be there."""
+"""The check for servers before a command runs. It imports an event loop, so ``--help`` does not import it."""
 
 from __future__ import annotations
 

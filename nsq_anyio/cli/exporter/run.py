@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio exporter``."""
+"""The exporter: polls a cluster, and serves its metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class Exporter:
     :param flags: the cluster
     :param address: where to listen
     :param interval: seconds between polls
-    :param forget_after: as for `Poller`
-    :param topic_pattern: matches in the names of the topics to export; None for all
-    :param exclude_topic_pattern: matches in the names of the topics to leave out; None for none
-    :param ephemeral: as for `ClusterLabels`, like the next three
+    :param forget_after: see `Poller`
+    :param topic_pattern: is found in the names of the topics to export; None for all
+    :param exclude_topic_pattern: is found in the names of the topics to leave out; None for none
+
+    `ClusterLabels` describes the other parameters.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Runs the service: in this process, as a child of a supervisor, or as the supervisor."""
+"""The service: in this process, as a child of a supervisor, or in the processes of a supervisor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..flags.connection import ConsumerFlags, ProducerFlags
 from ..flags.source import Source
 from ..signals import EndedBySignal
 from .link import answer_questions, open_link
-from .supervisor import Supervisor, changes_of_code
+from .supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +159,7 @@ def run_supervised(
     :raises EndedBySignal: if the signal came before a process had started
     :raises click.ClickException: for an error of this package, or if a process had to be killed
     """
-    changes = changes_of_code if reload else None
-    supervisor = Supervisor(arguments, processes, patience, http_address, changes)
+    supervisor = Supervisor(arguments, processes, patience, http_address, reload=reload)
     run_draining(supervisor.run, backend, on_signal=supervisor.signalled)
     if supervisor.ended_by is not None:
         raise EndedBySignal(supervisor.ended_by)
@@ -176,11 +175,10 @@ class _NoMoreWaiting(BaseException):
 
 @contextmanager
 def _without_abandoned_threads() -> Generator[None]:
-    """Let the process end after the block as any program of Python, except for handlers that were abandoned.
+    """Let the process end after the block as any program of Python does, but without abandoned handlers.
 
     The interpreter waits for all threads that are not daemons, such as AnyIO's worker threads on asyncio. A
-    signal whose handler raises ends this wait; then come the exit handlers and all the rest. On Windows no
-    signal ends it.
+    signal whose handler raises ends this wait, and then the exit handlers run. On Windows no signal ends it.
     """
     try:
         yield
@@ -192,7 +190,7 @@ def _without_abandoned_threads() -> Generator[None]:
 
 
 def _await_others(others_ended: threading.Event, stopped: threading.Event) -> None:
-    """Tell the main thread to wait no more, when it waits for nothing but abandoned threads."""
+    """Interrupt the main thread once it waits for nothing but abandoned threads."""
     main = threading.main_thread()
     main.join()  # until the interpreter waits for threads
     while others := [

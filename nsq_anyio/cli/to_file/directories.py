@@ -1,4 +1,4 @@
-"""Check where files go, so that what would fail at the first file fails at the start."""
+"""Checks of the directories at the start, so that nothing fails only at the first file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .rotation import FileOptions
 def chosen_work_dir(work_dir: Path | None, output_dir: Place) -> Path:
     """Return the directory of unfinished files.
 
-    :raises click.UsageError: if there must be one
+    :raises click.UsageError: if it is required and not given
     """
     if isinstance(output_dir, Path):
         return output_dir if work_dir is None or work_dir.resolve() == output_dir.resolve() else work_dir
@@ -33,9 +33,9 @@ def chosen_work_dir(work_dir: Path | None, output_dir: Place) -> Path:
 
 
 def check_directories(options: FileOptions) -> None:
-    """Make the directories, and find out whether files can be written and moved there.
+    """Make the directories, and check that files can be written and moved there.
 
-    :raises click.ClickException: if not
+    :raises click.ClickException: if they cannot
     """
     _check_directory(options.work_dir)
     if not isinstance(options.output_dir, Path):
@@ -63,9 +63,9 @@ def _check_directory(directory: Path) -> None:
 
 @contextmanager
 def leftovers_moved(options: FileOptions) -> Generator[None]:
-    """If files are moved to a URL, keep the work directory for the block, and move what is left there first.
+    """With a URL, lock the work directory for the block, and move the files of a killed process first.
 
-    :raises click.ClickException: if another process has it, it has files of others, or one cannot be moved
+    :raises click.ClickException: if the directory is locked or holds other files, or a file cannot be moved
     """
     with ExitStack() as stack:
         if not isinstance(options.output_dir, Path):

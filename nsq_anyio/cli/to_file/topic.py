@@ -26,7 +26,7 @@ _GATHERING = 0.1
 """Seconds to gather messages that are written together: short enough for ``tail -f``."""
 
 _MOST_ENDED = 3
-"""The most files of a topic that wait or are being sent; then messages wait at nsqd, not on this disk."""
+"""The most files of a topic that wait or are being sent. Then messages wait at nsqd, not on this disk."""
 
 
 class CannotWrite(NSQError):
@@ -51,10 +51,10 @@ class Syncing:
 
 
 class Sending:
-    """What the topics share that send their files to another machine.
+    """Shared by all topics whose files go to another machine.
 
     :param most: the most files that are sent at once
-    :ivar has_failed: whether one could not be sent; then no other one is
+    :ivar has_failed: whether a file could not be sent; then no further file is
     """
 
     def __init__(self, most: int) -> None:
@@ -71,7 +71,8 @@ class TopicArchiver:
                                                                                       └ ended files are sent
 
     All blocking work runs in a thread, so heartbeats are answered while a disk is slow. Files that go to
-    another machine are sent while the next one is written.
+    another machine are sent while the next one is written: messages that waited for that would time out at
+    nsqd.
 
     :param threads: for work on the disk
     :param sending: shared by all topics
@@ -90,7 +91,7 @@ class TopicArchiver:
         self._syncing = syncing
         self._threads = threads
         self._sending = sending
-        self._leaving: list[EndedFile] = []
+        self._unsent: list[EndedFile] = []
         self._room = anyio.Semaphore(_MOST_ENDED)
         self._failure: OSError | None = None
         self._unsynced: list[Message] = []
@@ -115,7 +116,7 @@ class TopicArchiver:
                     await self._run(sends)
             if self._failure is not None:
                 raise self._failure
-            self._tell_of_leaving()
+            self._warn_of_unsent()
         except OSError as error:
             reason = str(error)
             if not error.filename and error.errno is not None and self._file.path:
@@ -153,7 +154,7 @@ class TopicArchiver:
                 await self._in_thread(self._file.sync)
             if ended or syncing:
                 self._finish()
-            self._leaving += ended
+            self._unsent += ended
             for file in ended:
                 await self._room.acquire()
                 sends.start_soon(self._send, file, sends.cancel_scope)
@@ -214,7 +215,7 @@ class TopicArchiver:
         except OSError:
             self._sending.has_failed = True
             raise
-        self._leaving.remove(file)
+        self._unsent.remove(file)
 
     async def _abandon(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -222,11 +223,11 @@ class TopicArchiver:
                 await self._in_thread(self._file.abandon)
             except OSError as error:
                 _log.error("cannot clean up after the previous error: %s", error)
-            self._leaving += self._file.take_ended()
-            self._tell_of_leaving()
+            self._unsent += self._file.take_ended()
+            self._warn_of_unsent()
 
-    def _tell_of_leaving(self) -> None:
-        for file in self._leaving:
+    def _warn_of_unsent(self) -> None:
+        for file in self._unsent:
             _log.warning("%s", stays(file.path))
 
     async def _in_thread(self, work: Callable[[], None]) -> None:

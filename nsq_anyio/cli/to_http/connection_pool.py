@@ -50,7 +50,7 @@ class ConnectionPool:
         A server may close an idle connection. If it closes one without sending a single byte of an answer,
         the request is sent once more.
 
-        :param timeout: seconds for all of it; if they pass while the body is read, the status still counts
+        :param timeout: seconds for the exchange; if they pass while the body is read, the status still counts
         :raises NoAnswer: if the server could not be reached, or sent no status
         """
         with anyio.move_on_after(timeout):

@@ -1,4 +1,4 @@
-"""A connection that speaks HTTP/1.1."""
+"""An HTTP/1.1 connection."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _TAKEN_AT_ONCE = 16 * 1024
 
 
 class HTTP1Connection:
-    """Carries one exchange after the other.
+    """Carries one exchange after another.
 
-    A connection is kept only after a whole answer with nothing behind it. Further bytes would be taken for
-    the answer to the next request.
+    A connection is kept only after a whole answer with nothing behind it. Further bytes would be read as the
+    answer to the next request.
     """
 
     def __init__(self, stream: ByteStream) -> None:

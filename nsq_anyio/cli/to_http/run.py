@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio to-http``."""
+"""The forwarding of messages to HTTP endpoints."""
 
 from __future__ import annotations
 

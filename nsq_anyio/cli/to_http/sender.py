@@ -1,4 +1,4 @@
-"""Send one message to one endpoint, and interpret the answer."""
+"""The sending of one message to one endpoint, and the meaning of the answer."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TOO_MANY_REQUESTS = 429
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a request.
+    """The result of a request.
 
     :ivar status: None if no answer arrived
-    :ivar reason: the outcome in words, for the log
+    :ivar reason: the result in words, for the log
     :ivar retry_after: the seconds after which the endpoint asks for the next request
     """
 
@@ -51,7 +51,7 @@ class Answer:
 
 
 class Sender:
-    """Sends messages; any number of tasks may share it. See `open_sender`."""
+    """Sends messages; any number of tasks may share it. `open_sender` creates it."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Sender:
 
 
 def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> Headers:
-    """Return the headers of each request to ``endpoint``; those of the command line take precedence."""
+    """Return the headers of each request to ``endpoint``; headers of the command line take precedence."""
     headers = httpx.Headers({"Host": endpoint.host})
     if endpoint.authorization is not None:
         headers["Authorization"] = endpoint.authorization
@@ -114,7 +114,7 @@ def _answer(status: int, raw_headers: Mapping[bytes, bytes]) -> Answer:
 
 @functools.cache
 def _plain_answer(status: int) -> Answer:
-    """Return the answer of a status alone; nearly all have nothing more."""
+    """Return the answer for a status alone; few answers need more."""
     # Not the server's reason phrase: HTTP/2 has none.
     return Answer(status, f"{status} {httpx.codes.get_reason_phrase(status)}".rstrip())
 

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio to-nsq``."""
+"""The republishing of messages."""
 
 from __future__ import annotations
 
