@@ -110,7 +110,9 @@ class HTTP1Connection:
             if answer.status is None:
                 raise
         else:
-            self._is_kept = self._is_sent and answer.leaves_reusable
+            # AnyIO's own streams keep what exceeds a full receive, where nothing shows it.
+            is_last = len(data) < _RECEIVED_AT_ONCE
+            self._is_kept = self._is_sent and answer.leaves_reusable and is_last
             self._kept_until = monotonic() + KEEP_ALIVE
 
     async def _receive(self) -> bytes:
