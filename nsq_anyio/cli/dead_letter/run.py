@@ -1,4 +1,4 @@
-"""The check for servers before a command runs. It imports an event loop, so ``--help`` does not import it."""
+"""A check for servers before a command runs; not in `command` because it imports an event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run of a pipeline for a command: Spark, signals, live progress and a summary."""
+"""Pipelines on the command line: Spark, signals, live progress and a summary."""
 
 from __future__ import annotations
 

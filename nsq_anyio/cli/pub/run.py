@@ -1,4 +1,4 @@
-"""The publishing of messages from inputs, at a limited rate."""
+"""The publisher of inputs, with a limited rate."""
 
 from __future__ import annotations
 

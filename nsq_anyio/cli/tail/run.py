@@ -1,4 +1,4 @@
-"""The printing of messages, and the check that no message would be lost."""
+"""The printer of messages, and a check that no message would be lost."""
 
 from __future__ import annotations
 

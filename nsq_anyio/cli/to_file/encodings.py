@@ -1,4 +1,4 @@
-"""The compression of files with gzip or zstd.
+"""Compression of files with gzip or zstd.
 
 Each sync completes a member (zstd: a frame). A file is the concatenation of its members, which gzip, zstd and
 their libraries read as one. So whatever happens later, every finished message is in a complete member with a

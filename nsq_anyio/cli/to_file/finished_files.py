@@ -1,4 +1,4 @@
-"""The move of finished files to their directory, or to the storage of a URL, where no file is replaced.
+"""Finished files on their way to the output directory, or to the storage of a URL; none replaces another.
 
 If the answer of a storage is lost, the file is put again under another name. A spool would recognize its own
 bytes by their ids, but here two files may be equal, and both count.

@@ -1,4 +1,4 @@
-"""The archiving of one topic: messages are written, synced, and only then finished."""
+"""The archiver of one topic: messages are written, synced, and only then finished."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ decides about an answer.
 
     command          the flags
     run              consume                                                  endpoint
-    delivery         the endpoints of a message, and its outcome             status_policy
+    delivery         the endpoints of a message, and its outcome              status_policy
     sender           one request, and its answer
     connection_pool  kept connections, over TLS if need be                    exchange
     http1  http2     either version of HTTP                                   http1_parser

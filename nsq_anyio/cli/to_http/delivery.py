@@ -1,4 +1,4 @@
-"""The delivery of each message: the choice of its endpoints, and the consequence of their answers."""
+"""Delivery of messages: the endpoints to try, and the action that follows from their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forwarding of messages to HTTP endpoints."""
+"""The forwarder of messages to HTTP endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sending of one message to one endpoint, and the meaning of the answer."""
+"""The sender of messages to endpoints, and the results of its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The republishing of messages."""
+"""The republisher of messages to other nsqds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to a cluster, and the performance of an action: its plan, confirmation and report."""
+"""Queries of a cluster, and actions on it: the plan, the confirmation and the report."""
 
 from __future__ import annotations
 
