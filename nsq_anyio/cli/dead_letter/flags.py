@@ -1,4 +1,4 @@
-"""The flags that say where dead letters are, and which of them to select."""
+"""The flags for the source of dead letters, and for the selection among them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
 HELD_BY_ONE = 2500
-"""How many messages a connection holds by nsqd's default; the default of ``--max-in-flight``."""
+"""The most messages that nsqd lets a connection hold by default; the default of ``--max-in-flight``."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio dead-letter``, once the servers are known to be there."""
+"""A check for servers before a command runs; not in `command` because it imports an event loop."""
 
 from __future__ import annotations
 

@@ -3,6 +3,5 @@
 ::
 
     command    the flags
-    run        poll the cluster, and serve its metrics
-    endpoint   answer HTTP requests
+    run        poll the cluster, and serve its metrics over HTTP
 """

@@ -1,4 +1,4 @@
-"""Read inputs until their end or a signal, and split them into messages of a valid size."""
+"""A reader of inputs, which splits them into messages of a valid size, until their end or a signal."""
 
 from __future__ import annotations
 

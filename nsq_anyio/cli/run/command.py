@@ -90,7 +90,7 @@ def run(flags: RunFlags) -> int:
     """
     from ...address import ListenAddress
     from ...names import check_channel, check_topic
-    from .load import check_form, load_handler, load_lifespan
+    from .handler_loader import check_form, load_handler, load_lifespan
 
     check_form(flags.handler, "handler")
     if flags.lifespan is not None:
@@ -115,8 +115,7 @@ def run(flags: RunFlags) -> int:
             backend=flags.backend,
         )
         return 0
-    from .job import Job
-    from .run import run_child, run_here
+    from .run import Job, run_child, run_here
 
     lifespan = nullcontext() if flags.lifespan is None else load_lifespan(flags.lifespan)
     job = Job(flags, load_handler(flags.handler), lifespan)

@@ -15,7 +15,7 @@ from ..flags.addresses import nsqd_tcp_option
 from ..in_thread import in_thread
 from ..lazy_group import SentenceGroup
 from ..pipeline.command import spark_option
-from .show import fields, report, table, tell_damage
+from .show import fields, report, report_damage, table
 
 if TYPE_CHECKING:
     from ...producer.in_parts import InParts
@@ -77,7 +77,7 @@ def list_spools(
 
         print_table(table(found))
         for info in found:
-            tell_damage(info)
+            report_damage(info)
     else:
         click.echo(f"no spools in {directory}")
 
@@ -130,7 +130,7 @@ def put_back(
         finally:
             report("put back", [(info, rows) for info, rows, _ in done], as_json=as_json)
     for info, _, left in done:
-        tell_damage(info)
+        report_damage(info)
         for path in left:
             click.echo(f"{path} stays", err=True)
     if any(left for _, _, left in done):

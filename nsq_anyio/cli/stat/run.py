@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio stat``."""
+"""The poller of ``nsq-anyio stat``."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from ...re2_pattern import Pattern
     from ...storage.place import Place
-    from .archive import ArchiveOptions
-    from .archives import Topics
     from .encodings import Encoding
-    from .names import NameFormat
+    from .file_names import NameFormat
+    from .rotation import FileOptions
+    from .topics import Topics
 
 
 class ToFileFlags(Flags):
@@ -132,11 +132,11 @@ def to_file(flags: ToFileFlags) -> None:
     from ...transport.tls_context import client_context, tls_options
     from ..event_loop import run_draining
     from ..reach import check_reachable
-    from .archive import Archive, ArchiveOptions, Rotation
-    from .archiver import Syncing
-    from .archives import Archives, Topics
-    from .names import NameFormat
-    from .places import check_directories, chosen_work_dir, leftovers_moved
+    from .directories import check_directories, chosen_work_dir, leftovers_moved
+    from .file_names import NameFormat
+    from .rotation import FileOptions, RotatingFile, Rotation
+    from .topic import Syncing
+    from .topics import Archiver, Topics
 
     if flags.log_prefix is not None:
         click.echo("note: --log-prefix has no effect", err=True)
@@ -150,7 +150,7 @@ def to_file(flags: ToFileFlags) -> None:
         timeout=flags.http_client_connect_timeout + flags.http_client_request_timeout,
         ssl_context=None if tls is None else client_context(tls),
     )
-    options = ArchiveOptions(
+    options = FileOptions(
         output_dir=flags.output_dir,
         work_dir=chosen_work_dir(flags.work_dir, flags.output_dir),
         encoding=_chosen_encoding(flags),
@@ -175,22 +175,22 @@ def to_file(flags: ToFileFlags) -> None:
         options=flags.consumer.never_giving_up().options,
         connection=flags.consumer.connection,
     )
-    archives = Archives(
+    archiver = Archiver(
         chosen,
         consuming,
-        lambda topic: Archive(names.of_topic(topic), options, clock=clock, monotonic=time.monotonic),
+        lambda topic: RotatingFile(names.of_topic(topic), options, clock=clock, monotonic=time.monotonic),
         syncing,
     )
 
     async def run(stop: anyio.Event) -> None:
         await check_reachable(flags.source, flags.consumer)
-        await archives.run(stop)
+        await archiver.run(stop)
 
     with leftovers_moved(options):
         run_draining(run, flags.backend)
 
 
-def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: ArchiveOptions) -> None:
+def _check_topics_have_files_of_their_own(topics: Topics, names: NameFormat, options: FileOptions) -> None:
     """Refuse topics that share a file if files are moved: the first topic to end would move it away."""
     several = topics.are_listed or len(set(topics.named)) > 1
     if several and options.moves and not options.exclusive and "<TOPIC>" not in names.filename_format:

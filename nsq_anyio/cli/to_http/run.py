@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio to-http``."""
+"""The forwarder of messages to HTTP endpoints."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..flags.http import parse_header
 from ..reach import check_reachable
 from ..timings import Timings
 from .command import CONTENT_TYPE, ToHttpFlags
+from .delivery import handler, is_in_sample
 from .endpoint import Endpoint, get_endpoint, post_endpoint
-from .forward import handler, is_in_sample
 from .sender import open_sender
 from .status_policy import StatusPolicy
 

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio to-nsq``."""
+"""The republisher of messages to other nsqds."""
 
 from __future__ import annotations
 
