@@ -18,7 +18,7 @@ of the fields, those of a base class first.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import click
@@ -98,20 +98,44 @@ def shared(add: _Add) -> Any:
 
 def takes(kind: type[_FlagsT]) -> Callable[[Callable[[_FlagsT], _T]], Callable[..., _T]]:
     """Return a decorator that adds the flags of a class to a command, which gets an object of the class."""
-    fields = {
-        name: field
-        for each in reversed(kind.__mro__)
-        for name, field in vars(each).items()
-        if isinstance(field, _Field)
-    }
 
     def decorate(command: Callable[[_FlagsT], _T]) -> Callable[..., _T]:
         @functools.wraps(command)
         def with_flags(**values: Any) -> _T:
             return command(kind(**values))
 
-        add = in_order(*(field.add(name) for name, field in fields.items()))
-        decorated: Callable[..., _T] = add(with_flags)
-        return decorated
+        return _with_fields(with_flags, _fields(kind))
 
     return decorate
+
+
+def grouped(kind: type[_FlagsT], **made: Callable[[_FlagsT], object]) -> _Add:
+    """Return a decorator that adds the flags of a class to a command, which gets what is made of them.
+
+    :param made: for each parameter of the command, what makes its value
+    """
+    fields = _fields(kind)
+
+    def decorate(command: Callable[..., _T]) -> Callable[..., _T]:
+        @functools.wraps(command)
+        def with_values(**values: Any) -> _T:
+            flags = kind(**{name: values.pop(name) for name in fields if name in values})
+            return command(**values, **{name: make(flags) for name, make in made.items()})
+
+        return _with_fields(with_values, fields)
+
+    return decorate
+
+
+def _fields(kind: type[Flags]) -> dict[str, _Field]:
+    return {
+        name: field
+        for each in reversed(kind.__mro__)
+        for name, field in vars(each).items()
+        if isinstance(field, _Field)
+    }
+
+
+def _with_fields(command: Callable[..., _T], fields: Mapping[str, _Field]) -> Callable[..., _T]:
+    decorated: Callable[..., _T] = in_order(*(field.add(name) for name, field in fields.items()))(command)
+    return decorated

@@ -47,16 +47,21 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The options that ``key,value`` pairs set, by our names.
+    """The options that flags and ``key,value`` pairs set, by our names.
 
     :ivar own: options of the consumer or producer
     :ivar connection: options of the connection
     :ivar tls: options of TLS, and ``tls``, which says whether to use TLS at all
     """
 
-    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    connection: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    tls: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    own: dict[str, Any] = field(default_factory=dict[str, Any])
+    connection: dict[str, Any] = field(default_factory=dict[str, Any])
+    tls: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def set(self, key: Key, value: object) -> None:
+        """Set the option of a key."""
+        part: dict[str, Any] = getattr(self, key.part)
+        part[key.name] = value
 
 
 _IN_GO_ONLY = {
@@ -124,7 +129,7 @@ def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
     :param flag: the flag's name, for messages
     :raises click.BadParameter: for an unknown key, or an invalid value
     """
-    found: dict[_Part, dict[str, Any]] = {"own": {}, "connection": {}, "tls": {}}
+    found = OptionValues()
     known = keys(side)
     for pair in pairs:
         name, comma, text = pair.partition(",")
@@ -133,8 +138,8 @@ def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
         if key is None:
             _note_without_effect(flag, name, side)
         else:
-            found[key.part][key.name] = _value(flag, name, key, text if comma else "true")
-    return OptionValues(**found)
+            found.set(key, _value(flag, name, key, text if comma else "true"))
+    return found
 
 
 def _value(flag: str, name: str, key: Key, text: str) -> object:
