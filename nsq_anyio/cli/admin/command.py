@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.cluster import ClusterFlags, timed_cluster_flags
 from ..flags.connection import connection_flags
 from ..flags.fields import Flags, flag, go_switch, shared, takes
-from ..flags.kinds import FILE, Integer, duration, in_order
+from ..flags.kinds import FILE, Integer, duration
 
 if TYPE_CHECKING:
     from ...options import ConnectionOptions
@@ -91,7 +91,7 @@ class AdminFlags(Flags):
     dev_static_dir: str = flag(_NO_EFFECT, default="", hidden=True)
     log_prefix: str = flag(_NO_EFFECT, default="[nsqadmin] ", hidden=True)
     verbose: bool = go_switch(_NO_EFFECT, hidden=True, expose_value=False)
-    cluster: ClusterFlags = shared(in_order(connect_timeout_flag, cluster_flags))
+    cluster: ClusterFlags = shared(timed_cluster_flags)
     connection: ConnectionOptions = shared(connection_flags("connection"))
     backend: str = shared(command_flags)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.cluster import ClusterFlags, timed_cluster_flags
 from ..flags.fields import Flags, flag, shared, switch, takes
-from ..flags.kinds import Integer, duration, in_order, pattern, positive_duration
+from ..flags.kinds import Integer, duration, pattern, positive_duration
 
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
@@ -48,7 +48,7 @@ class ExporterFlags(Flags):
         type=Integer(min=1),
         default=20_000,
     )
-    cluster: ClusterFlags = shared(in_order(connect_timeout_flag, cluster_flags))
+    cluster: ClusterFlags = shared(timed_cluster_flags)
     backend: str = shared(command_flags)
 
 

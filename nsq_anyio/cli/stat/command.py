@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.cluster import ClusterFlags, timed_cluster_flags
 from ..flags.fields import Flags, flag, shared, switch, takes
-from ..flags.kinds import Integer, in_order, positive_duration
+from ..flags.kinds import Integer, positive_duration
 from ..flags.names import complete_channel, complete_topic
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class StatFlags(Flags):
     interval: float = flag("The time between polls.", type=positive_duration, default="2s")
     count: int | None = flag("Exit after this many reports with rates.", type=Integer(min=1))
     json_lines: bool = switch("Print a line of JSON per poll.", "--json")
-    cluster: ClusterFlags = shared(in_order(connect_timeout_flag, cluster_flags))
+    cluster: ClusterFlags = shared(timed_cluster_flags)
     backend: str = shared(quiet_command_flags)
 
 
