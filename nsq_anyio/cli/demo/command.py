@@ -12,7 +12,7 @@ import click
 
 from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.addresses import lookupd_http_option, nsqd_tcp_option
+from ..flags.addresses import lookupd_http_flag, nsqd_tcp_flag
 from ..flags.fields import Flags, flag, shared, switch, takes
 from ..flags.kinds import Integer
 from ..flags.names import complete_topic
@@ -29,10 +29,8 @@ class DemoFlags(Flags):
 
     messages: int = flag("The number of messages to publish.", type=Integer(min=1), default=100_000)
     as_json: bool = switch("Print one line of JSON instead of a table.", "--json")
-    nsqds: Sequence[str] = shared(nsqd_tcp_option("A real nsqd to use; repeatable.", "nsqds"))
-    nsqlookupds: Sequence[str] = shared(
-        lookupd_http_option("A real nsqlookupd to use; repeatable.", "nsqlookupds")
-    )
+    nsqds: Sequence[str] = nsqd_tcp_flag("A real nsqd to use; repeatable.")
+    nsqlookupds: Sequence[str] = lookupd_http_flag("A real nsqlookupd to use; repeatable.")
     spark: bool = switch("Archive the messages with Spark into Parquet files; needs Java.")
     topic: str = flag("The topic to publish to.", shell_complete=complete_topic, default="nsq-anyio-demo")
     backend: str = shared(quiet_command_flags)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .addresses import lookupd_http_option, nsqd_http_option
+from .addresses import lookupd_http_flag, nsqd_http_flag
 from .fields import Flags, flag, grouped, shared
 from .http import http_tls_flags, parse_header
 from .kinds import duration, positive_duration
@@ -66,11 +66,11 @@ class ClusterFlags:
 
 
 class _ClusterFlags(Flags):
-    lookupd_http_address: Sequence[str] = shared(
-        lookupd_http_option("An nsqlookupd; name all of them, repeating the flag.")
+    lookupd_http_address: Sequence[str] = lookupd_http_flag(
+        "An nsqlookupd; name all of them, repeating the flag."
     )
-    nsqd_http_address: Sequence[str] = shared(
-        nsqd_http_option("An nsqd to ask in addition to those that the nsqlookupds list; repeatable.")
+    nsqd_http_address: Sequence[str] = nsqd_http_flag(
+        "An nsqd to ask in addition to those that the nsqlookupds list; repeatable."
     )
     header: Sequence[str] = flag(
         "A header to send to the servers named on the command line; repeatable.",

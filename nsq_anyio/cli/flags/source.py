@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from .addresses import lookupd_http_option, nsqd_tcp_option
-from .fields import Flags, grouped, shared
+from .addresses import lookupd_http_flag, nsqd_tcp_flag
+from .fields import Flags, grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,10 @@ def destination_flags(prefix: str = "") -> Callable[[Any], Any]:
     """
 
     class DestinationFlags(Flags):
-        destination_nsqds: Sequence[str] = shared(
-            nsqd_tcp_option("An nsqd to publish to; repeatable.", "destination_nsqds", prefix=prefix)
-        )
-        destination_lookupds: Sequence[str] = shared(
-            lookupd_http_option(
-                "An nsqlookupd that lists the nsqds to publish to; repeatable.",
-                "destination_lookupds",
-                prefix=prefix,
-            )
+        destination_nsqds: Sequence[str] = nsqd_tcp_flag("An nsqd to publish to; repeatable.", prefix=prefix)
+        destination_lookupds: Sequence[str] = lookupd_http_flag(
+            "An nsqlookupd that lists the nsqds to publish to; repeatable.",
+            prefix=prefix,
         )
 
         def destination(self) -> Destination:
@@ -59,9 +54,9 @@ def destination_flags(prefix: str = "") -> Callable[[Any], Any]:
 
 
 class _SourceFlags(Flags):
-    nsqd_tcp_address: Sequence[str] = shared(nsqd_tcp_option("An nsqd to consume from; repeatable."))
-    lookupd_http_address: Sequence[str] = shared(
-        lookupd_http_option("An nsqlookupd that knows the nsqds; name all of them, repeating the flag.")
+    nsqd_tcp_address: Sequence[str] = nsqd_tcp_flag("An nsqd to consume from; repeatable.")
+    lookupd_http_address: Sequence[str] = lookupd_http_flag(
+        "An nsqlookupd that knows the nsqds; name all of them, repeating the flag."
     )
 
     def source(self) -> Source:

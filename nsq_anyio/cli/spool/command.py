@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.addresses import nsqd_tcp_option
+from ..flags.addresses import nsqd_tcp_flag
 from ..flags.fields import Flags, argument, shared, switch, takes
 from ..in_thread import in_thread
 from ..lazy_group import SentenceGroup
-from ..pipeline.command import spark_option
+from ..pipeline.command import SPARK_OPTIONS
 from .show import fields, report, report_damage, table
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class _ChosenFlags(Flags):
 
 
 class _PutBackFlags(_ChosenFlags):
-    nsqd: Sequence[str] = shared(nsqd_tcp_option("An nsqd to publish to; repeatable.", "nsqd", required=True))
-    options: dict[str, str] = shared(spark_option)
+    nsqd: Sequence[str] = nsqd_tcp_flag("An nsqd to publish to; repeatable.", required=True)
+    options: dict[str, str] = SPARK_OPTIONS
     backend: str = _BACKEND
 
 

@@ -12,7 +12,7 @@ import click
 
 from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.addresses import nsqd_http_option
+from ..flags.addresses import nsqd_http_flag
 from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.fields import Flags, flag, go_switch, shared, switch, takes
 from ..flags.kinds import Integer, parse_delimiter
@@ -42,11 +42,9 @@ class TailFlags(Flags):
     drain: bool = switch(
         "Consume the messages that wait in a topic without channels; those not printed are lost at the end."
     )
-    nsqd_http_address: Sequence[str] = shared(
-        nsqd_http_option(
-            "An nsqd to ask whether a topic has channels; repeatable.  [default: the nsqds that nsqlookupd "
-            "lists, or the port after nsqd's TCP port]"
-        )
+    nsqd_http_address: Sequence[str] = nsqd_http_flag(
+        "An nsqd to ask whether a topic has channels; repeatable.  [default: the nsqds that nsqlookupd "
+        "lists, or the port after nsqd's TCP port]"
     )
     source: Source = shared(source_flags)
     count: int = flag(
