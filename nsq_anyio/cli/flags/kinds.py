@@ -6,8 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,8 +15,6 @@ from ...options import go_texts
 
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
-    from ...storage.place import Place
-
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
@@ -137,18 +134,6 @@ def parse_delimiter(text: str) -> bytes:
     return delimiter
 
 
-def delimiter_option(help: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds ``--delimiter``, a line feed by default."""
-
-    def add(command: _Command) -> _Command:
-        option = click.option(
-            "--delimiter", type=parse_delimiter, default="\\n", show_default=True, metavar="TEXT", help=help
-        )
-        return cast("_Command", option(cast("Any", command)))
-
-    return add
-
-
 def _escaped(match: re.Match[str]) -> bytes:
     return bytes.fromhex(match[1]) if match[1] else _NAMED[match[2]]
 
@@ -168,23 +153,3 @@ def in_order(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return command
 
     return add
-
-
-class DirectoryOrURL(click.Path):
-    """The path of a directory, its ``file:`` URI, or its URL in an object store or HDFS."""
-
-    def __init__(self) -> None:
-        super().__init__(file_okay=False, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:  # type: ignore[override] # a URL is no path
-        """Return the place; refuse URLs of other kinds, and files."""
-        from ...storage.place import place_of
-
-        try:
-            place = place_of(value)
-        except InvalidOption as error:
-            self.fail(str(error), param, ctx)
-        if not isinstance(place, Path):
-            return place
-        super().convert(place, param, ctx)
-        return place

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import InvalidOption
 from ..command import UtilityCommand, command_flags
 from ..flags.connection import ConsumerFlags, connection_flags
 from ..flags.fields import Flags, flag, go_switch, shared, takes
-from ..flags.kinds import DirectoryOrURL, Integer, duration, pattern
+from ..flags.kinds import Integer, duration, pattern
 from ..flags.names import complete_channel, complete_topic
 from ..flags.source import Source, source_flags
 
@@ -27,6 +28,26 @@ if TYPE_CHECKING:
     from .file_names import NameFormat
     from .rotation import FileOptions
     from .topics import Topics
+
+
+class DirectoryOrURL(click.Path):
+    """The path of a directory, its ``file:`` URI, or its URL in an object store or HDFS."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:  # type: ignore[override] # a URL is no path
+        """Return the place; refuse URLs of other kinds, and files."""
+        from ...storage.place import place_of
+
+        try:
+            place = place_of(value)
+        except InvalidOption as error:
+            self.fail(str(error), param, ctx)
+        if not isinstance(place, Path):
+            return place
+        super().convert(place, param, ctx)
+        return place
 
 
 class ToFileFlags(Flags):
