@@ -1,4 +1,4 @@
-"""Types of flag values that several commands use: parse and check their texts."""
+"""Types of flag values that several commands use."""
 
 from __future__ import annotations
 
