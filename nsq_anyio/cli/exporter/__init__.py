@@ -2,6 +2,7 @@
 
 ::
 
-    command    the flags
+    flags      the flags
+    command    the click command
     run        poll the cluster, and serve its metrics over HTTP
 """

@@ -14,7 +14,7 @@ from ...serving.http_messages import Request, Response
 from ...serving.http_server import serve_http
 from ...serving.listener import local_port, open_listener
 from ...tasks import background_tasks
-from .command import ExporterFlags
+from .flags import ExporterFlags
 
 _log = logging.getLogger(__name__)
 

@@ -10,49 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..command import UtilityCommand, quiet_command_flags
-from ..flags.connection import ProducerFlags, connection_flags
-from ..flags.fields import Flags, argument, flag, shared, switch, takes
-from ..flags.kinds import Integer, parse_delimiter
-from ..flags.names import complete_topic
-from ..flags.source import Destination, destination_flags
+from ..command import UtilityCommand
+from ..flags.fields import takes
+from .flags import ALL, IN_TURN, PubFlags
 
 if TYPE_CHECKING:
     from .reader import Input
-
-_ALL = "all"
-"""The mode in which each of several nsqds gets all messages."""
-
-_IN_TURN = "round-robin"
-_MODES = (_ALL, _IN_TURN, "least-outstanding", "hostpool", "epsilon-greedy")
-
-
-class PubFlags(Flags):
-    """The flags of ``nsq-anyio pub``."""
-
-    files: Sequence[str] = argument(
-        nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
-    )
-    topic: str = flag("The topic to publish to.", required=True, shell_complete=complete_topic)
-    destination: Destination = shared(destination_flags())
-    mode: str | None = flag(
-        "How to choose among several nsqds: all sends each message to every nsqd, the others to one.  "
-        f"[default: {_ALL}; with --lookupd-http-address: {_IN_TURN}]",
-        type=click.Choice(_MODES),
-    )
-    delimiter: bytes = flag(
-        r"The bytes between messages; \0 and \xNN are understood.", type=parse_delimiter, default="\\n"
-    )
-    headers: Sequence[str] = flag(
-        "A header for each message, sent in an envelope; repeatable.",
-        "--header",
-        multiple=True,
-        metavar="NAME=VALUE",
-    )
-    rate: int = flag("The most messages per second; 0: no limit.", type=Integer(min=0), default=0)
-    quiet: bool = switch("Show no progress on a terminal.", "--quiet", "-q")
-    producer: ProducerFlags = shared(connection_flags("producer"))
-    backend: str = shared(quiet_command_flags)
 
 
 @click.command(
@@ -76,14 +39,14 @@ def pub(flags: PubFlags) -> None:
 
     check_topic(flags.topic)
     mode, by_lookup = flags.mode, flags.destination.nsqlookupd
-    if mode == _ALL and by_lookup:
-        raise click.UsageError(f"--mode {_ALL} needs a fixed set of nsqds: use only --nsqd-tcp-address")
-    mode = mode or (_IN_TURN if by_lookup else _ALL)
+    if mode == ALL and by_lookup:
+        raise click.UsageError(f"--mode {ALL} needs a fixed set of nsqds: use only --nsqd-tcp-address")
+    mode = mode or (IN_TURN if by_lookup else ALL)
     with ExitStack() as stack:
         inputs = [_open(stack, path) for path in flags.files or ["-"]]
         shown = not flags.quiet and sys.stderr.isatty() and not (sys.stdin.isatty() and not flags.files)
         published = stack.enter_context(shown_progress(_total(inputs), shown=shown))
-        work = Pub(flags, None if mode == _ALL else mode, _headers(flags.headers), published)
+        work = Pub(flags, None if mode == ALL else mode, _headers(flags.headers), published)
         run_draining(partial(work.run, inputs), flags.backend)
 
 

@@ -20,7 +20,7 @@ from ..display import progress_bar, progress_display
 from ..ending import PARTIAL
 from ..flags.source import Destination
 from ..reach import check_destination_reachable
-from .command import PubFlags
+from .flags import PubFlags
 from .reader import Input, MessageReader
 
 _MAX_BATCH_BYTES = 1024 * 1024

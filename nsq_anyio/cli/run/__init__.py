@@ -7,7 +7,8 @@ cannot be pickled.
 
 ::
 
-    command         the flags
+    flags           the flags
+    command         the click command
     handler_loader  imports the handler and the lifespan
     run             handles messages in this process, or supervises others
     supervisor      keeps processes running; health and metrics of all of them; --reload

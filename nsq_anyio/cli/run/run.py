@@ -24,7 +24,7 @@ from ...service.service import Service
 from ...signals import end_now
 from ..event_loop import run_draining
 from ..signals import EndedBySignal
-from .command import RunFlags
+from .flags import RunFlags
 from .link import answer_questions, open_link
 from .supervisor import Supervisor
 

@@ -11,7 +11,7 @@ import click
 from ...errors import HTTPError
 from ...http import Cluster, ClusterFailed, TopicStats, Totals
 from ..output import Output
-from .command import StatFlags
+from .flags import StatFlags
 from .rows import Rows
 from .views import Failure, Report, View
 

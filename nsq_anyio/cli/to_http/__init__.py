@@ -5,7 +5,8 @@ decides about an answer.
 
 ::
 
-    command          the flags
+    flags            the flags
+    command          the click command
     run              consume                                                  endpoint
     delivery         the endpoints of a message, and its outcome              status_policy
     sender           one request, and its answer

@@ -13,9 +13,9 @@ from ..event_loop import handle_until
 from ..flags.http import parse_header
 from ..reach import check_reachable
 from ..timings import Timings
-from .command import CONTENT_TYPE, ToHttpFlags
 from .delivery import handler, is_in_sample
 from .endpoint import Endpoint, get_endpoint, post_endpoint
+from .flags import CONTENT_TYPE, ToHttpFlags
 from .sender import open_sender
 from .status_policy import StatusPolicy
 

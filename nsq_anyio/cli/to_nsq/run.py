@@ -13,7 +13,7 @@ from ...producer import Producer, produce
 from ..event_loop import handle_until
 from ..reach import check_reachable
 from ..timings import Timings
-from .command import ToNsqFlags
+from .flags import ToNsqFlags
 from .json_filter import JSONFilter, NotJSON
 
 _log = logging.getLogger("nsq_anyio.to_nsq")
