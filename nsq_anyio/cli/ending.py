@@ -1,4 +1,4 @@
-"""End a command: choose its exit code, and write its error to stderr."""
+"""The end of a command: its exit code, and its error on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run async work for a command: the event loop, signals, and errors without tracebacks."""
+"""The event loop of a command, with signals, and errors without tracebacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name flags in errors that name parameters and options of Python."""
+"""Errors of the package, with flags in place of parameters and options of Python."""
 
 from __future__ import annotations
 

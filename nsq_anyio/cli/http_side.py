@@ -1,4 +1,4 @@
-"""Guess where an nsqd speaks HTTP, from where it speaks NSQ's protocol."""
+"""An nsqd's HTTP address, guessed from its TCP address."""
 
 from __future__ import annotations
 

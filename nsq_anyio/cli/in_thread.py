@@ -1,4 +1,4 @@
-"""Let signals be handled while a library waits."""
+"""Blocking work in a thread, so that the main thread handles signals meanwhile."""
 
 from __future__ import annotations
 

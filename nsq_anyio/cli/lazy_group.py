@@ -1,4 +1,4 @@
-"""Groups of commands: list them by whole sentences, and import them when they are called."""
+"""Groups of commands, which are listed by whole sentences and imported when they are called."""
 
 from __future__ import annotations
 

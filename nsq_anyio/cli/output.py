@@ -1,14 +1,15 @@
-"""Write bytes to standard output, and a command's progress to stderr."""
+"""Standard output, and waiting for descriptors that other processes share, such as pipes and terminals."""
 
 from __future__ import annotations
 
 import os
+import selectors
 import stat
 import sys
 
+import anyio
 import anyio.to_thread
 
-from .shared_descriptor import wait_readable
 from .streams import OutputClosed, OutputFailed
 
 
@@ -71,3 +72,17 @@ class Output:
             raise OutputClosed from None
         except OSError as error:
             raise OutputFailed(f"cannot write the output: {error.strerror}") from error
+
+
+async def wait_readable(descriptor: int) -> None:
+    """Wait until a descriptor is readable, and leave it as it is.
+
+    uvloop makes each descriptor that it waits for non-blocking, for all processes that share it: the next one
+    to write to the pipe, or to read from the terminal, would fail. So the event loop waits for a selector,
+    which waits for the descriptor.
+
+    :raises OSError: if the descriptor cannot be waited for
+    """
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        await anyio.wait_readable(selector)

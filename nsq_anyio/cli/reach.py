@@ -1,4 +1,4 @@
-"""Check that the servers on the command line are reachable before a command waits for them."""
+"""Checks of the servers on the command line, before a command waits for them."""
 
 from __future__ import annotations
 

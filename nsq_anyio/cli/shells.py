@@ -1,4 +1,4 @@
-"""How bash, zsh and fish ask for completions, and the scripts that make them ask.
+"""Completion in bash, zsh and fish: their requests, and the scripts that make them.
 
 click knows the commands and their flags. It completes the value neither of ``--flag=value`` nor of
 ``-flag value``, and with its script bash, which breaks words at ``:`` and ``=``, completes no addresses.

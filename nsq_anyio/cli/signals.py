@@ -1,4 +1,4 @@
-"""Exit cleanly on a signal, from the very start of the process.
+"""A clean exit at a signal, from the very start of the process.
 
 Python's default is the traceback of whatever is being imported at that moment. So this module is imported
 first, and imports almost nothing.

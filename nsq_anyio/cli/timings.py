@@ -1,4 +1,4 @@
-"""Log how long requests take, after every given number of requests."""
+"""Durations of requests in the log, after every given number of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TOML files with flags: how they are read, and which values NSQ's own programs take in theirs."""
+"""TOML files with flags, and the values that NSQ's own programs take in theirs."""
 
 from __future__ import annotations
 

@@ -60,6 +60,9 @@ class Option:
     :param default: the default in words, if the value alone does not explain it
     """
 
+    has_text: bool = False
+    """Whether a text can express the values."""
+
     def __init__(
         self,
         *,
@@ -99,6 +102,14 @@ class Option:
         """Return whether ``value`` is valid for the option."""
         raise NotImplementedError
 
+    def parse(self, text: str, *, go: bool = False) -> object:
+        """Return the value that a text expresses; it may be out of range.
+
+        :param go: whether the text is written as for Go's flags, such as ``1m30s`` or ``T``
+        :raises InvalidOption: if the text expresses no value of this kind
+        """
+        raise NotImplementedError
+
     def check(self, name: str, value: object) -> None:
         """Check a value.
 
@@ -116,6 +127,8 @@ class Number(Option):
     :param unit: the unit of the number, unless the kind implies it
     """
 
+    has_text = True
+    number: Callable[[str], float] = float
     unit: str = ""
 
     def __init__(
@@ -144,11 +157,28 @@ class Number(Option):
     def accepts(self, value: object) -> bool:
         return is_number(value, self.low, self.high, self.special)
 
+    def parse(self, text: str, *, go: bool = False) -> float:  # noqa: ARG002 - numbers are written alike
+        try:
+            return self.number(text)
+        except ValueError:
+            raise InvalidOption(f"{text!r} is not a number") from None
+
 
 class Seconds(Number):
     """A duration."""
 
     unit = "seconds"
+
+    def parse(self, text: str, *, go: bool = False) -> float:
+        if not go:
+            return super().parse(text)
+        from .go_texts import duration  # noqa: PLC0415 - see there
+
+        if not text.startswith("-") or -1 not in self.special:
+            return duration(text)
+        if text != "-1":
+            duration(text.removeprefix("-"))  # rejects anything but a duration, such as -nan
+        return -1.0
 
 
 class Ratio(Number):
@@ -157,6 +187,8 @@ class Ratio(Number):
 
 class Integer(Number):
     """A whole number."""
+
+    number = int
 
     def accepts(self, value: object) -> bool:
         return is_integer(value, self.low, self.high, self.special)
@@ -167,6 +199,8 @@ class Flag(Option):
 
     :param go_opposite: go-nsq's name of an option with the opposite meaning
     """
+
+    has_text = True
 
     def __init__(self, *, go_opposite: str = "", **more: Unpack[_More]) -> None:
         super().__init__(**more)
@@ -179,6 +213,16 @@ class Flag(Option):
     def accepts(self, value: object) -> bool:
         return isinstance(value, bool)
 
+    def parse(self, text: str, *, go: bool = False) -> bool:
+        if go:
+            from .go_texts import boolean  # noqa: PLC0415 - see there
+
+            return boolean(text)
+        word = text.strip().lower()
+        if word not in {"true", "false"}:
+            raise InvalidOption(f"{text!r} is not a boolean")
+        return word == "true"
+
 
 class Choice(Option):
     """One of a few words.
@@ -186,6 +230,8 @@ class Choice(Option):
     :param choices: the words
     :param function: a description of the function that may be given in place of a word; empty if none may
     """
+
+    has_text = True
 
     def __init__(self, *, choices: tuple[str, ...], function: str = "", **more: Unpack[_More]) -> None:
         super().__init__(**more)
@@ -203,6 +249,10 @@ class Choice(Option):
 
     def accepts(self, value: object) -> bool:
         return value in self.choices or (bool(self.function) and callable(value))
+
+    def parse(self, text: str, *, go: bool = False) -> str:
+        known = {} if go else {choice.lower(): choice for choice in self.choices}
+        return known.get(text.strip().lower(), text)
 
 
 class Value(Option):
@@ -235,6 +285,8 @@ class Text(Value):
     :param is_secret: whether errors must not show the value
     """
 
+    has_text = True
+
     def __init__(
         self,
         *,
@@ -250,3 +302,9 @@ class Text(Value):
         if self.is_secret and not self.accepts(value):
             raise InvalidOption(f"{name} is not valid: use {self.allowed}")
         super().check(name, value)
+
+    def parse(self, text: str, *, go: bool = False) -> str:
+        """Return the text, which only as a flag of Go's may be empty."""
+        if not text and not go:
+            raise InvalidOption("the text is empty")
+        return text

@@ -15,7 +15,18 @@ TLSVersion: TypeAlias = Literal["TLSv1.2", "TLSv1.3"]
 
 
 class MinimumVersion(Choice):
-    """The oldest version of TLS; command lines also accept go-nsq's spelling."""
+    """The oldest version of TLS."""
+
+    def parse(self, text: str, *, go: bool = False) -> str:
+        """Return the version; for Go's flags by go-nsq's name too, and one before 1.2 raised to 1.2."""
+        if not go:
+            return super().parse(text)
+        version = text.lower().removeprefix("tlsv").removeprefix("tls")
+        if version in {"1.3", "1.2"}:
+            return f"TLSv{version}"
+        if version in {"1.1", "1.0", "ssl3.0"}:
+            return "TLSv1.2"
+        raise InvalidOption(f"{text!r} is not a version: use tls1.2 or tls1.3")
 
 
 def _is_host(value: object) -> bool:

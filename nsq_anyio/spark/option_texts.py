@@ -1,9 +1,9 @@
-"""Parses options as Spark passes them: as strings, with names in any case."""
+"""The options of ``format("nsq")`` as Spark passes them: strings, with names in any case."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
@@ -12,9 +12,7 @@ from ..address import nsqd_addresses
 from ..errors import InvalidAddress, InvalidName, InvalidOption
 from ..options.checks import range_text
 from ..options.declaration import declared
-from ..options.kinds import SAME, Choice, Flag, Integer, Number, Option, Seconds, Text
-
-_FLAGS = {"true": True, "false": False}
+from ..options.kinds import SAME, Choice, Flag, Integer, Number, Option
 
 
 class Parsed(Option):
@@ -23,10 +21,15 @@ class Parsed(Option):
     :param parse: returns the value of a text, or raises `InvalidOption` with what is allowed
     """
 
+    has_text = True
+
     def __init__(self, *, parse: Callable[[str], object], spark: str = SAME, is_secret: bool = False) -> None:
         super().__init__(spark=spark)
-        self.parse = parse
+        self._parse = parse
         self.is_secret = is_secret
+
+    def parse(self, text: str, *, go: bool = False) -> object:  # noqa: ARG002 - there are no such flags
+        return self._parse(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +38,31 @@ class TextOption:
 
     :ivar name: the documented name; it is matched in any case
     :ivar field: the field that it sets
-    :ivar parse: returns the value of a text, or raises `InvalidOption` with what is allowed
-    :ivar is_secret: whether its text must never be shown
     :ivar part: the field that collects pass-through options; empty for the option of a single field
     """
 
     name: str
     field: str
-    parse: Callable[[str], object]
-    is_secret: bool = False
+    option: Option
     part: str = ""
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether its text must never be shown."""
+        return getattr(self.option, "is_secret", False)
+
+    def parse(self, given: str) -> object:
+        """Return the value of a text.
+
+        :raises InvalidOption: with what is allowed
+        """
+        if isinstance(self.option, Parsed):
+            return self.option.parse(given)
+        with suppress(InvalidOption):
+            value = self.option.parse(given)
+            if self.option.accepts(value):
+                return value
+        raise InvalidOption(f"use {_allowed(self.option)}")
 
 
 def text_options(options: type[object]) -> tuple[TextOption, ...]:
@@ -64,29 +82,25 @@ def pass_through_options(options: type[object], part: str, own: Collection[str])
 
 def _text_options(options: type[object], part: str) -> Iterator[TextOption]:
     for name, option in declared(options).items():
-        parse = _parser(option)
-        if parse is not None:
-            is_secret: bool = getattr(option, "is_secret", False)
-            yield TextOption(option.spark_name(name), name, parse, is_secret, part)
+        if option.has_text:
+            yield TextOption(option.spark_name(name), name, option, part)
 
 
-def _parser(option: Option) -> Callable[[str], object] | None:
-    """Return the parser of an option; None if its value cannot be written as text."""
+def _allowed(option: Option) -> str:
+    """Describe the texts that an option takes."""
     match option:
-        case Parsed():
-            return option.parse
-        case Seconds():
-            return _seconds(option)
-        case Integer():
-            return _integer(option)
+        case Number():
+            # Without None, for which there is no text.
+            values = range_text(
+                option.low, option.high, [each for each in option.special if each is not None]
+            )
+            return f"a whole number, {values}" if isinstance(option, Integer) else f"{values} (seconds)"
         case Flag():
-            return _flag
+            return "true or false"
         case Choice():
-            return _choice(option.choices)
-        case Text():
-            return text
+            return f"{', '.join(option.choices[:-1])} or {option.choices[-1]}"
         case _:
-            return None
+            return "a non-empty string"
 
 
 def parsed(
@@ -153,57 +167,6 @@ def text(given: str) -> str:
     if not given:
         raise InvalidOption("use a non-empty string")
     return given
-
-
-def _flag(given: str) -> bool:
-    value = _FLAGS.get(given.strip().lower())
-    if value is None:
-        raise InvalidOption("use true or false")
-    return value
-
-
-def _choice(choices: Sequence[str]) -> Callable[[str], str]:
-    """Return a parser for one of ``choices``, in any case."""
-    known = {name.lower(): name for name in choices}
-
-    def parse(given: str) -> str:
-        value = known.get(given.strip().lower())
-        if value is None:
-            raise InvalidOption(f"use {', '.join(choices[:-1])} or {choices[-1]}")
-        return value
-
-    return parse
-
-
-def _integer(option: Integer) -> Callable[[str], int]:
-    def parse(given: str) -> int:
-        try:
-            value = int(given)
-        except ValueError:
-            value = None
-        if value is None or not option.accepts(value):
-            raise InvalidOption(f"use a whole number, {_range(option)}")
-        return value
-
-    return parse
-
-
-def _seconds(option: Seconds) -> Callable[[str], float]:
-    def parse(given: str) -> float:
-        try:
-            value = float(given)
-        except ValueError:
-            value = math.nan
-        if not option.accepts(value):
-            raise InvalidOption(f"use {_range(option)} (seconds)")
-        return value
-
-    return parse
-
-
-def _range(option: Number) -> str:
-    """Describe the range of a number, without None, for which there is no text."""
-    return range_text(option.low, option.high, [value for value in option.special if value is not None])
 
 
 def nsqd_list(given: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from nsq_anyio.cli.shared_descriptor import wait_readable
+from nsq_anyio.cli.output import wait_readable
 
 pytestmark = pytest.mark.anyio
 

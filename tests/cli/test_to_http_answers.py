@@ -15,6 +15,7 @@ from nsq_anyio import TLSOptions
 from nsq_anyio.cli.timings import Timings
 from nsq_anyio.cli.to_http.endpoint import Endpoint, post_endpoint
 from nsq_anyio.cli.to_http.sender import Answer, Sender, open_sender
+from nsq_anyio.transport.event_loop import SWITCH
 
 from ..tls_files import TLSFiles, make_tls_files
 from .hostile_http import (
@@ -23,6 +24,7 @@ from .hostile_http import (
     MORE_THAN_ASKED_FOR,
     OK,
     OTHER_ANSWERS,
+    REFUSED,
     Conversation,
     hostile_server,
 )
@@ -131,6 +133,19 @@ async def test_what_nobody_asked_for_answers_nothing(name: str, is_encrypted: bo
                 # What comes later arrives while the connection is idle.
                 while server.answered <= number:  # noqa: ASYNC110 - a thread counts
                     await anyio.sleep(0.01)
+    assert server.accepted == server.bodies == [b"0", b"1", b"2", b"3"]
+
+
+async def test_what_follows_a_full_receive_answers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AnyIO's own stream has taken it from the socket, where nothing is left to see."""
+    monkeypatch.setenv(SWITCH, "anyio")
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 16000\r\nX: "
+    full = head + b"x" * (16 * 1024 - 16000 - len(head) - 4) + b"\r\n\r\n" + bytes(16000)
+    with hostile_server(Conversation(((full + OK,), (REFUSED,)), holds=True)) as server:
+        endpoint = post_endpoint(server.url)
+        async with sender(endpoint) as to:
+            for number in range(4):
+                assert (await to.send(endpoint, b"%d" % number)).status == 200
     assert server.accepted == server.bodies == [b"0", b"1", b"2", b"3"]
 
 

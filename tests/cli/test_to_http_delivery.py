@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.cli.to_http.command import MODES
+from nsq_anyio.cli.to_http.delivery import ToAll, handler, is_in_sample
 from nsq_anyio.cli.to_http.endpoint import Endpoint, get_endpoint, post_endpoint
-from nsq_anyio.cli.to_http.forward import ToAll, handler, is_in_sample
+from nsq_anyio.cli.to_http.flags import MODES
 from nsq_anyio.cli.to_http.sender import Answer
 from nsq_anyio.cli.to_http.status_policy import StatusPolicy
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 
@@ -24,17 +25,25 @@ def command(tool: str, name: str) -> Sequence[str]:
     return [sys.executable, "-m", "nsq_anyio", name]
 
 
-async def forward(nsqd: Server, topic: str, channel: str, count: int, *arguments: str) -> None:
-    """Run a command until a channel is empty after so many messages."""
+async def forward(
+    nsqd: Server, topic: str, channel: str, count: int, *arguments: str, one_by_one: Sequence[bytes] = ()
+) -> None:
+    """Run a command until a channel is empty after so many messages.
 
-    async def is_done() -> bool:
+    :param one_by_one: published meanwhile, each when the channel is empty after the one before
+    """
+
+    async def is_done(count: int) -> bool:
         found = await nsqd.channel(topic, channel)
         left = found.depth + found.in_flight_count + found.deferred_count
         return (found.message_count, left) == (count, 0)
 
     source = flags(topic=topic, channel=channel, nsqd_tcp_address=nsqd.tcp_address)
     async with running(*arguments, *source):
-        await until_told(is_done, 30)  # Go backs off, and the machine may be busy
+        for number, body in enumerate(one_by_one):
+            await until_told(partial(is_done, number), 30)
+            await nsqd.publish(topic, body)
+        await until_told(partial(is_done, count), 30)  # Go backs off, and the machine may be busy
 
 
 @asynccontextmanager

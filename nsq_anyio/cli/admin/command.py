@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..command import UtilityCommand, command_flags
-from ..flags.cluster import ClusterFlags, cluster_flags, connect_timeout_flag
+from ..flags.cluster import ClusterFlags, timed_cluster_flags
 from ..flags.connection import connection_flags
-from ..flags.kinds import Integer, boolean_option, duration, in_order
+from ..flags.fields import Flags, flag, go_switch, shared, takes
+from ..flags.kinds import FILE, Integer, duration
 
 if TYPE_CHECKING:
     from ...options import ConnectionOptions
@@ -23,23 +24,76 @@ _NANOSECONDS = 1_000_000_000
 
 _REPLACED = "Ignored: `nsq-anyio exporter` and Prometheus replace statsd and graphite."
 _NO_EFFECT = "Without effect; nsqadmin has it."
-
-_ignored_flags = in_order(
-    *[
-        click.option(f"--{flag}", default=value, metavar="TEXT", help=_REPLACED)
-        for flag, value in (
-            ("graphite-url", ""),
-            ("statsd-counter-format", "stats.counters.%s.count"),
-            ("statsd-gauge-format", "stats.gauges.%s"),
-            ("statsd-prefix", "nsq.%s"),
-        )
-    ],
-    click.option("--statsd-interval", type=duration, default="60s", metavar="DURATION", help=_REPLACED),
-    boolean_option("--proxy-graphite", _REPLACED),
-    click.option("--dev-static-dir", default="", hidden=True, help=_NO_EFFECT),
-    click.option("--log-prefix", default="[nsqadmin] ", hidden=True, help=_NO_EFFECT),
-    boolean_option("--verbose", _NO_EFFECT, hidden=True, expose_value=False),
+_REPORTED = (
+    *("graphite_url", "statsd_counter_format", "statsd_gauge_format", "statsd_prefix", "statsd_interval"),
+    *("proxy_graphite", "dev_static_dir", "log_prefix"),
 )
+"""The flags without effect that /config reports."""
+
+
+class AdminFlags(Flags):
+    """The flags of ``nsq-anyio admin``."""
+
+    http_address: str = flag(
+        "Serve on this address; :PORT means all interfaces, port 0 any free port.",
+        default="127.0.0.1:4171",
+        metavar="HOST:PORT",
+    )
+    base_path: str = flag("Serve everything below this path.", default="/", metavar="PATH")
+    acl_http_header: str = flag(
+        "The header with the name of the user, which a proxy in front of this command must set.",
+        default="X-Forwarded-User",
+        metavar="NAME",
+    )
+    admin_user: Sequence[str] = flag(
+        "A user who may act; repeatable. Without this flag, everybody may.", multiple=True, metavar="NAME"
+    )
+    read_only: bool = go_switch("Refuse all actions, and show none.")
+    allowed_host: Sequence[str] = flag(
+        "A host name that requests may be addressed to; repeatable. Without this flag, any.",
+        multiple=True,
+        metavar="HOST",
+    )
+    allow_config_from_cidr: str = flag(
+        "The network from which /config may be used; empty for any.", default="127.0.0.1/8", metavar="CIDR"
+    )
+    max_reply_size: int = flag(
+        "Read no larger answer of a server.",
+        type=Integer(min=1),
+        default=16 * 1024 * 1024,
+        metavar="BYTES",
+    )
+    notification_http_endpoint: str | None = flag(
+        "Tell this URL about each action, by a POST.", metavar="URL"
+    )
+    poll_interval: float = flag(
+        "The time between two polls of the cluster, which all viewers share.", type=duration, default="5s"
+    )
+    history_file: str | None = flag(
+        "Keep the history in this SQLite file, over restarts; it is made if it is missing.",
+        type=FILE,
+        metavar="FILE",
+    )
+    messages: bool = flag(
+        "Whether pages show messages: a live tail, and dead letters.",
+        "--messages/--no-messages",
+        default=True,
+    )
+    # nsqadmin has these as well.
+    graphite_url: str = flag(_REPLACED, default="", metavar="TEXT")
+    statsd_counter_format: str = flag(
+        _REPLACED, default="stats.counters.%s.count", show_default=False, metavar="TEXT"
+    )
+    statsd_gauge_format: str = flag(_REPLACED, default="stats.gauges.%s", show_default=False, metavar="TEXT")
+    statsd_prefix: str = flag(_REPLACED, default="nsq.%s", show_default=False, metavar="TEXT")
+    statsd_interval: float = flag(_REPLACED, type=duration, default="60s", show_default=False)
+    proxy_graphite: bool = go_switch(_REPLACED)
+    dev_static_dir: str = flag(_NO_EFFECT, default="", hidden=True)
+    log_prefix: str = flag(_NO_EFFECT, default="[nsqadmin] ", hidden=True)
+    verbose: bool = go_switch(_NO_EFFECT, hidden=True, expose_value=False)
+    cluster: ClusterFlags = shared(timed_cluster_flags)
+    connection: ConnectionOptions = shared(connection_flags("connection"))
+    backend: str = shared(command_flags)
 
 
 @click.command(
@@ -50,98 +104,8 @@ Example:
   nsq-anyio admin --http-address :4171 --admin-user ann \\
     --nsqd-http-address 127.0.0.1:4151""",
 )
-@click.option(
-    "--http-address",
-    default="127.0.0.1:4171",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Serve on this address; :PORT means all interfaces, port 0 any free port.",
-)
-@click.option(
-    "--base-path", default="/", show_default=True, metavar="PATH", help="Serve everything below this path."
-)
-@click.option(
-    "--acl-http-header",
-    default="X-Forwarded-User",
-    show_default=True,
-    metavar="NAME",
-    help="The header with the name of the user, which a proxy in front of this command must set.",
-)
-@click.option(
-    "--admin-user",
-    multiple=True,
-    metavar="NAME",
-    help="A user who may act; repeatable. Without this flag, everybody may.",
-)
-@boolean_option("--read-only", "Refuse all actions, and show none.")
-@click.option(
-    "--allowed-host",
-    multiple=True,
-    metavar="HOST",
-    help="A host name that requests may be addressed to; repeatable. Without this flag, any.",
-)
-@click.option(
-    "--allow-config-from-cidr",
-    default="127.0.0.1/8",
-    show_default=True,
-    metavar="CIDR",
-    help="The network from which /config may be used; empty for any.",
-)
-@click.option(
-    "--max-reply-size",
-    type=Integer(min=1),
-    default=16 * 1024 * 1024,
-    show_default=True,
-    metavar="BYTES",
-    help="Read no larger answer of a server.",
-)
-@click.option(
-    "--notification-http-endpoint", metavar="URL", help="Tell this URL about each action, by a POST."
-)
-@click.option(
-    "--poll-interval",
-    type=duration,
-    default="5s",
-    show_default=True,
-    metavar="DURATION",
-    help="The time between two polls of the cluster, which all viewers share.",
-)
-@click.option(
-    "--history-file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Keep the history in this SQLite file, over restarts; it is made if it is missing.",
-)
-@click.option(
-    "--messages/--no-messages",
-    default=True,
-    show_default=True,
-    help="Whether pages show messages: a live tail, and dead letters.",
-)
-@connect_timeout_flag
-@_ignored_flags
-@cluster_flags
-@connection_flags("connection")
-@command_flags
-def admin(
-    http_address: str,
-    base_path: str,
-    acl_http_header: str,
-    admin_user: Sequence[str],
-    read_only: bool,
-    allowed_host: Sequence[str],
-    allow_config_from_cidr: str,
-    max_reply_size: int,
-    notification_http_endpoint: str | None,
-    poll_interval: float,
-    history_file: str | None,
-    messages: bool,
-    connect_timeout: float,
-    cluster: ClusterFlags,
-    connection: ConnectionOptions,
-    backend: str,
-    **ignored: object,
-) -> None:
+@takes(AdminFlags)
+def admin(flags: AdminFlags) -> None:
     """Serve the dashboard of a cluster, and nsqadmin's HTTP API: what there is, and actions on it.
 
     Name the nsqlookupds, or else the nsqds.
@@ -157,31 +121,32 @@ def admin(
     except ImportError as error:
         raise click.UsageError(str(error)) from error
 
+    cluster = flags.cluster
     if cluster.nsqlookupds and cluster.nsqds:
         raise click.UsageError("use --lookupd-http-address or --nsqd-http-address, not both")
-    address = ListenAddress.parse(http_address)
+    address = ListenAddress.parse(flags.http_address)
     tls = cluster.tls
     options = AdminOptions(
-        base_path=base_path,
-        admin_users=admin_user,
-        acl_http_header=acl_http_header,
-        read_only=read_only,
-        allow_config_from_cidr=allow_config_from_cidr,
-        allowed_hosts=allowed_host,
-        notification_http_endpoint=notification_http_endpoint or None,
-        timeout=cluster.timeout + connect_timeout,
-        poll_interval=poll_interval,
-        history_file=history_file,
-        max_reply_size=max_reply_size,
+        base_path=flags.base_path,
+        admin_users=flags.admin_user,
+        acl_http_header=flags.acl_http_header,
+        read_only=flags.read_only,
+        allow_config_from_cidr=flags.allow_config_from_cidr,
+        allowed_hosts=flags.allowed_host,
+        notification_http_endpoint=flags.notification_http_endpoint or None,
+        timeout=cluster.timeout + cluster.connect_timeout,
+        poll_interval=flags.poll_interval,
+        history_file=flags.history_file,
+        max_reply_size=flags.max_reply_size,
         headers=cluster.headers,
-        messages=messages,
-        connection=connection,
+        messages=flags.messages,
+        connection=flags.connection,
         ssl_context=None if tls == TLSOptions() else client_context(tls),
         config={
-            **_in_nanoseconds(ignored),
-            **_in_nanoseconds({"http_client_connect_timeout": connect_timeout}),
+            **_in_nanoseconds({name: getattr(flags, name) for name in _REPORTED}),
+            **_in_nanoseconds({"http_client_connect_timeout": cluster.connect_timeout}),
             **_in_nanoseconds({"http_client_request_timeout": cluster.timeout}),
-            "http_address": http_address,
+            "http_address": flags.http_address,
             "http_client_tls_insecure_skip_verify": not tls.verify,
             "http_client_tls_root_ca_file": str(tls.ca_file or ""),
             "http_client_tls_cert": str(tls.certificate_file or ""),
@@ -189,12 +154,12 @@ def admin(
         },
     )
     application = app(cluster.nsqlookupds, cluster.nsqds, options=options)
-    if ignored["graphite_url"] or ignored["proxy_graphite"]:
+    if flags.graphite_url or flags.proxy_graphite:
         _log.warning("graphite and statsd are not used: nsq-anyio exporter and Prometheus replace them")
-    if not admin_user and not read_only:
-        _log.warning("everybody who reaches %s may delete topics: see --admin-user", http_address)
+    if not flags.admin_user and not flags.read_only:
+        _log.warning("everybody who reaches %s may delete topics: see --admin-user", flags.http_address)
     quiet_garbage_collector()
-    run_servers(partial(start, address, application), backend)
+    run_servers(partial(start, address, application), flags.backend)
 
 
 def _in_nanoseconds(values: dict[str, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio admin``."""
+"""The server of the dashboard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...tasks import background_tasks
 _log = logging.getLogger(__name__)
 
 _MAX_BODY_SIZE = 2 * 1024 * 1024
-"""More than any endpoint takes, so that each refuses in its own way."""
+"""More than any endpoint accepts, so that each refuses larger bodies in its own way."""
 
 
 _COLLECT_AFTER = 50_000
@@ -24,8 +24,8 @@ _COLLECT_AFTER = 50_000
 def quiet_garbage_collector() -> None:
     """Let Python look for garbage in cycles less often, in this process.
 
-    What a poll of a large cluster reads is many objects that stay, and no cycles. Python would go through all
-    of them repeatedly, which takes as long as reading them.
+    A poll of a large cluster makes many objects that stay, and no cycles. Python would go through all of them
+    repeatedly, which takes as long as the poll.
     """
     gc.set_threshold(_COLLECT_AFTER, 20, 100)
 

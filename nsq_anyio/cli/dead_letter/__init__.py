@@ -3,9 +3,9 @@
 ::
 
     command   list, show, retry and drop
-    flags     where the letters are, and which of them to select
+    flags     the source of the letters, and the selection among them
     run       checks that the servers are there
     show      tables, text and JSON
 
-What the commands do with the letters is in `nsq_anyio.dead_letters`.
+`nsq_anyio.dead_letters` retries, drops and lists the letters.
 """

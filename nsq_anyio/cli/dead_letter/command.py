@@ -14,10 +14,10 @@ from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
 from ..ending import PARTIAL
 from ..flags.connection import ConsumerFlags, ProducerFlags, connection_flags
+from ..flags.fields import argument, flag, shared, switch, takes
 from ..flags.kinds import Integer
-from ..flags.source import Source
 from ..lazy_group import SentenceGroup
-from .flags import HELD_BY_ONE, filter_flags, ids_argument, limit_flag, place_flags
+from .flags import HELD_BY_ONE, LettersFlags, SelectionFlags, WorkFlags
 
 if TYPE_CHECKING:
     from ...dead_letters import ChannelScan, Filter, LetterProcessor
@@ -34,8 +34,39 @@ class _SomeStay(click.ClickException):
     exit_code = PARTIAL
 
 
-_consumer_flags = connection_flags("consumer", max_in_flight=str(HELD_BY_ONE))
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
+_AS_JSON = switch("Print JSON instead of tables and text.", "--json")
+_CONSUMER = shared(connection_flags("consumer", max_in_flight=str(HELD_BY_ONE)))
+_BACKEND = shared(quiet_command_flags)
+
+
+class _ListFlags(SelectionFlags):
+    limit: int = flag(
+        "How many letters to show; the others are only counted. 0: all.", type=Integer(min=0), default=100
+    )
+    as_json: bool = _AS_JSON
+    consumer: ConsumerFlags = _CONSUMER
+    backend: str = _BACKEND
+
+
+class _ShowFlags(LettersFlags):
+    id: str = argument()
+    as_json: bool = _AS_JSON
+    consumer: ConsumerFlags = _CONSUMER
+    backend: str = _BACKEND
+
+
+class _RetryFlags(WorkFlags):
+    as_json: bool = _AS_JSON
+    consumer: ConsumerFlags = shared(connection_flags("consumer", "producer", max_in_flight=str(HELD_BY_ONE)))
+    producer: ProducerFlags
+    backend: str = _BACKEND
+
+
+class _DropFlags(WorkFlags):
+    yes: bool = switch("Do not ask for confirmation.")
+    as_json: bool = _AS_JSON
+    consumer: ConsumerFlags = _CONSUMER
+    backend: str = _BACKEND
 
 
 @click.group("dead-letter", cls=SentenceGroup)
@@ -50,29 +81,8 @@ def dead_letter() -> None:
 @dead_letter.command(
     "list", cls=UtilityCommand, epilog=_example(f"list --topic clicks.dead --error TimeoutError {_AT}")
 )
-@place_flags
-@filter_flags
-@click.option(
-    "--limit",
-    type=Integer(min=0),
-    default=100,
-    show_default=True,
-    help="How many letters to show; the others are only counted. 0: all.",
-)
-@_json_option
-@_consumer_flags
-@quiet_command_flags
-def list_letters(
-    topic: str,
-    channel: str,
-    source: Source,
-    wait: float,
-    meant: Filter,
-    limit: int,
-    as_json: bool,
-    consumer: ConsumerFlags,
-    backend: str,
-) -> None:
+@takes(_ListFlags)
+def list_letters(flags: _ListFlags) -> None:
     """Show the letters of a topic, and leave all of them there.
 
     With --json, print a line of JSON for each letter.
@@ -82,10 +92,10 @@ def list_letters(
     from .run import reaching
     from .show import blocks, json_line, table
 
-    walk = _walk(topic, channel, source, wait, consumer)
-    look = LetterReader(walk, meant, limit, enough=False)
-    run_draining(reaching(source, consumer, look.run), backend)
-    if as_json:
+    walk = _walk(flags)
+    look = LetterReader(walk, flags.selection(), flags.limit, enough=False)
+    run_draining(reaching(flags, look.run), flags.backend)
+    if flags.as_json:
         for letter in look.letters:
             click.echo(json_line(letter))
     else:
@@ -101,21 +111,8 @@ def list_letters(
 @dead_letter.command(
     "show", cls=UtilityCommand, epilog=_example(f"show 0d9c3a6f1e2b4a58 --topic clicks.dead {_AT}")
 )
-@click.argument("id")
-@place_flags
-@_json_option
-@_consumer_flags
-@quiet_command_flags
-def show(
-    id: str,
-    topic: str,
-    channel: str,
-    source: Source,
-    wait: float,
-    as_json: bool,
-    consumer: ConsumerFlags,
-    backend: str,
-) -> None:
+@takes(_ShowFlags)
+def show(flags: _ShowFlags) -> None:
     """Show a letter: its headers, the traceback, and the first 4096 bytes of the body.
 
     ID is the id of the letter, or of the message that it was made from, alone or as NSQD/ID. If several
@@ -126,121 +123,73 @@ def show(
     from .run import reaching
     from .show import json_line, text
 
-    walk = _walk(topic, channel, source, wait, consumer)
-    look = LetterReader(walk, Filter(ids=[id]), 0, enough=False)
-    run_draining(reaching(source, consumer, look.run), backend)
+    walk = _walk(flags)
+    look = LetterReader(walk, Filter(ids=[flags.id]), 0, enough=False)
+    run_draining(reaching(flags, look.run), flags.backend)
     if look.letters:
         click.echo(
-            "\n".join(map(json_line, look.letters)) if as_json else "\n\n".join(map(text, look.letters))
+            "\n".join(map(json_line, look.letters)) if flags.as_json else "\n\n".join(map(text, look.letters))
         )
     _check_complete(walk)
     if not look.letters:
         raise click.ClickException(
-            f"topic {topic} has no letter with the id {id}: see `nsq-anyio dead-letter list`"
+            f"topic {flags.topic} has no letter with the id {flags.id}: see `nsq-anyio dead-letter list`"
         )
 
 
 @dead_letter.command(
     "retry", cls=UtilityCommand, epilog=_example(f"retry --topic clicks.dead --older-than 1h {_AT}")
 )
-@ids_argument
-@place_flags
-@filter_flags
-@limit_flag
-@_json_option
-@connection_flags("consumer", "producer", max_in_flight=str(HELD_BY_ONE))
-@quiet_command_flags
-def retry(
-    topic: str,
-    channel: str,
-    source: Source,
-    wait: float,
-    meant: Filter,
-    limit: int,
-    as_json: bool,
-    consumer: ConsumerFlags,
-    producer: ProducerFlags,
-    backend: str,
-) -> None:
+@takes(_RetryFlags)
+def retry(flags: _RetryFlags) -> None:
     """Publish the original bodies to the topics that they came from, and then finish the letters.
 
     All channels of those topics get the messages. Letters that arrive after the command began are left alone.
     """
     from .run import reaching
 
-    def main(work: LetterProcessor) -> Draining:
-        retry = partial(work.retry, options=producer.options, connection=producer.connection)
-        return reaching(source, consumer, retry)
+    selected = flags.selection(flags.ids)
 
-    walk = _walk(topic, channel, source, wait, consumer, only_earlier=True)
-    _work("retried", walk, meant, limit, main, as_json=as_json, backend=backend)
+    def main(work: LetterProcessor) -> Draining:
+        producer = flags.producer
+        return reaching(flags, partial(work.retry, options=producer.options, connection=producer.connection))
+
+    walk = _walk(flags, only_earlier=True)
+    _work("retried", walk, selected, flags, main)
 
 
 @dead_letter.command(
     "drop", cls=UtilityCommand, epilog=_example(f"drop --topic clicks.dead --older-than 720h --yes {_AT}")
 )
-@ids_argument
-@place_flags
-@filter_flags
-@limit_flag
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@_json_option
-@_consumer_flags
-@quiet_command_flags
-def drop(
-    topic: str,
-    channel: str,
-    source: Source,
-    wait: float,
-    meant: Filter,
-    limit: int,
-    yes: bool,
-    as_json: bool,
-    consumer: ConsumerFlags,
-    backend: str,
-) -> None:
+@takes(_DropFlags)
+def drop(flags: _DropFlags) -> None:
     """Finish letters, so that their messages are lost."""
-    if not yes:
-        question = f"Drop the selected letters of topic {visible(topic)} for good?"
+    selected = flags.selection(flags.ids)
+    if not flags.yes:
+        question = f"Drop the selected letters of topic {visible(flags.topic)} for good?"
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise click.ClickException(f"{question} Use --yes to confirm")
         click.confirm(question, abort=True, err=True)
     from .run import reaching
 
-    walk = _walk(topic, channel, source, wait, consumer)
-    _work(
-        "dropped",
-        walk,
-        meant,
-        limit,
-        lambda work: reaching(source, consumer, work.drop),
-        as_json=as_json,
-        backend=backend,
-    )
+    walk = _walk(flags)
+    _work("dropped", walk, selected, flags, lambda work: reaching(flags, work.drop))
 
 
-def _walk(
-    topic: str,
-    channel: str,
-    source: Source,
-    wait: float,
-    consumer: ConsumerFlags,
-    *,
-    only_earlier: bool = False,
-) -> ChannelScan:
+def _walk(flags: LettersFlags, *, only_earlier: bool = False) -> ChannelScan:
     from ...dead_letters import ChannelScan
     from ...names import check_channel, check_topic
 
-    flags = consumer.never_giving_up()
+    consumer = flags.consumer.never_giving_up()
     return ChannelScan(
-        check_topic(topic),
-        check_channel(channel),
-        nsqd=source.nsqd,
-        nsqlookupd=source.nsqlookupd,
-        max_in_flight=flags.max_in_flight if "max_in_flight" in flags.given else HELD_BY_ONE,
-        options=flags.options,
-        connection=flags.connection,
-        wait=wait,
+        check_topic(flags.topic),
+        check_channel(flags.channel),
+        nsqd=flags.source.nsqd,
+        nsqlookupd=flags.source.nsqlookupd,
+        max_in_flight=consumer.max_in_flight if "max_in_flight" in consumer.given else HELD_BY_ONE,
+        options=consumer.options,
+        connection=consumer.connection,
+        wait=flags.wait,
         only_earlier=only_earlier,
     )
 
@@ -248,12 +197,9 @@ def _walk(
 def _work(
     done: str,
     walk: ChannelScan,
-    meant: Filter,
-    limit: int,
+    selected: Filter,
+    flags: WorkFlags,
     main: Callable[[LetterProcessor], Draining],
-    *,
-    as_json: bool,
-    backend: str,
 ) -> None:
     """Process letters, and report how many."""
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -265,11 +211,11 @@ def _work(
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + done), TimeElapsedColumn())
     with progress_display(*columns, shown=sys.stderr.isatty(), transient=True) as progress:
         task = progress.add_task("", total=None)
-        work = LetterProcessor(walk, meant, limit, lambda: progress.advance(task))
+        work = LetterProcessor(walk, selected, flags.limit, lambda: progress.advance(task))
         try:
-            run_draining(main(work), backend)
+            run_draining(main(work), flags.backend)
         finally:
-            if as_json:
+            if flags.as_json:
                 counts = {done: work.done, "unconfirmed": work.unconfirmed, "left": work.left}
                 click.echo(json.dumps({**counts, "problem": work.first_problem or None}))
             else:

@@ -1,16 +1,15 @@
-"""The work of ``nsq-anyio dead-letter``, once the servers are known to be there."""
+"""A check for servers before a command runs; not in `command` because it imports an event loop."""
 
 from __future__ import annotations
 
 import anyio
 
 from ...service.draining import Draining
-from ..flags.connection import ConsumerFlags
-from ..flags.source import Source
 from ..reach import check_reachable
+from .flags import LettersFlags
 
 
-def reaching(source: Source, consumer: ConsumerFlags, main: Draining) -> Draining:
+def reaching(flags: LettersFlags, main: Draining) -> Draining:
     """Return ``main`` after a check that the servers are reachable.
 
     The result raises:
@@ -19,7 +18,7 @@ def reaching(source: Source, consumer: ConsumerFlags, main: Draining) -> Drainin
     """
 
     async def run(stop: anyio.Event) -> None:
-        await check_reachable(source, consumer)
+        await check_reachable(flags.source, flags.consumer)
         await main(stop)
 
     return run

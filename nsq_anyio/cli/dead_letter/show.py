@@ -1,4 +1,4 @@
-"""How ``nsq-anyio dead-letter`` shows letters: tables, text and JSON."""
+"""Dead letters as tables, text and JSON."""
 
 from __future__ import annotations
 

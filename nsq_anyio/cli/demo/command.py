@@ -12,7 +12,8 @@ import click
 
 from ...terminal_text import visible
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.addresses import lookupd_http_option, nsqd_tcp_option
+from ..flags.addresses import lookupd_http_flag, nsqd_tcp_flag
+from ..flags.fields import Flags, flag, shared, switch, takes
 from ..flags.kinds import Integer
 from ..flags.names import complete_topic
 
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
     from .spark import Archived
 
 
+class DemoFlags(Flags):
+    """The flags of ``nsq-anyio demo``."""
+
+    messages: int = flag("The number of messages to publish.", type=Integer(min=1), default=100_000)
+    as_json: bool = switch("Print one line of JSON instead of a table.", "--json")
+    nsqds: Sequence[str] = nsqd_tcp_flag("A real nsqd to use; repeatable.")
+    nsqlookupds: Sequence[str] = lookupd_http_flag("A real nsqlookupd to use; repeatable.")
+    spark: bool = switch("Archive the messages with Spark into Parquet files; needs Java.")
+    topic: str = flag("The topic to publish to.", shell_complete=complete_topic, default="nsq-anyio-demo")
+    backend: str = shared(quiet_command_flags)
+
+
 @click.command(
     cls=UtilityCommand,
     epilog="""\b
@@ -31,62 +44,29 @@ Example:
   nsq-anyio demo --backend trio --json
   nsq-anyio demo --lookupd-http-address 127.0.0.1:4161""",
 )
-@click.option(
-    "--messages",
-    type=Integer(min=1),
-    default=100_000,
-    show_default=True,
-    help="The number of messages to publish.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of a table.")
-@nsqd_tcp_option("A real nsqd to use; repeatable.", "nsqds")
-@lookupd_http_option("A real nsqlookupd to use; repeatable.", "nsqlookupds")
-@click.option("--spark", is_flag=True, help="Archive the messages with Spark into Parquet files; needs Java.")
-@click.option(
-    "--topic",
-    shell_complete=complete_topic,
-    default="nsq-anyio-demo",
-    show_default=True,
-    help="The topic to publish to.",
-)
-@quiet_command_flags
-def demo(
-    backend: str,
-    messages: int,
-    as_json: bool,
-    nsqds: Sequence[str],
-    nsqlookupds: Sequence[str],
-    spark: bool,
-    topic: str,
-) -> None:
+@takes(DemoFlags)
+def demo(flags: DemoFlags) -> None:
     """Publish messages, consume them, and show the throughput.
 
     Without addresses, the demo starts two nsqds and an nsqlookupd in this process, and finds the nsqds
     through nsqlookupd. On real servers it leaves its topic behind.
     """
-    if spark:
-        _demo_spark(backend, messages, topic, nsqds, nsqlookupds, as_json)
+    if flags.spark:
+        _demo_spark(flags)
         return
     from ..display import print_table
     from ..event_loop import run_to_end
     from .run import Outcome
 
-    outcome = Outcome(messages)
-    run_to_end(partial(_demo, outcome, topic, nsqds, nsqlookupds, as_json), backend)
-    if as_json:
+    outcome = Outcome(flags.messages)
+    run_to_end(partial(_demo, outcome, flags), flags.backend)
+    if flags.as_json:
         click.echo(json.dumps(_summary(outcome)))
     else:
         print_table(_table(outcome))
 
 
-def _demo_spark(
-    backend: str,
-    messages: int,
-    topic: str,
-    nsqds: Sequence[str],
-    nsqlookupds: Sequence[str],
-    as_json: bool,
-) -> None:
+def _demo_spark(flags: DemoFlags) -> None:
     from ..display import print_table
     from ..event_loop import run_to_end
     from ..pipeline.run import errors_explained, show_progress
@@ -96,30 +76,28 @@ def _demo_spark(
     archived: list[Archived] = []
 
     async def run() -> None:
-        async with demo_cluster(nsqds, nsqlookupds) as cluster:
-            with show_progress(shown=not as_json) as progress:
-                archived.append(await run_spark_demo(cluster, topic, messages, progress))
+        async with demo_cluster(flags.nsqds, flags.nsqlookupds) as cluster:
+            with show_progress(shown=not flags.as_json) as progress:
+                archived.append(await run_spark_demo(cluster, flags.topic, flags.messages, progress))
 
     with errors_explained():
-        run_to_end(run, backend)
+        run_to_end(run, flags.backend)
     for outcome in archived:
-        if as_json:
-            click.echo(json.dumps(_spark_summary(outcome, messages)))
+        if flags.as_json:
+            click.echo(json.dumps(_spark_summary(outcome, flags.messages)))
         else:
             print_table(_spark_table(outcome))
             click.echo(f"One row: {outcome.example}")
 
 
-async def _demo(
-    outcome: Outcome, topic: str, nsqds: Sequence[str], nsqlookupds: Sequence[str], as_json: bool
-) -> None:
+async def _demo(outcome: Outcome, flags: DemoFlags) -> None:
     from ...names import check_topic
     from .run import demo_cluster, run_demo
 
-    check_topic(topic)
-    async with demo_cluster(nsqds, nsqlookupds) as cluster:
-        with _display(outcome, shown=not as_json) as changed:
-            await run_demo(cluster, topic, outcome, changed)
+    check_topic(flags.topic)
+    async with demo_cluster(flags.nsqds, flags.nsqlookupds) as cluster:
+        with _display(outcome, shown=not flags.as_json) as changed:
+            await run_demo(cluster, flags.topic, outcome, changed)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio demo``: publish numbered messages, consume them, and count."""
+"""The demo without Spark: numbered messages are published, consumed and counted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Outcome:
 
     :ivar published: messages that were confirmed, per nsqd
     :ivar finished: messages finished, per nsqd
-    :ivar redelivered: those among them that had been delivered before, per nsqd
+    :ivar redelivered: finished messages that had been delivered before, per nsqd
     :ivar seen: the numbers of the messages that arrived
     """
 

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio demo --spark``: publish, archive with Spark, and read the files."""
+"""The demo with Spark: messages are published and archived, and the files are read."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def run_spark_demo(cluster: Cluster, topic: str, messages: int, progress: 
 
 @asynccontextmanager
 async def _set_when_cancelled(stop: threading.Event) -> AsyncGenerator[None]:
-    # A thread cannot be cancelled: it must be told to stop, and then waited for.
+    # A thread cannot be cancelled: ask it to stop, and wait for it.
     async def wait() -> None:
         try:
             await anyio.sleep_forever()

@@ -2,7 +2,7 @@
 
 ::
 
-    command    the flags
-    run        poll the cluster, and serve its metrics
-    endpoint   answer HTTP requests
+    flags      the flags
+    command    the click command
+    run        poll the cluster, and serve its metrics over HTTP
 """

@@ -1,7 +1,8 @@
-"""Flags that several commands share: add them to a command, and parse their values.
+"""The declaration of flags, and the flags that several commands share.
 
 ::
 
+    fields       flags as fields of a class, and the click options made of them
     kinds        types of flag values: numbers, durations, booleans, delimiters
     source       where messages come from
     connection   how to connect, consume and publish

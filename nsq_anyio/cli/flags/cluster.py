@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import click
 
-from .addresses import lookupd_http_option, nsqd_http_option
+from .addresses import lookupd_http_flag, nsqd_http_flag
+from .fields import Flags, flag, grouped, shared
 from .http import http_tls_flags, parse_header
-from .kinds import duration, in_order, positive_duration
+from .kinds import duration, positive_duration
 
 if TYPE_CHECKING:
     from ...http import Cluster
     from ...options import TLSOptions
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +24,7 @@ class ClusterFlags:
 
     :ivar nsqlookupds: URLs, or ``host:port``
     :ivar nsqds: likewise
+    :ivar timeout: seconds for a request, in addition to ``connect_timeout``
     """
 
     nsqlookupds: Sequence[str]
@@ -33,6 +32,7 @@ class ClusterFlags:
     headers: Mapping[str, str]
     tls: TLSOptions
     timeout: float
+    connect_timeout: float = 0.0
 
     def open(self) -> Cluster:
         """Return the cluster, an async context manager.
@@ -49,7 +49,7 @@ class ClusterFlags:
             self.nsqds,
             headers=self.headers,
             ssl_context=None if is_default else client_context(self.tls),
-            timeout=self.timeout,
+            timeout=self.timeout + self.connect_timeout,
         )
 
     def shown_nsqlookupds(self) -> tuple[str, ...]:
@@ -65,62 +65,47 @@ class ClusterFlags:
         return tuple(Nsqd(url).url for url in self.nsqds)
 
 
-def connect_timeout_flag(command: _Command) -> _Command:
-    """Add the parameter ``connect_timeout`` in seconds, for the commands whose model has this flag."""
-    add = click.option(
-        "--http-client-connect-timeout",
-        "connect_timeout",
-        type=positive_duration,
-        default="2s",
-        show_default=True,
-        metavar="DURATION",
-        help="The timeout to connect, in addition to that of the request.",
+class _ClusterFlags(Flags):
+    lookupd_http_address: Sequence[str] = lookupd_http_flag(
+        "An nsqlookupd; name all of them, repeating the flag."
     )
-    return add(command)
-
-
-def cluster_flags(command: _Command) -> _Command:
-    """Add the flags that name a cluster; the command receives them as one argument ``cluster``."""
-
-    @functools.wraps(command)
-    def with_cluster(
-        *args: Any,
-        lookupd_http_address: Sequence[str],
-        nsqd_http_address: Sequence[str],
-        header: Sequence[str],
-        http_tls: TLSOptions,
-        http_client_request_timeout: float,
-        **kwargs: Any,
-    ) -> Any:
-        if not lookupd_http_address and not nsqd_http_address:
-            raise click.UsageError("no server given: use --lookupd-http-address, or --nsqd-http-address")
-        cluster = ClusterFlags(
-            lookupd_http_address,
-            nsqd_http_address,
-            dict(map(parse_header, header)),
-            http_tls,
-            http_client_request_timeout,
-        )
-        return command(*args, cluster=cluster, **kwargs)
-
-    return cast("_Command", in_order(*_OPTIONS, http_tls_flags)(with_cluster))
-
-
-_OPTIONS = (
-    lookupd_http_option("An nsqlookupd; name all of them, repeating the flag."),
-    nsqd_http_option("An nsqd to ask in addition to those that the nsqlookupds list; repeatable."),
-    click.option(
-        "--header",
+    nsqd_http_address: Sequence[str] = nsqd_http_flag(
+        "An nsqd to ask in addition to those that the nsqlookupds list; repeatable."
+    )
+    header: Sequence[str] = flag(
+        "A header to send to the servers named on the command line; repeatable.",
         multiple=True,
         metavar="NAME:VALUE",
-        help="A header to send to the servers named on the command line; repeatable.",
-    ),
-    click.option(
-        "--http-client-request-timeout",
-        type=duration,
-        default="10s",
-        show_default=True,
-        metavar="DURATION",
-        help="The timeout of each request to a server.",
-    ),
-)
+    )
+    http_client_request_timeout: float = flag(
+        "The timeout of each request to a server.", type=duration, default="10s"
+    )
+    http_tls: TLSOptions = shared(http_tls_flags)
+
+    def cluster(self, connect_timeout: float = 0.0) -> ClusterFlags:
+        if not self.lookupd_http_address and not self.nsqd_http_address:
+            raise click.UsageError("no server given: use --lookupd-http-address, or --nsqd-http-address")
+        return ClusterFlags(
+            self.lookupd_http_address,
+            self.nsqd_http_address,
+            dict(map(parse_header, self.header)),
+            self.http_tls,
+            self.http_client_request_timeout,
+            connect_timeout,
+        )
+
+
+class _TimedClusterFlags(_ClusterFlags):
+    connect_timeout: float = flag(
+        "The timeout to connect, in addition to that of the request.",
+        "--http-client-connect-timeout",
+        type=positive_duration,
+        default="2s",
+    )
+
+
+cluster_flags = grouped(_ClusterFlags, cluster=_ClusterFlags.cluster)
+"""Adds the flags that name a cluster; the command receives `ClusterFlags` as ``cluster``."""
+
+timed_cluster_flags = grouped(_TimedClusterFlags, cluster=lambda flags: flags.cluster(flags.connect_timeout))
+"""Adds `cluster_flags` with the timeout to connect, for commands whose model has this flag."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import click
+from typing import TYPE_CHECKING
 
 from ...errors import InvalidOption
-from .kinds import FILE, in_order
+from .fields import Flags, flag, grouped, switch
+from .kinds import FILE
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from ...options import TLSOptions
 
 # RFC 9110, section 5: a token, and printable ASCII without white space at its ends.
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -55,50 +53,28 @@ def parse_header(text: str) -> tuple[str, str]:
     return name, value
 
 
-_TLS_OPTIONS = (
-    click.option(
-        "--http-client-tls-root-ca-file",
-        type=FILE,
-        metavar="FILE",
-        help="The certificate authorities to trust for https, PEM.  [default: the system's]",
-    ),
-    click.option(
-        "--http-client-tls-cert",
-        type=FILE,
-        metavar="FILE",
-        help="This client's certificate for https, PEM.",
-    ),
-    click.option(
-        "--http-client-tls-key", type=FILE, metavar="FILE", help="The certificate's private key, PEM."
-    ),
-    click.option(
-        "--http-client-tls-insecure-skip-verify",
-        is_flag=True,
-        help="Do not verify the certificates of https servers: for tests only.",
-    ),
-)
+class _HttpTLSFlags(Flags):
+    """The TLS flags of requests, named as nsqadmin's."""
 
+    http_client_tls_root_ca_file: str | None = flag(
+        "The certificate authorities to trust for https, PEM.  [default: the system's]", type=FILE
+    )
+    http_client_tls_cert: str | None = flag("This client's certificate for https, PEM.", type=FILE)
+    http_client_tls_key: str | None = flag("The certificate's private key, PEM.", type=FILE)
+    http_client_tls_insecure_skip_verify: bool = switch(
+        "Do not verify the certificates of https servers: for tests only."
+    )
 
-def http_tls_flags(command: _Command) -> _Command:
-    """Add the TLS flags; the command receives them as one argument ``http_tls``."""
-
-    @functools.wraps(command)
-    def with_tls(
-        *args: Any,
-        http_client_tls_root_ca_file: str | None,
-        http_client_tls_cert: str | None,
-        http_client_tls_key: str | None,
-        http_client_tls_insecure_skip_verify: bool,
-        **kwargs: Any,
-    ) -> Any:
+    def options(self) -> TLSOptions:
         from ...options import TLSOptions
 
-        tls = TLSOptions(
-            ca_file=http_client_tls_root_ca_file or None,
-            certificate_file=http_client_tls_cert or None,
-            private_key_file=http_client_tls_key or None,
-            verify=not http_client_tls_insecure_skip_verify,
+        return TLSOptions(
+            ca_file=self.http_client_tls_root_ca_file or None,
+            certificate_file=self.http_client_tls_cert or None,
+            private_key_file=self.http_client_tls_key or None,
+            verify=not self.http_client_tls_insecure_skip_verify,
         )
-        return command(*args, http_tls=tls, **kwargs)
 
-    return cast("_Command", in_order(*_TLS_OPTIONS)(with_tls))
+
+http_tls_flags = grouped(_HttpTLSFlags, http_tls=_HttpTLSFlags.options)
+"""Adds the TLS flags; the command receives `TLSOptions` as ``http_tls``."""

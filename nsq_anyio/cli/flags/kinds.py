@@ -1,25 +1,24 @@
-"""Types of flag values that several commands use: parse and check their texts."""
+"""Types of flag values that several commands use."""
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from ...errors import InvalidOption
+from ...options import go_texts
 
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Value = TypeVar("_Value")
 
-_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_MAX_DURATION = 2**63 / 1e9
-"""Seconds, 292 years: Go counts nanoseconds in 64 bits."""
-_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
-_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0nrt\\]))")
 _NAMED = {"0": b"\0", "n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 
@@ -62,32 +61,21 @@ class Number(click.FloatRange):
         return super().convert(number, param, ctx)
 
 
-def boolean(text: str) -> bool:
-    """Parse a Go boolean.
+def flag_kind(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Return the parser with the errors of click."""
 
-    :raises click.BadParameter: if the text is not one
-    """
-    if text not in _TRUE | _FALSE:
-        raise click.BadParameter(f"{text!r} is not a boolean: use true or false")
-    return text in _TRUE
+    @functools.wraps(parse)
+    def parsed(text: str) -> _Value:
+        try:
+            return parse(text)
+        except InvalidOption as error:
+            raise click.BadParameter(str(error)) from error
+
+    return parsed
 
 
-def duration(text: str) -> float:
-    """Return the seconds of a Go duration, such as ``60s``, ``1m30s``, ``1.5h``, ``100ms`` or ``0``.
-
-    :raises click.BadParameter: if the text is not a duration, or a longer one than Go has
-    """
-    if text == "0":
-        return 0.0
-    parts = list(_DURATION_PART.finditer(text))
-    if not parts or "".join(part[0] for part in parts) != text:
-        raise click.BadParameter(
-            f"{text!r} is not a duration: use numbers with units, such as 60s, 1m30s or 100ms"
-        )
-    seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
-    if seconds >= _MAX_DURATION:
-        raise click.BadParameter(f"{text[:40]!r} is too long: use a duration below 2562047h, 292 years")
-    return seconds
+boolean: Callable[[str], bool] = flag_kind(go_texts.boolean)
+duration: Callable[[str], float] = flag_kind(go_texts.duration)
 
 
 def positive_duration(text: str) -> float:
@@ -101,18 +89,12 @@ def positive_duration(text: str) -> float:
     return seconds
 
 
+@flag_kind
 def pattern(text: str) -> Pattern:
-    """Return a regular expression in Go's syntax.
-
-    :raises click.BadParameter: if the text is not one
-    """
-    from ...errors import InvalidOption
+    """Return a regular expression in Go's syntax."""
     from ...re2_pattern import Pattern
 
-    try:
-        return Pattern(text)
-    except InvalidOption as error:
-        raise click.BadParameter(str(error)) from error
+    return Pattern(text)
 
 
 def boolean_option(
@@ -150,18 +132,6 @@ def parse_delimiter(text: str) -> bytes:
     if not delimiter:
         raise click.BadParameter("the delimiter is empty: use '\\n', '\\0' or any other bytes")
     return delimiter
-
-
-def delimiter_option(help: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds ``--delimiter``, a line feed by default."""
-
-    def add(command: _Command) -> _Command:
-        option = click.option(
-            "--delimiter", type=parse_delimiter, default="\\n", show_default=True, metavar="TEXT", help=help
-        )
-        return cast("_Command", option(cast("Any", command)))
-
-    return add
 
 
 def _escaped(match: re.Match[str]) -> bytes:

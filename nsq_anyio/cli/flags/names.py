@@ -1,4 +1,4 @@
-"""Complete topics, channels and nsqds in the shell: ask the servers that the command line names.
+"""Completion of topics, channels and nsqds in the shell, by the servers that the command line names.
 
 The environment and the configuration file can name them as well. If nothing does, the nsqlookupd at NSQ's
 usual address is asked. A server that does not answer offers nothing: a shell has no place for an error.

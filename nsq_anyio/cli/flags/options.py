@@ -7,19 +7,18 @@ in the configuration file, a key of the table ``[tail.consumer-opt]``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
 
-from .kinds import boolean, duration
+from ...errors import InvalidOption
 
 if TYPE_CHECKING:
     from ...options.kinds import Option
 
-_Parser: TypeAlias = Callable[[str], Any]
 _Part: TypeAlias = Literal["own", "connection", "tls"]
 _Side: TypeAlias = Literal["consumer", "producer"]
 
@@ -29,26 +28,40 @@ class Key(NamedTuple):
 
     :ivar part: the attribute of `OptionValues` that holds the option
     :ivar name: the option's name
-    :ivar parse: parses the option's value
+    :ivar is_opposite: whether the key means the opposite of the option
     """
 
     part: _Part
     name: str
-    parse: _Parser
+    option: Option
+    is_opposite: bool = False
+
+    def parse(self, text: str) -> object:
+        """Return the option's value.
+
+        :raises InvalidOption: if the text stands for none
+        """
+        value = self.option.parse(text, go=True)
+        return not value if self.is_opposite else value
 
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The options that ``key,value`` pairs set, by our names.
+    """The options that flags and ``key,value`` pairs set, by our names.
 
     :ivar own: options of the consumer or producer
     :ivar connection: options of the connection
     :ivar tls: options of TLS, and ``tls``, which says whether to use TLS at all
     """
 
-    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    connection: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    tls: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    own: dict[str, Any] = field(default_factory=dict[str, Any])
+    connection: dict[str, Any] = field(default_factory=dict[str, Any])
+    tls: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def set(self, key: Key, value: object) -> None:
+        """Set the option of a key."""
+        part: dict[str, Any] = getattr(self, key.part)
+        part[key.name] = value
 
 
 _IN_GO_ONLY = {
@@ -65,10 +78,11 @@ def keys(side: _Side) -> Mapping[str, Key]:
     """
     from ...options import ConnectionOptions, ConsumerOptions, ProducerOptions, TLSOptions
     from ...options.declaration import declared
+    from ...options.kinds import Flag, Integer
 
     found: dict[str, Key] = {}
     if side == "consumer":
-        found["max_in_flight"] = Key("own", "max_in_flight", int)
+        found["max_in_flight"] = Key("own", "max_in_flight", Integer(low=1))
     tables: tuple[tuple[_Part, type, str], ...] = (
         ("own", ConsumerOptions if side == "consumer" else ProducerOptions, ""),
         ("connection", ConnectionOptions, ""),
@@ -76,70 +90,20 @@ def keys(side: _Side) -> Mapping[str, Key]:
     )
     for part, options, prefix in tables:
         for name, option in declared(options).items():
-            found |= _keys_of(part, name, prefix, option)
+            if option.has_text:
+                found |= _keys_of(Key(part, name, option), prefix)
     switch = declared(ConnectionOptions)["tls"]
-    return found | dict.fromkeys(("tls", switch.go), Key("tls", "tls", boolean))
+    return found | dict.fromkeys(("tls", switch.go), Key("tls", "tls", Flag()))
 
 
-def _keys_of(part: _Part, name: str, prefix: str, option: Option) -> Iterator[tuple[str, Key]]:
+def _keys_of(key: Key, prefix: str) -> Iterator[tuple[str, Key]]:
     from ...options.kinds import Flag
 
-    parse = _parser(option)
-    if parse is None:
-        return
-    key = Key(part, name, parse)
-    yield f"{prefix}{name}", key
-    if option.go:
-        yield option.go_name(name), key
-    if isinstance(option, Flag) and option.go_opposite:
-        yield option.go_opposite, key._replace(parse=_opposite)
-
-
-def _opposite(text: str) -> bool:
-    return not boolean(text)
-
-
-def _parser(option: Option) -> _Parser | None:
-    """Return the parser of an option's values; None if text cannot express them."""
-    from ...options.kinds import Choice, Flag, Integer, Ratio, Seconds, Text
-    from ...options.tls import MinimumVersion
-
-    if isinstance(option, Seconds):
-        return _duration_or_off if -1 in option.special else duration
-    parsers: dict[type[Option], _Parser] = {
-        Integer: int,
-        Ratio: float,
-        Flag: boolean,
-        Choice: str,
-        MinimumVersion: tls_version,
-        Text: str,
-    }
-    return parsers.get(type(option))
-
-
-def _duration_or_off(text: str) -> float:
-    """Return the seconds of a Go duration; -1, with or without a unit, disables the option.
-
-    :raises click.BadParameter: if the text is not a duration
-    """
-    if not text.startswith("-"):
-        return duration(text)
-    if text != "-1":
-        duration(text.removeprefix("-"))  # rejects anything else that begins with "-", such as -nan
-    return -1.0
-
-
-def tls_version(text: str) -> str:
-    """Return the value of ``tls_min_version``; an older version than 1.2 is raised to 1.2.
-
-    :raises click.BadParameter: if the text is not a version
-    """
-    version = text.lower().removeprefix("tlsv").removeprefix("tls")
-    if version in {"1.3", "1.2"}:
-        return f"TLSv{version}"
-    if version in {"1.1", "1.0", "ssl3.0"}:
-        return "TLSv1.2"
-    raise click.BadParameter(f"{text!r} is not a version: use tls1.2 or tls1.3")
+    yield f"{prefix}{key.name}", key
+    if key.option.go:
+        yield key.option.go_name(key.name), key
+    if isinstance(key.option, Flag) and key.option.go_opposite:
+        yield key.option.go_opposite, key._replace(is_opposite=True)
 
 
 def pairs_in_effect(parameter: str, given: Sequence[str], side: _Side) -> list[str]:
@@ -165,7 +129,7 @@ def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
     :param flag: the flag's name, for messages
     :raises click.BadParameter: for an unknown key, or an invalid value
     """
-    found: dict[_Part, dict[str, Any]] = {"own": {}, "connection": {}, "tls": {}}
+    found = OptionValues()
     known = keys(side)
     for pair in pairs:
         name, comma, text = pair.partition(",")
@@ -174,17 +138,15 @@ def option_values(flag: str, pairs: Iterable[str], side: _Side) -> OptionValues:
         if key is None:
             _note_without_effect(flag, name, side)
         else:
-            found[key.part][key.name] = _value(flag, name, key, text if comma else "true")
-    return OptionValues(**found)
+            found.set(key, _value(flag, name, key, text if comma else "true"))
+    return found
 
 
 def _value(flag: str, name: str, key: Key, text: str) -> object:
     try:
         return key.parse(text)
-    except click.BadParameter as error:
-        raise click.BadParameter(f"{name}: {error.message}", param_hint=f"'{flag}'") from error
-    except ValueError as error:
-        raise click.BadParameter(f"{name}: {text!r} is not a number", param_hint=f"'{flag}'") from error
+    except InvalidOption as error:
+        raise click.BadParameter(f"{name}: {error}", param_hint=f"'{flag}'") from error
 
 
 def _note_without_effect(flag: str, name: str, side: _Side) -> None:

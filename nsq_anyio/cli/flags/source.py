@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import click
 
-from .addresses import lookupd_http_option, nsqd_tcp_option
-from .kinds import in_order
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+from .addresses import lookupd_http_flag, nsqd_tcp_flag
+from .fields import Flags, grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,74 +28,59 @@ class Destination:
     nsqlookupd: tuple[str, ...] | None
 
 
-def destination_flags(prefix: str = "") -> Callable[[_Command], _Command]:
+def destination_flags(prefix: str = "") -> Callable[[Any], Any]:
     """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command receives a ``destination``.
 
     :param prefix: the prefix of the flags, if the flags without it name the source
     """
-    nsqd_flag, lookupd_flag = f"--{prefix}nsqd-tcp-address", f"--{prefix}lookupd-http-address"
 
-    def add(command: _Command) -> _Command:
-        @functools.wraps(command)
-        def with_destination(
-            *args: Any,
-            destination_nsqds: Sequence[str],
-            destination_lookupds: Sequence[str],
-            **kwargs: Any,
-        ) -> Any:
-            if not destination_nsqds and not destination_lookupds:
-                raise click.UsageError(f"use {nsqd_flag} or {lookupd_flag}, or both")
-            nsqds = _checked_nsqds(destination_nsqds) if destination_nsqds else None
-            _check_urls(destination_lookupds)
-            nsqlookupds = tuple(dict.fromkeys(destination_lookupds)) or None
-            return command(*args, destination=Destination(nsqds, nsqlookupds), **kwargs)
-
-        options = (
-            nsqd_tcp_option("An nsqd to publish to; repeatable.", "destination_nsqds", prefix=prefix),
-            lookupd_http_option(
-                "An nsqlookupd that lists the nsqds to publish to; repeatable.",
-                "destination_lookupds",
-                prefix=prefix,
-            ),
+    class DestinationFlags(Flags):
+        destination_nsqds: Sequence[str] = nsqd_tcp_flag("An nsqd to publish to; repeatable.", prefix=prefix)
+        destination_lookupds: Sequence[str] = lookupd_http_flag(
+            "An nsqlookupd that lists the nsqds to publish to; repeatable.",
+            prefix=prefix,
         )
-        return cast("_Command", in_order(*options)(with_destination))
 
-    return add
+        def destination(self) -> Destination:
+            if not self.destination_nsqds and not self.destination_lookupds:
+                raise click.UsageError(
+                    f"use --{prefix}nsqd-tcp-address or --{prefix}lookupd-http-address, or both"
+                )
+            return Destination(
+                _checked_nsqds(self.destination_nsqds), _checked_urls(self.destination_lookupds)
+            )
+
+    return grouped(DestinationFlags, destination=DestinationFlags.destination)
 
 
-def source_flags(command: _Command) -> _Command:
-    """Add ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command receives a ``source``."""
+class _SourceFlags(Flags):
+    nsqd_tcp_address: Sequence[str] = nsqd_tcp_flag("An nsqd to consume from; repeatable.")
+    lookupd_http_address: Sequence[str] = lookupd_http_flag(
+        "An nsqlookupd that knows the nsqds; name all of them, repeating the flag."
+    )
 
-    @functools.wraps(command)
-    def with_source(
-        *args: Any, nsqd_tcp_address: Sequence[str], lookupd_http_address: Sequence[str], **kwargs: Any
-    ) -> Any:
-        if bool(nsqd_tcp_address) == bool(lookupd_http_address):
-            given = "not both" if nsqd_tcp_address else "one of them is needed"
+    def source(self) -> Source:
+        if bool(self.nsqd_tcp_address) == bool(self.lookupd_http_address):
+            given = "not both" if self.nsqd_tcp_address else "one of them is needed"
             raise click.UsageError(f"use --nsqd-tcp-address or --lookupd-http-address: {given}")
-        nsqds = _checked_nsqds(nsqd_tcp_address) if nsqd_tcp_address else None
-        _check_urls(lookupd_http_address)
-        nsqlookupds = tuple(dict.fromkeys(lookupd_http_address)) or None
-        return command(*args, source=Source(nsqds, nsqlookupds), **kwargs)
-
-    return cast("_Command", in_order(*_OPTIONS)(with_source))
+        return Source(_checked_nsqds(self.nsqd_tcp_address), _checked_urls(self.lookupd_http_address))
 
 
-_OPTIONS = (
-    nsqd_tcp_option("An nsqd to consume from; repeatable."),
-    lookupd_http_option("An nsqlookupd that knows the nsqds; name all of them, repeating the flag."),
-)
+source_flags = grouped(_SourceFlags, source=_SourceFlags.source)
+"""Adds ``--nsqd-tcp-address`` and ``--lookupd-http-address``; the command receives ``source``, a `Source`."""
 
 
-def _checked_nsqds(texts: Sequence[str]) -> tuple[str, ...]:
+def _checked_nsqds(texts: Sequence[str]) -> tuple[str, ...] | None:
     from ...address import nsqd_addresses
 
-    return tuple(map(str, nsqd_addresses(texts)))
+    return tuple(map(str, nsqd_addresses(texts))) if texts else None
 
 
-def _check_urls(urls: Sequence[str]) -> None:
-    if urls:
-        from ...http.url import ServerURL
+def _checked_urls(urls: Sequence[str]) -> tuple[str, ...] | None:
+    if not urls:
+        return None
+    from ...http.url import ServerURL
 
-        for url in urls:
-            ServerURL.parse(url)
+    for url in urls:
+        ServerURL.parse(url)
+    return tuple(dict.fromkeys(urls))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.addresses import lookupd_http_option, nsqd_tcp_option
-from ..flags.kinds import Integer, Number, in_order
+from ..flags.addresses import lookupd_http_flag, nsqd_tcp_flag
+from ..flags.fields import Flags, flag, shared, switch, takes
+from ..flags.kinds import Integer, Number
 from ..flags.names import complete_channel, complete_topic
 from ..lazy_group import SentenceGroup
 
@@ -39,54 +40,43 @@ def _assignments(_: click.Context, parameter: click.Parameter, texts: tuple[str,
     return {key: value for key, _equals, value in pairs}
 
 
-spark_option: Callable[[Any], Any] = click.option(
+SPARK_OPTIONS = flag(
+    'An option of format("nsq"), such as compression=snappy; repeatable.',
     "--option",
-    "options",
     multiple=True,
     metavar="KEY=VALUE",
     callback=_assignments,
-    help='An option of format("nsq"), such as compression=snappy; repeatable.',
 )
-"""``--option``, as a dict ``options``."""
+"""``--option``, as a dict."""
 
-_reading = in_order(
-    click.option("--topic", required=True, shell_complete=complete_topic, help="The topic to read."),
-    click.option(
-        "--channel", required=True, shell_complete=complete_channel, help="The channel to read from."
-    ),
-    lookupd_http_option("An nsqlookupd that lists the nsqds; repeatable.", "nsqlookupd"),
-    nsqd_tcp_option("An nsqd to read from, instead of --lookupd-http-address; repeatable.", "nsqd"),
-    click.option(
-        "--state",
+_MASTER = flag("Spark's master.  [default: local[*]]", metavar="URL")
+_CONF = flag(
+    "An option of Spark itself; repeatable.", multiple=True, metavar="KEY=VALUE", callback=_assignments
+)
+_AS_JSON = switch("Print one line of JSON instead of a table.", "--json")
+_BACKEND = shared(quiet_command_flags)
+
+
+class _ReadingFlags(Flags):
+    topic: str = flag("The topic to read.", required=True, shell_complete=complete_topic)
+    channel: str = flag("The channel to read from.", required=True, shell_complete=complete_channel)
+    nsqlookupd: Sequence[str] = lookupd_http_flag("An nsqlookupd that lists the nsqds; repeatable.")
+    nsqd: Sequence[str] = nsqd_tcp_flag(
+        "An nsqd to read from, instead of --lookupd-http-address; repeatable."
+    )
+    state: Path | None = flag(
+        "A directory for this pipeline alone. A pipeline that is run again with it resumes.",
         type=click.Path(file_okay=False, path_type=Path),
-        help="A directory for this pipeline alone. A pipeline that is run again with it resumes.",
-    ),
-    click.option("--checkpoint", metavar="URI", help="Spark's part of the state, if not below --state."),
-    click.option(
-        "--spool-dir",
-        metavar="DIR",
-        help="The spool's part of the state, if not below --state; all executors share it.",
-    ),
-    click.option(
-        "--every",
+    )
+    checkpoint: str | None = flag("Spark's part of the state, if not below --state.", metavar="URI")
+    spool_dir: str | None = flag(
+        "The spool's part of the state, if not below --state; all executors share it.", metavar="DIR"
+    )
+    every: float | None = flag(
+        "Start a batch this often, until interrupted.  [default: read the waiting messages, then exit]",
         type=Number(min=0),
         metavar="SECONDS",
-        help="Start a batch this often, until interrupted.  [default: read the waiting messages, then exit]",
-    ),
-)
-_running = in_order(
-    spark_option,
-    click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]"),
-    click.option(
-        "--conf",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=_assignments,
-        help="An option of Spark itself; repeatable.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of a table."),
-    quiet_command_flags,
-)
+    )
 
 
 def _arguments(
@@ -120,6 +110,16 @@ def pipeline() -> None:
     """Run a pipeline on Spark, locally or on a cluster; needs Java 17 or later."""
 
 
+class _ArchiveFlags(_ReadingFlags):
+    output: str = flag("The directory to write to.", required=True, metavar="URI")
+    format: str = flag("The format of the files.", type=_FORMATS, default="parquet")
+    options: dict[str, str] = SPARK_OPTIONS
+    master: str | None = _MASTER
+    conf: dict[str, str] = _CONF
+    as_json: bool = _AS_JSON
+    backend: str = _BACKEND
+
+
 @pipeline.command(
     cls=UtilityCommand,
     epilog="""\b
@@ -127,15 +127,36 @@ Example:
   nsq-anyio pipeline archive --topic clicks --channel archive \\
     --lookupd-http-address 127.0.0.1:4161 --state state --output clicks""",
 )
-@_reading
-@click.option("--output", required=True, metavar="URI", help="The directory to write to.")
-@click.option(
-    "--format", type=_FORMATS, default="parquet", show_default=True, help="The format of the files."
-)
-@_running
-def archive(**given: Any) -> None:
+@takes(_ArchiveFlags)
+def archive(flags: _ArchiveFlags) -> None:
     """Archive a topic's messages in files, in directories date=YYYY-MM-DD/hour=H in UTC."""
-    _run("archive", **_arguments(**given))
+    _run("archive", **_arguments(**vars(flags)))
+
+
+class _MetricsFlags(_ReadingFlags):
+    key: str = flag("The field of the JSON body to group by, such as a.b.", required=True, metavar="FIELD")
+    value: str | None = flag("The field to sum and to compute quantiles of.", metavar="FIELD")
+    window: float = flag("The length of a window.", type=Number(), default=60.0, metavar="SECONDS")
+    lateness: float = flag(
+        "How long a window waits for late messages.", type=Number(), default=60.0, metavar="SECONDS"
+    )
+    quantiles: Sequence[float] = flag(
+        "Repeatable.", "--quantile", type=Number(0, 1), multiple=True, default=(0.5, 0.95, 0.99)
+    )
+    output: str | None = flag("The directory to write Parquet files to, instead of printing.", metavar="URI")
+    output_topic: str | None = flag(
+        "The topic to publish lines of JSON to, instead of printing.",
+        metavar="TOPIC",
+        shell_complete=complete_topic,
+    )
+    output_nsqd: Sequence[str] = nsqd_tcp_flag(
+        "An nsqd that --output-topic is published to; repeatable.", prefix="output-"
+    )
+    options: dict[str, str] = SPARK_OPTIONS
+    master: str | None = _MASTER
+    conf: dict[str, str] = _CONF
+    as_json: bool = _AS_JSON
+    backend: str = _BACKEND
 
 
 @pipeline.command(
@@ -146,48 +167,27 @@ Example:
     --lookupd-http-address 127.0.0.1:4161 --state state \\
     --key country --value ms --every 10""",
 )
-@_reading
-@click.option(
-    "--key", required=True, metavar="FIELD", help="The field of the JSON body to group by, such as a.b."
-)
-@click.option("--value", metavar="FIELD", help="The field to sum and to compute quantiles of.")
-@click.option(
-    "--window",
-    type=Number(),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The length of a window.",
-)
-@click.option(
-    "--lateness",
-    type=Number(),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a window waits for late messages.",
-)
-@click.option(
-    "--quantile",
-    "quantiles",
-    type=Number(0, 1),
-    multiple=True,
-    default=(0.5, 0.95, 0.99),
-    show_default=True,
-    help="Repeatable.",
-)
-@click.option("--output", metavar="URI", help="The directory to write Parquet files to, instead of printing.")
-@click.option(
-    "--output-topic",
-    metavar="TOPIC",
-    shell_complete=complete_topic,
-    help="The topic to publish lines of JSON to, instead of printing.",
-)
-@nsqd_tcp_option("An nsqd that --output-topic is published to; repeatable.", "output_nsqd", prefix="output-")
-@_running
-def metrics(**given: Any) -> None:
+@takes(_MetricsFlags)
+def metrics(flags: _MetricsFlags) -> None:
     """Count JSON messages by key and time window; sum a value and compute its quantiles."""
-    _run("metrics", **_arguments(**given))
+    _run("metrics", **_arguments(**vars(flags)))
+
+
+class _ReplayFlags(Flags):
+    input: str = flag("The output of an archive.", required=True, metavar="URI")
+    topic: str = flag("The topic to publish to.", required=True, shell_complete=complete_topic)
+    nsqd: Sequence[str] = nsqd_tcp_flag("An nsqd to publish to; repeatable.", required=True)
+    rate: int | None = flag("The most messages per second.  [default: no limit]", type=Integer(min=1))
+    since: datetime | None = flag("Publish messages from this time on.", metavar="TIME", callback=_time)
+    until: datetime | None = flag(
+        "Publish messages from before this time only.", metavar="TIME", callback=_time
+    )
+    format: str = flag("The format of the archive.", type=_FORMATS, default="parquet")
+    options: dict[str, str] = SPARK_OPTIONS
+    master: str | None = _MASTER
+    conf: dict[str, str] = _CONF
+    as_json: bool = _AS_JSON
+    backend: str = _BACKEND
 
 
 @pipeline.command(
@@ -197,16 +197,7 @@ Example:
   nsq-anyio pipeline replay --input clicks --topic clicks-again \\
     --nsqd-tcp-address 127.0.0.1:4150 --rate 1000 --since 2026-01-31T09:00Z""",
 )
-@click.option("--input", required=True, metavar="URI", help="The output of an archive.")
-@click.option("--topic", required=True, shell_complete=complete_topic, help="The topic to publish to.")
-@nsqd_tcp_option("An nsqd to publish to; repeatable.", "nsqd", required=True)
-@click.option("--rate", type=Integer(min=1), help="The most messages per second.  [default: no limit]")
-@click.option("--since", metavar="TIME", callback=_time, help="Publish messages from this time on.")
-@click.option("--until", metavar="TIME", callback=_time, help="Publish messages from before this time only.")
-@click.option(
-    "--format", type=_FORMATS, default="parquet", show_default=True, help="The format of the archive."
-)
-@_running
-def replay(**given: Any) -> None:
+@takes(_ReplayFlags)
+def replay(flags: _ReplayFlags) -> None:
     """Publish the messages of an archive to a topic, oldest first."""
-    _run("replay", **given)
+    _run("replay", **vars(flags))

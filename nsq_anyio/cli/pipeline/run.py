@@ -1,4 +1,4 @@
-"""Run a pipeline for a command: Spark, signals, live progress and a summary."""
+"""Pipelines on the command line: Spark, signals, live progress and a summary."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _NoSpark:
 
 
 def _check(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse what a pipeline refuses, before Spark takes seconds to start."""
+    """Check the arguments of a pipeline before Spark starts, which takes seconds."""
     from ...spark import pipelines
 
     with suppress(_Checked):

@@ -2,7 +2,8 @@
 
 ::
 
-    command   the flags
+    flags     the flags
+    command   the click command
     reader    read inputs and split them into messages
     run       publish them at a limited rate, and show the progress
 """

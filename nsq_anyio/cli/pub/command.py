@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..command import UtilityCommand, quiet_command_flags
-from ..flags.connection import ProducerFlags, connection_flags
-from ..flags.kinds import Integer, delimiter_option
-from ..flags.names import complete_topic
-from ..flags.source import Destination, destination_flags
+from ..command import UtilityCommand
+from ..flags.fields import takes
+from .flags import ALL, IN_TURN, PubFlags
 
 if TYPE_CHECKING:
     from .reader import Input
-
-_ALL = "all"
-"""The mode in which each of several nsqds gets all messages."""
-
-_IN_TURN = "round-robin"
-_MODES = (_ALL, _IN_TURN, "least-outstanding", "hostpool", "epsilon-greedy")
 
 
 @click.command(
@@ -34,41 +26,8 @@ Example:
   nsq-anyio pub clicks.log --topic clicks --rate 1000 \\
     --nsqd-tcp-address 127.0.0.1:4150""",
 )
-@click.argument(
-    "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True)
-)
-@click.option("--topic", required=True, shell_complete=complete_topic, help="The topic to publish to.")
-@destination_flags()
-@click.option(
-    "--mode",
-    type=click.Choice(_MODES),
-    help="How to choose among several nsqds: all sends each message to every nsqd, the others to one.  "
-    f"[default: {_ALL}; with --lookupd-http-address: {_IN_TURN}]",
-)
-@delimiter_option(r"The bytes between messages; \0 and \xNN are understood.")
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A header for each message, sent in an envelope; repeatable.",
-)
-@click.option("--rate", type=Integer(min=0), default=0, help="The most messages per second; 0: no limit.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress on a terminal.")
-@connection_flags("producer")
-@quiet_command_flags
-def pub(
-    files: Sequence[str],
-    topic: str,
-    destination: Destination,
-    mode: str | None,
-    delimiter: bytes,
-    headers: Sequence[str],
-    rate: int,
-    quiet: bool,
-    producer: ProducerFlags,
-    backend: str,
-) -> None:
+@takes(PubFlags)
+def pub(flags: PubFlags) -> None:
     """Publish each line of FILES, or of standard input, as a message.
 
     Empty lines are skipped; the last line needs no newline. The command exits once nsqd has acknowledged
@@ -78,26 +37,17 @@ def pub(
     from ..event_loop import run_draining
     from .run import Pub, shown_progress
 
-    check_topic(topic)
-    if mode is None:
-        mode = _IN_TURN if destination.nsqlookupd else _ALL
-    elif mode == _ALL and destination.nsqlookupd:
-        raise click.UsageError(f"--mode {_ALL} needs a fixed set of nsqds: use only --nsqd-tcp-address")
+    check_topic(flags.topic)
+    mode, by_lookup = flags.mode, flags.destination.nsqlookupd
+    if mode == ALL and by_lookup:
+        raise click.UsageError(f"--mode {ALL} needs a fixed set of nsqds: use only --nsqd-tcp-address")
+    mode = mode or (IN_TURN if by_lookup else ALL)
     with ExitStack() as stack:
-        inputs = [_open(stack, path) for path in files or ["-"]]
-        shown = not quiet and sys.stderr.isatty() and not (sys.stdin.isatty() and not files)
+        inputs = [_open(stack, path) for path in flags.files or ["-"]]
+        shown = not flags.quiet and sys.stderr.isatty() and not (sys.stdin.isatty() and not flags.files)
         published = stack.enter_context(shown_progress(_total(inputs), shown=shown))
-        work = Pub(
-            topic,
-            destination,
-            producer,
-            mode=None if mode == _ALL else mode,
-            delimiter=delimiter,
-            headers=_headers(headers),
-            rate=rate,
-            published=published,
-        )
-        run_draining(partial(work.run, inputs), backend)
+        work = Pub(flags, None if mode == ALL else mode, _headers(flags.headers), published)
+        run_draining(partial(work.run, inputs), flags.backend)
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Read inputs until their end or a signal, and split them into messages of a valid size."""
+"""A reader of inputs, which splits them into messages of a valid size, until their end or a signal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
-from ..shared_descriptor import wait_readable
+from ..output import wait_readable
 
 _log = logging.getLogger(__name__)
 

@@ -1,12 +1,10 @@
-"""The work of ``nsq-anyio pub``."""
+"""The publisher of inputs, with a limited rate."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from itertools import chain
-from typing import Any, cast
 
 import anyio
 import click
@@ -20,9 +18,9 @@ from ...producer import produce
 from ...producer.in_parts import InParts, MpubLimit, batches
 from ..display import progress_bar, progress_display
 from ..ending import PARTIAL
-from ..flags.connection import ProducerFlags
 from ..flags.source import Destination
 from ..reach import check_destination_reachable
+from .flags import PubFlags
 from .reader import Input, MessageReader
 
 _MAX_BATCH_BYTES = 1024 * 1024
@@ -45,39 +43,29 @@ class _PartlyPublished(click.ClickException):
 class Pub:
     """Publishes messages from inputs, in their order.
 
-    :param mode: one of the producer's modes; None to publish each message to every nsqd
+    :param mode: a mode for the producer; None to publish each message to every nsqd
     :param headers: the headers of each message; without any, messages are published unchanged
-    :param rate: messages per second; 0 for no limit
     """
 
     def __init__(
-        self,
-        topic: str,
-        destination: Destination,
-        flags: ProducerFlags,
-        *,
-        mode: str | None,
-        delimiter: bytes,
-        headers: Mapping[str, str],
-        rate: int,
-        published: Published,
+        self, flags: PubFlags, mode: str | None, headers: Mapping[str, str], published: Published
     ) -> None:
-        self._topic = topic
-        self._destination = destination
-        self._flags = flags
-        self._mode = mode
-        self._delimiter = delimiter
+        self._topic = flags.topic
+        self._destination = flags.destination
+        self._flags = flags.producer if mode is None else flags.producer.with_mode(mode)
+        self._each_nsqd = mode is None
+        self._delimiter = flags.delimiter
         self._head = encode_headers(headers) if headers else b""
-        self._pace = Pace(rate)
+        self._pace = Pace(flags.rate)
         self._published = published
         self._messages = 0
 
     async def run(self, inputs: Sequence[Input], stop: anyio.Event) -> None:
-        """Publish all messages; after ``stop``, publish those already read, ignoring the rate.
+        """Publish all messages; after ``stop``, only what is already read, ignoring the rate.
 
         :raises click.ClickException: if an input cannot be read, or a message cannot be published
         """
-        await check_destination_reachable(self._destination, self._flags, all_of_them=self._mode is None)
+        await check_destination_reachable(self._destination, self._flags, all_of_them=self._each_nsqd)
         # With a rate, read almost nothing ahead: at a signal, everything read is published at once.
         ahead = _CHUNKS_AHEAD if self._pace.max_batch is None else 0
         send, receive = anyio.create_memory_object_stream[list[bytes]](ahead)
@@ -102,10 +90,8 @@ class Pub:
         options, connection = self._flags.options, self._flags.connection
         async with AsyncExitStack() as stack:
             groups = [self._destination]
-            if self._mode is None:
+            if self._each_nsqd:
                 groups = [Destination((nsqd,), None) for nsqd in self._destination.nsqd or ()]
-            else:
-                options = replace(options, mode=cast("Any", self._mode.replace("-", "_")))
             producers = [
                 await stack.enter_async_context(
                     produce(group.nsqd, nsqlookupd=group.nsqlookupd, options=options, connection=connection)
@@ -149,7 +135,7 @@ def _counted(messages: int) -> str:
 
 
 def _with_more(messages: list[bytes], receive: MemoryObjectReceiveStream[list[bytes]]) -> list[bytes]:
-    """Return ``messages`` with those that were read in the meantime, to publish them together."""
+    """Return ``messages`` with the messages read in the meantime, to publish all together."""
     found = [messages]
     with suppress(anyio.WouldBlock, anyio.EndOfStream):
         while True:

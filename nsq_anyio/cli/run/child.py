@@ -1,4 +1,4 @@
-"""``python -m nsq_anyio.cli.run.child DESCRIPTOR run ...``: a child process of the supervisor."""
+"""The module that the supervisor runs: ``python -m nsq_anyio.cli.run.child DESCRIPTOR run ...``."""
 
 from __future__ import annotations
 

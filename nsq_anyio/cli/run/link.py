@@ -1,7 +1,8 @@
 """The messages between the supervisor and a process, over a pair of sockets.
 
 A process reports that it has started its service, and then answers questions. Each message is one line of
-JSON. The end of the stream tells a process to drain; it also comes when the supervisor is killed.
+JSON. The end of the stream tells a process to drain. It also comes when the supervisor is killed, so no
+process outlives the supervisor for long.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ async def open_link(descriptor: int) -> ByteStream:
 
 
 async def answer_questions(link: ByteStream, health: Health, stop: anyio.Event) -> None:
-    """Tell the supervisor that the service has started, and answer it; set ``stop`` when the link ends."""
+    """Report the start of the service, and answer questions; set ``stop`` when the link ends."""
     lines = BufferedByteReceiveStream(link)
     try:
         await _send(link, {"started": True})
@@ -78,11 +79,11 @@ class Questions:
         lines = BufferedByteReceiveStream(self._link)
         try:
             while True:
-                said = json.loads(await lines.receive_until(b"\n", _MAX_LINE))
-                if "started" in said:
+                message = json.loads(await lines.receive_until(b"\n", _MAX_LINE))
+                if "started" in message:
                     self.started.set()
-                elif waiting := self._waiting.get(said["number"]):
-                    self._answers[said["number"]] = said["answer"]
+                elif waiting := self._waiting.get(message["number"]):
+                    self._answers[message["number"]] = message["answer"]
                     waiting.set()
         except _GONE:
             return

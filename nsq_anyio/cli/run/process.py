@@ -1,4 +1,4 @@
-"""One process of the supervisor: it is started, questioned, drained, and killed if it does not end."""
+"""A process of the supervisor: started, asked, drained, and killed if it does not end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ServiceProcess:
     async def run(self, drain: anyio.Event, started: anyio.Event | None = None) -> int:
         """Run it until it ends; return its exit code, or the negative number of the signal that ended it.
 
-        :param drain: tells it to drain
+        :param drain: set to drain the process
         :param started: set once it has started its service
         :raises OSError: if the system cannot start it
         """
@@ -92,7 +92,7 @@ class ServiceProcess:
 
     async def _read(self, questions: Questions) -> None:
         await questions.read()
-        await self._kill_later("end")  # its service has ended, perhaps with an error, and a thread goes on
+        await self._kill_later("end")  # its service has ended, perhaps with an error, but a thread still runs
 
     async def _kill_later(self, what: str) -> None:
         assert self._process is not None  # noqa: S101 - `run` has set it

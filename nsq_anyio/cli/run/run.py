@@ -1,12 +1,13 @@
-"""Runs the service: in this process, as a child of a supervisor, or as the supervisor."""
+"""The service: in this process, as a child of a supervisor, or in the processes of a supervisor."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -14,16 +15,84 @@ from typing import Any
 import anyio
 
 from ...address import ListenAddress
+from ...consumer import BatchHandler, DeadLetter, Handler, consume
 from ...consumer.blocking import abandoned_threads
 from ...exceptions import ungrouped
+from ...producer import produce
 from ...service.endpoint import Metrics
+from ...service.service import Service
 from ...signals import end_now
 from ..event_loop import run_draining
 from ..signals import EndedBySignal
-from .job import Job
+from .flags import RunFlags
 from .link import answer_questions, open_link
-from .reload import changes_of_code
 from .supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Handles messages.
+
+    :ivar lifespan: entered before the first message and left after the last
+    """
+
+    flags: RunFlags
+    handler: Handler | BatchHandler
+    lifespan: AbstractAsyncContextManager[object]
+
+    async def run(self, stop: anyio.Event, http_address: ListenAddress | None = None) -> None:
+        """Handle messages until ``stop`` is set.
+
+        :raises NSQError: as `Service.run` does
+        """
+        async with self.service(http_address=http_address) as service:
+            await service.run(stop)
+
+    @asynccontextmanager
+    async def service(
+        self, *, http_address: ListenAddress | None = None, metrics: Metrics | None = None
+    ) -> AsyncGenerator[Service]:
+        """Create the service. Run it within this block, which holds open what the handlers need."""
+        if self.flags.dead_letter is None:
+            async with self.lifespan:
+                yield self._service(None, http_address, metrics)
+            return
+        producing = produce(
+            self.flags.source.nsqd,
+            nsqlookupd=self.flags.source.nsqlookupd,
+            options=self.flags.producer.options,
+            connection=self.flags.producer.connection,
+        )
+        async with self.lifespan, producing as producer:
+            dead_letter = DeadLetter(self.flags.dead_letter, producer=producer)
+            yield self._service(dead_letter, http_address, metrics)
+
+    def _service(
+        self, dead_letter: DeadLetter | None, http_address: ListenAddress | None, metrics: Metrics | None
+    ) -> Service:
+        is_given = "max_in_flight" in self.flags.consumer.given
+        blocks = [
+            consume(
+                topic,
+                self.flags.channel,
+                nsqd=self.flags.source.nsqd,
+                nsqlookupd=self.flags.source.nsqlookupd,
+                # Messages that wait here could time out, so the default is one message per handler.
+                max_in_flight=self.flags.consumer.max_in_flight if is_given else None,
+                dead_letter=dead_letter,
+                options=self.flags.consumer.options,
+                connection=self.flags.consumer.connection,
+            )
+            for topic in dict.fromkeys(self.flags.topic)
+        ]
+        return Service(
+            [(block, self.handler) for block in blocks],
+            concurrency=self.flags.concurrency,
+            max_per_second=self.flags.max_per_second,
+            keep_alive=self.flags.keep_alive,
+            http_address=http_address,
+            metrics=metrics,
+        )
 
 
 def run_here(job: Job, http_address: ListenAddress | None, backend: str) -> None:
@@ -77,8 +146,7 @@ def run_supervised(
     :raises EndedBySignal: if the signal came before a process had started
     :raises click.ClickException: for an error of this package, or if a process had to be killed
     """
-    changes = changes_of_code if reload else None
-    supervisor = Supervisor(arguments, processes, patience, http_address, changes)
+    supervisor = Supervisor(arguments, processes, patience, http_address, reload=reload)
     run_draining(supervisor.run, backend, on_signal=supervisor.signalled)
     if supervisor.ended_by is not None:
         raise EndedBySignal(supervisor.ended_by)
@@ -94,11 +162,10 @@ class _NoMoreWaiting(BaseException):
 
 @contextmanager
 def _without_abandoned_threads() -> Generator[None]:
-    """Let the process end after the block as any program of Python, except for handlers that were abandoned.
+    """Let the process end after the block as any program of Python does, but without abandoned handlers.
 
     The interpreter waits for all threads that are not daemons, such as AnyIO's worker threads on asyncio. A
-    signal whose handler raises ends this wait; then come the exit handlers and all the rest. On Windows no
-    signal ends it.
+    signal whose handler raises ends this wait, and then the exit handlers run. On Windows no signal ends it.
     """
     try:
         yield
@@ -110,7 +177,7 @@ def _without_abandoned_threads() -> Generator[None]:
 
 
 def _await_others(others_ended: threading.Event, stopped: threading.Event) -> None:
-    """Tell the main thread to wait no more, when it waits for nothing but abandoned threads."""
+    """Interrupt the main thread once it waits for nothing but abandoned threads."""
     main = threading.main_thread()
     main.join()  # until the interpreter waits for threads
     while others := [

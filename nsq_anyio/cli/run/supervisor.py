@@ -1,11 +1,12 @@
-"""Keeps processes running, and answers health checks for all of them."""
+"""The supervisor, which keeps processes running and answers health checks for all of them."""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,11 +15,10 @@ import click
 from ...address import ListenAddress
 from ...exceptions import ungrouped
 from ...policy.delays import ReconnectDelay
-from ...service.endpoint import MetricsUnavailable, health_endpoint
+from ...service.endpoint import Families, MetricsUnavailable, health_endpoint
 from ...signals import SIGNALLED
 from ..ending import FAILED
 from .link import NoAnswer, Question
-from .merged_metrics import merged
 from .process import ServiceProcess, how_it_ended
 
 _log = logging.getLogger("nsq_anyio.service")
@@ -48,8 +48,8 @@ class Supervisor:
 
     :param patience: the seconds that a process has to drain before it is killed
     :param http_address: the address of the endpoint; None for no endpoint
-    :param changes: yields whenever the processes have to be replaced. A process that ends by itself is then
-        started again at the next change. None to start it again after the delay
+    :param reload: whether to replace the processes whenever the code changes. A process that ends by itself
+        is then started again at the next change, and not after the delay
     """
 
     def __init__(
@@ -58,13 +58,14 @@ class Supervisor:
         count: int,
         patience: float,
         http_address: ListenAddress | None,
-        changes: Callable[[anyio.Event], AsyncIterator[object]] | None,
+        *,
+        reload: bool,
     ) -> None:
         self._arguments = arguments
         self._count = count
         self._patience = patience
         self._http_address = http_address
-        self._changes = changes
+        self._reload = reload
         self._processes: dict[int, ServiceProcess] = {}
         self._stop = anyio.Event()
         self._changed = anyio.Event()
@@ -99,8 +100,8 @@ class Supervisor:
                     await stack.enter_async_context(health_endpoint(self._http_address, self))
                 tasks = await stack.enter_async_context(anyio.create_task_group())
                 tasks.start_soon(self._note_stop)
-                if self._changes is not None:
-                    tasks.start_soon(self._note_changes, self._changes(stop))
+                if self._reload:
+                    tasks.start_soon(self._note_changes, _changes_of_code(stop))
                 async with anyio.create_task_group() as slots:
                     await self._start_first(slots.start_soon)
                     if not stop.is_set():
@@ -116,7 +117,7 @@ class Supervisor:
         """Start one process before the others, so that an error that affects all is shown once."""
         started = anyio.Event()
         start_soon(self._keep_running, 0, started)
-        if self._changes is None:
+        if not self._reload:
             await started.wait()
 
     async def _keep_running(self, number: int, started: anyio.Event) -> None:
@@ -131,7 +132,7 @@ class Supervisor:
                 self._has_killed |= process.was_killed
             if changed.is_set():
                 continue
-            if self._changes is not None:
+            if self._reload:
                 _log.warning("%s %s; waiting for a change of the code", process.name, ended)
                 await changed.wait()
                 continue
@@ -155,7 +156,7 @@ class Supervisor:
         finally:
             self._has_started |= process.has_started
             del self._processes[number]
-        is_first = number == 0 and not started.is_set() and self._changes is None
+        is_first = number == 0 and not started.is_set() and not self._reload
         if is_first and not self._stop.is_set():
             raise FirstStartFailed(code)
         return how_it_ended(code)
@@ -185,8 +186,8 @@ class Supervisor:
             return ["draining"]
         answers, problems = await self._ask_all("ready")
         missing = [f"process {number}: not started" for number in range(self._count) if number not in answers]
-        told = [f"process {number}: {each}" for number, answer in answers.items() for each in answer]
-        return problems or missing + told
+        reasons = [f"process {number}: {each}" for number, answer in answers.items() for each in answer]
+        return problems or missing + reasons
 
     async def metrics(self) -> bytes:
         """Return the metrics of all processes.
@@ -217,3 +218,51 @@ class Supervisor:
                 if process.has_started and process.questions is not None:
                     tasks.start_soon(ask, number, process.questions.ask(question, _ANSWER_TIMEOUT))
         return dict(sorted(answers.items())), problems
+
+
+def merged(texts: Mapping[int, str]) -> bytes:
+    """Return the metrics of all processes, each sample with its process's number as a label.
+
+    A label ``process`` of the program itself becomes ``exported_process``, as Prometheus renames labels that
+    clash with its own.
+
+    Neither a sum nor a maximum would be right for all gauges, so that choice is left to the query. The
+    multiprocess mode of prometheus_client supports only its own metric classes, not collectors.
+
+    :param texts: the metrics in Prometheus' text format, by the number of the process
+    :raises MetricsUnavailable: if the extra ``prometheus`` is not installed
+    """
+    families = Families()
+    if texts:
+        from prometheus_client.parser import text_string_to_metric_families
+
+        for number, text in texts.items():
+            for family in text_string_to_metric_families(text):
+                family.samples = [
+                    sample._replace(labels={**_renamed(sample.labels), "process": str(number)})
+                    for sample in family.samples
+                ]
+                families.add(family)
+    return families.text()
+
+
+def _renamed(labels: Mapping[str, str]) -> dict[str, str]:
+    renamed = dict(labels)
+    if "process" in renamed:
+        name = "exported_process"
+        while name in renamed:
+            name = f"exported_{name}"
+        renamed[name] = renamed.pop("process")
+    return renamed
+
+
+def _changes_of_code(stop: anyio.Event) -> AsyncIterator[object]:
+    """Yield whenever a Python file below the current directory changes, until ``stop`` is set.
+
+    :raises click.UsageError: if watchfiles is not installed
+    """
+    try:
+        from watchfiles import PythonFilter, awatch
+    except ModuleNotFoundError:
+        raise click.UsageError("watchfiles is not installed: pip install 'nsq-anyio[reload]'") from None
+    return awatch(Path.cwd(), watch_filter=PythonFilter(), stop_event=stop, debounce=200)

@@ -8,8 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import click
 
 from ...address import Address, ListenAddress
-from ...errors import InvalidAddress
-from ..flags.kinds import FILE, boolean, boolean_option
+from ..flags.kinds import FILE, boolean, boolean_option, flag_kind
 from .config_file import nsq_config_option
 
 __all__ = [
@@ -82,26 +81,16 @@ def log_level(text: str) -> str:
     return text.lower()
 
 
+@flag_kind
 def listen_address(text: str) -> ListenAddress:
-    """Parse an address to listen on: ``host:port``, or ``:port`` for all interfaces, as in Go.
-
-    :raises click.BadParameter: if the text is not an address
-    """
-    try:
-        return ListenAddress.parse(text)
-    except InvalidAddress as error:
-        raise click.BadParameter(str(error)) from error
+    """Parse an address to listen on: ``host:port``, or ``:port`` for all interfaces, as in Go."""
+    return ListenAddress.parse(text)
 
 
+@flag_kind
 def peer_address(text: str) -> str:
-    """Check the address of another server, ``host:port``, and return it.
-
-    :raises click.BadParameter: if the text is not an address
-    """
-    try:
-        return str(Address.parse(text))
-    except InvalidAddress as error:
-        raise click.BadParameter(str(error)) from error
+    """Check the address of another server, ``host:port``, and return it."""
+    return str(Address.parse(text))
 
 
 def listen_address_or_path(text: str) -> Listen:

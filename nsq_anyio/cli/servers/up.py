@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
+from ..flags.fields import Flags, flag, shared, switch, takes
 from ..flags.kinds import Integer
 from .ports import DASHBOARD_PORT, NSQLOOKUPD, Ports, load_ports, ports_file, save_ports, usual_ports
 
@@ -23,44 +24,31 @@ _MAX_NSQDS = 64
 _ServeAdmin: TypeAlias = Callable[[str, AsyncExitStack], Awaitable[str]]
 
 
+class UpFlags(Flags):
+    """The flags of ``nsq-anyio up``."""
+
+    count: int = flag("The number of nsqds to run.", "--nsqds", type=Integer(1, _MAX_NSQDS), default=2)
+    host: str = flag("The interface to listen on.", default="127.0.0.1")
+    free_ports: bool = switch(
+        "Take any free ports, not the usual ones; with --data-path, the same ones at each run."
+    )
+    data_path: Path | None = flag(
+        "A directory that keeps messages between runs; it is made if it is missing.",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+    )
+    with_admin: bool = switch("Serve the dashboard of the cluster as well.", "--admin")
+    admin_http_address: str | None = flag(
+        "Where to serve the dashboard, which this flag switches on; :PORT means all interfaces. "
+        f"[default: the interface of --host, port {DASHBOARD_PORT}]",
+        metavar="HOST:PORT",
+    )
+    backend: str = shared(quiet_command_flags)
+
+
 @click.command(cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio up --nsqds 3 --admin")
-@click.option(
-    "--nsqds",
-    "count",
-    type=Integer(1, _MAX_NSQDS),
-    default=2,
-    show_default=True,
-    help="The number of nsqds to run.",
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The interface to listen on.")
-@click.option(
-    "--free-ports",
-    is_flag=True,
-    help="Take any free ports, not the usual ones; with --data-path, the same ones at each run.",
-)
-@click.option(
-    "--data-path",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A directory that keeps messages between runs; it is made if it is missing.",
-)
-@click.option("--admin", "with_admin", is_flag=True, help="Serve the dashboard of the cluster as well.")
-@click.option(
-    "--admin-http-address",
-    metavar="HOST:PORT",
-    help="Where to serve the dashboard, which this flag switches on; :PORT means all interfaces. "
-    f"[default: the interface of --host, port {DASHBOARD_PORT}]",
-)
-@quiet_command_flags
-def up(
-    count: int,
-    host: str,
-    free_ports: bool,
-    data_path: Path | None,
-    with_admin: bool,
-    admin_http_address: str | None,
-    backend: str,
-) -> None:
+@takes(UpFlags)
+def up(flags: UpFlags) -> None:
     """Run several nsqds and one nsqlookupd on NSQ's usual ports, for development and tests.
 
     The nsqlookupd has the ports 4160 and 4161, the first nsqd 4150 and 4151, the second 4250 and 4251, and so
@@ -69,9 +57,9 @@ def up(
     from ..event_loop import run_servers
 
     admin: _ServeAdmin | None = None
-    if with_admin or admin_http_address:
-        admin = _admin(host, 0 if free_ports else DASHBOARD_PORT, admin_http_address)
-    cluster = _Cluster(host, [f"nsqd-{number}" for number in range(1, count + 1)], data_path, free_ports)
+    if flags.with_admin or flags.admin_http_address:
+        admin = _admin(flags)
+    cluster = _Cluster(flags, [f"nsqd-{number}" for number in range(1, flags.count + 1)])
     cluster.make_directories()
     ports = cluster.ports()
 
@@ -82,43 +70,41 @@ def up(
             dashboard = None if admin is None else await admin(nsqlookupd.http_url, servers)
         _show(nsqlookupd, nsqds, dashboard)
 
-    run_servers(start, backend)
+    run_servers(start, flags.backend)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
     """The servers that ``up`` runs, but for the dashboard."""
 
-    host: str
+    flags: UpFlags
     nsqds: Sequence[str]
-    data_path: Path | None
-    free_ports: bool
 
     def make_directories(self) -> None:
         """Make a directory for each nsqd.
 
         :raises click.ClickException: if that fails
         """
-        if self.data_path is None:
+        if self.flags.data_path is None:
             return
         try:
             for name in self.nsqds:
-                (self.data_path / name).mkdir(parents=True, exist_ok=True)
+                (self.flags.data_path / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise click.ClickException(f"cannot use {error.filename}: {error.strerror}") from error
 
     def ports(self) -> dict[str, Ports]:
         """Return the ports of all servers, by their names."""
-        if not self.free_ports:
+        if not self.flags.free_ports:
             return usual_ports(self.nsqds)
-        names = [NSQLOOKUPD, *self.nsqds]
-        return dict.fromkeys(names, Ports()) if self.data_path is None else load_ports(self.data_path, names)
+        names, path = [NSQLOOKUPD, *self.nsqds], self.flags.data_path
+        return dict.fromkeys(names, Ports()) if path is None else load_ports(path, names)
 
     @property
     def remedy(self) -> str:
         """What to do if one of the ports is taken."""
-        if self.free_ports and self.data_path is not None:
-            return f"remove {ports_file(self.data_path)} to take other ports"
+        if self.flags.free_ports and self.flags.data_path is not None:
+            return f"remove {ports_file(self.flags.data_path)} to take other ports"
         return "use --free-ports"
 
     async def start(
@@ -129,24 +115,24 @@ class _Cluster:
 
         tcp, http = ports[NSQLOOKUPD]
         nsqlookupd = await servers.enter_async_context(
-            embedded.nsqlookupd(host=self.host, tcp_port=tcp, http_port=http)
+            embedded.nsqlookupd(host=self.flags.host, tcp_port=tcp, http_port=http)
         )
         nsqds = [
             await servers.enter_async_context(
                 embedded.nsqd(
-                    host=self.host,
+                    host=self.flags.host,
                     tcp_port=ports[name].tcp,
                     http_port=ports[name].http,
                     lookupd_tcp_addresses=[nsqlookupd.tcp_address],
-                    data_path=None if self.data_path is None else self.data_path / name,
+                    data_path=None if self.flags.data_path is None else self.flags.data_path / name,
                 )
             )
             for name in self.nsqds
         ]
-        if self.free_ports and self.data_path is not None:
+        if self.flags.free_ports and self.flags.data_path is not None:
             used = [Ports.of(each.tcp_address, each.http_url) for each in nsqds]
             used.insert(0, Ports.of(nsqlookupd.tcp_address, nsqlookupd.http_url))
-            save_ports(self.data_path, dict(zip(ports, used, strict=True)))
+            save_ports(self.flags.data_path, dict(zip(ports, used, strict=True)))
         return nsqlookupd, nsqds
 
 
@@ -169,7 +155,7 @@ def _remedied(remedy: str) -> Generator[None]:
         raise
 
 
-def _admin(host: str, port: int, http_address: str | None) -> _ServeAdmin:
+def _admin(flags: UpFlags) -> _ServeAdmin:
     """Return what serves the dashboard of an nsqlookupd, and returns its URL."""
     from ...address import ListenAddress
 
@@ -178,7 +164,9 @@ def _admin(host: str, port: int, http_address: str | None) -> _ServeAdmin:
         from ..admin.run import start
     except ImportError as error:
         raise click.UsageError(str(error)) from error
-    address = ListenAddress.parse(http_address) if http_address else ListenAddress(host, port)
+    port = 0 if flags.free_ports else DASHBOARD_PORT
+    given = flags.admin_http_address
+    address = ListenAddress.parse(given) if given else ListenAddress(flags.host, port)
 
     async def serve(nsqlookupd: str, servers: AsyncExitStack) -> str:
         return f"http://{await start(address, app(nsqlookupd), servers)}"

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from ..command import UtilityCommand, quiet_command_flags
-from ..flags.addresses import nsqd_tcp_option
+from ..flags.addresses import nsqd_tcp_flag
+from ..flags.fields import Flags, argument, shared, switch, takes
 from ..in_thread import in_thread
 from ..lazy_group import SentenceGroup
-from ..pipeline.command import spark_option
-from .show import fields, report, table, tell_damage
+from ..pipeline.command import SPARK_OPTIONS
+from .show import fields, report, report_damage, table
 
 if TYPE_CHECKING:
     from ...producer.in_parts import InParts
@@ -24,16 +25,34 @@ if TYPE_CHECKING:
     from ...spark.spool_admin import SpoolInfo
     from ...storage.place import Place
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and text.")
-_directory = click.argument("directory", metavar="DIR")
-_chosen = click.argument("uuids", metavar="[UUID]...", nargs=-1)
-_all = click.option("--all", "all_of_them", is_flag=True, help="All spools in DIR, instead of naming them.")
-_yes = click.option("--yes", is_flag=True, help="Do it without asking.")
-_force = click.option(
-    "--force",
-    is_flag=True,
-    help="Include spools in use: their queries fail, and need a new checkpoint.",
-)
+_AS_JSON = switch("Print JSON instead of tables and text.", "--json")
+_BACKEND = shared(quiet_command_flags)
+
+
+class _ListFlags(Flags):
+    directory: str = argument(metavar="DIR")
+    check: bool = switch("Read every chunk and verify its checksum.")
+    as_json: bool = _AS_JSON
+    backend: str = _BACKEND
+
+
+class _ChosenFlags(Flags):
+    directory: str = argument(metavar="DIR")
+    uuids: Sequence[str] = argument(metavar="[UUID]...", nargs=-1)
+    all_of_them: bool = switch("All spools in DIR, instead of naming them.", "--all")
+    yes: bool = switch("Do it without asking.")
+    force: bool = switch("Include spools in use: their queries fail, and need a new checkpoint.")
+    as_json: bool = _AS_JSON
+
+
+class _PutBackFlags(_ChosenFlags):
+    nsqd: Sequence[str] = nsqd_tcp_flag("An nsqd to publish to; repeatable.", required=True)
+    options: dict[str, str] = SPARK_OPTIONS
+    backend: str = _BACKEND
+
+
+class _DeleteFlags(_ChosenFlags):
+    backend: str = _BACKEND
 
 
 @click.group(cls=SentenceGroup)
@@ -47,16 +66,8 @@ def spool() -> None:
 
 
 @spool.command("list", cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio spool list /shared/nsq-spool")
-@_directory
-@click.option("--check", is_flag=True, help="Read every chunk and verify its checksum.")
-@_json_option
-@quiet_command_flags
-def list_spools(
-    directory: str,
-    check: bool,
-    as_json: bool,
-    backend: str,  # noqa: ARG001 - all commands have it
-) -> None:
+@takes(_ListFlags)
+def list_spools(flags: _ListFlags) -> None:
     """Show the spools, oldest first.
 
     The rows are those of batches that Spark has not committed. They include the newest batch of a query that
@@ -69,17 +80,17 @@ def list_spools(
     with errors_explained():
         from ...spark.spool_admin import find_spools
 
-        found = in_thread(partial(find_spools, directory, check=check))
-    if as_json:
+        found = in_thread(partial(find_spools, flags.directory, check=flags.check))
+    if flags.as_json:
         click.echo(json.dumps([fields(info) for info in found]))
     elif found:
         from ..display import print_table
 
         print_table(table(found))
         for info in found:
-            tell_damage(info)
+            report_damage(info)
     else:
-        click.echo(f"no spools in {directory}")
+        click.echo(f"no spools in {flags.directory}")
 
 
 @spool.command(
@@ -87,26 +98,8 @@ def list_spools(
     cls=UtilityCommand,
     epilog="\b\nExample:\n  nsq-anyio spool put-back DIR 1f0c --nsqd-tcp-address 127.0.0.1:4150",
 )
-@_directory
-@_chosen
-@_all
-@nsqd_tcp_option("An nsqd to publish to; repeatable.", "nsqd", required=True)
-@spark_option
-@_yes
-@_force
-@_json_option
-@quiet_command_flags
-def put_back(
-    directory: str,
-    uuids: Sequence[str],
-    all_of_them: bool,
-    nsqd: Sequence[str],
-    options: dict[str, str],
-    yes: bool,
-    force: bool,
-    as_json: bool,
-    backend: str,
-) -> None:
+@takes(_PutBackFlags)
+def put_back(flags: _PutBackFlags) -> None:
     """Publish orphaned rows to their topic again, then delete their spools.
 
     All channels of the topic receive the rows. Rows that the sink already has are delivered again, with new
@@ -120,17 +113,16 @@ def put_back(
     with errors_explained():
         from ...spark.options import write_options
 
-        access = write_options({"nsqd": ",".join(nsqd), **options})
-        chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)
-        _confirm(chosen, "Publish these rows to NSQ again, and delete the spools?", yes=yes)
+        access = write_options({"nsqd": ",".join(flags.nsqd), **flags.options})
+        chosen = _choose(flags)
+        _confirm(chosen, "Publish these rows to NSQ again, and delete the spools?", flags)
         done: list[tuple[SpoolInfo, int, list[Place]]] = []
         try:
-            may_clear = partial(_may_clear, all_of_them=all_of_them, force=force)
-            run_to_end(partial(_put_back, chosen, access, done, may_clear), backend)
+            run_to_end(partial(_put_back, chosen, access, done, partial(_may_clear, flags)), flags.backend)
         finally:
-            report("put back", [(info, rows) for info, rows, _ in done], as_json=as_json)
+            report("put back", [(info, rows) for info, rows, _ in done], as_json=flags.as_json)
     for info, _, left in done:
-        tell_damage(info)
+        report_damage(info)
         for path in left:
             click.echo(f"{path} stays", err=True)
     if any(left for _, _, left in done):
@@ -143,22 +135,8 @@ def put_back(
 @spool.command(
     "delete", cls=UtilityCommand, epilog="\b\nExample:\n  nsq-anyio spool delete /shared/nsq-spool 1f0c"
 )
-@_directory
-@_chosen
-@_all
-@_yes
-@_force
-@_json_option
-@quiet_command_flags
-def delete_spools(
-    directory: str,
-    uuids: Sequence[str],
-    all_of_them: bool,
-    yes: bool,
-    force: bool,
-    as_json: bool,
-    backend: str,  # noqa: ARG001 - all commands have it
-) -> None:
+@takes(_DeleteFlags)
+def delete_spools(flags: _DeleteFlags) -> None:
     """Delete spools with their rows, which are no longer in NSQ.
 
     With --force, the rows of a running query that its sink does not have yet are lost.
@@ -168,22 +146,22 @@ def delete_spools(
     with errors_explained():
         from ...spark.spool_admin import delete, look_again
 
-        chosen = _choose(directory, uuids, all_of_them=all_of_them, force=force)
-        _confirm(chosen, "Delete these rows for good?", yes=yes)
+        chosen = _choose(flags)
+        _confirm(chosen, "Delete these rows for good?", flags)
         done: list[SpoolInfo] = []
         try:
             for info in chosen:
                 # The person may have thought for a while, and the deletion of other spools takes time.
                 now = in_thread(partial(look_again, info))
-                if _may_clear(info, now, all_of_them=all_of_them, force=force):
+                if _may_clear(flags, info, now):
                     in_thread(partial(delete, info))
                     done.append(info)
         finally:
-            report("deleted", [(info, info.rows) for info in done], as_json=as_json)
+            report("deleted", [(info, info.rows) for info in done], as_json=flags.as_json)
 
 
-def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: bool) -> list[SpoolInfo]:
-    """Return the spools whose UUIDs begin with ``uuids``, each once.
+def _choose(flags: _ChosenFlags) -> list[SpoolInfo]:
+    """Return the spools that the command line names, each once.
 
     :raises click.UsageError: if a beginning matches no spool or several, or no spool is named
     :raises click.ClickException: if a named spool is in use
@@ -192,30 +170,30 @@ def _choose(directory: str, uuids: Sequence[str], *, all_of_them: bool, force: b
     from ...spark.spool_admin import find_spools
     from ...storage.place import place_of
 
-    if bool(uuids) == all_of_them:
+    if bool(flags.uuids) == flags.all_of_them:
         raise click.UsageError("name the spools, or use --all for all of them")
-    place = place_of(directory)
+    place = place_of(flags.directory)
     found = in_thread(lambda: find_spools(place, time_of(place)))
     chosen: dict[str, SpoolInfo] = {}
-    for beginning in uuids:
+    for beginning in flags.uuids:
         named = [info for info in found if info.uuid.startswith(beginning)]
         if len(named) != 1:
             several = f"{len(named)} spools" if named else "no spool"
             raise click.UsageError(
-                f"{beginning!r} names {several} of {directory}: see `nsq-anyio spool list`"
+                f"{beginning!r} names {several} of {flags.directory}: see `nsq-anyio spool list`"
             )
         chosen[named[0].uuid] = named[0]
-    if all_of_them:
+    if flags.all_of_them:
         chosen = {info.uuid: info for info in found}
-    return [info for info in chosen.values() if _may_clear(info, info, all_of_them=all_of_them, force=force)]
+    return [info for info in chosen.values() if _may_clear(flags, info, info)]
 
 
-def _may_clear(shown: SpoolInfo, now: SpoolInfo | None, *, all_of_them: bool, force: bool) -> bool:
+def _may_clear(flags: _ChosenFlags, shown: SpoolInfo, now: SpoolInfo | None) -> bool:
     """Return whether to clear a spool: nobody uses it, and it is still as it was shown.
 
     :raises click.ClickException: if not, and it was named
     """
-    if force or now is None:  # one that is gone: what is done next says so
+    if flags.force or now is None:  # one that is gone: what is done next says so
         return True
     if now.user:
         text = f"spool {now.uuid} is in use by {now.user}"
@@ -228,14 +206,14 @@ def _may_clear(shown: SpoolInfo, now: SpoolInfo | None, *, all_of_them: bool, fo
         remedy = "if its query has ended for good, use this command again"
     else:
         return True
-    if not all_of_them:
+    if not flags.all_of_them:
         raise click.ClickException(f"{text}: {remedy}")
     click.echo(f"{text}: left alone", err=True)
     return False
 
 
-def _confirm(chosen: Sequence[SpoolInfo], question: str, *, yes: bool) -> None:
-    if not yes and chosen:
+def _confirm(chosen: Sequence[SpoolInfo], question: str, flags: _ChosenFlags) -> None:
+    if not flags.yes and chosen:
         from ..display import print_table
 
         print_table(table(chosen), err=True)

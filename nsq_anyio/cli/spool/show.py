@@ -1,4 +1,4 @@
-"""Show spools as tables, lines or JSON."""
+"""Spools as tables, lines and JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report(done: str, spools: Sequence[tuple[SpoolInfo, int]], *, as_json: bool)
         click.echo(f"{done} {rows:,} rows of {_source(info)}, spool {info.uuid}")
 
 
-def tell_damage(info: SpoolInfo) -> None:
+def report_damage(info: SpoolInfo) -> None:
     """Report on stderr what is damaged."""
     for error in info.damage:
         click.echo(f"{error.path}: {_damage(error)}", err=True)

@@ -2,7 +2,8 @@
 
 ::
 
-    command   the flags
+    flags     the flags
+    command   the click command
     run       poll the cluster
     rows      compute figures from polls
     views     show the figures

@@ -42,10 +42,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A channel over all nsqds; ``channel`` is empty for a topic without channels.
+    """A channel, summed over all nsqds; ``channel`` is empty for a topic without channels.
 
     :ivar paused: whether it is paused on any nsqd
-    :ivar topic_paused: whether its topic is, so that no message reaches the channel
+    :ivar topic_paused: whether its topic is paused, so that no message reaches the channel
     :ivar ingress: messages per second that arrived since the previous poll; None at the first poll
     :ivar egress: messages per second that were finished since the previous poll; None at the first poll
     """

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio stat``."""
+"""The poller of ``nsq-anyio stat``."""
 
 from __future__ import annotations
 
@@ -10,40 +10,20 @@ import click
 
 from ...errors import HTTPError
 from ...http import Cluster, ClusterFailed, TopicStats, Totals
-from ..flags.cluster import ClusterFlags
 from ..output import Output
+from .flags import StatFlags
 from .rows import Rows
 from .views import Failure, Report, View
 
 
 class Stat:
-    """Polls a cluster and shows its figures.
+    """Polls a cluster and shows its figures."""
 
-    :param topic: the only topic to show; None for all
-    :param channel: the only channel of ``topic`` to show; None for all
-    :param interval: seconds between polls
-    :param count: the number of reports with rates to show; None for no limit
-    """
-
-    def __init__(
-        self,
-        flags: ClusterFlags,
-        view: View,
-        output: Output,
-        *,
-        topic: str | None,
-        channel: str | None,
-        interval: float,
-        count: int | None,
-    ) -> None:
+    def __init__(self, flags: StatFlags, view: View, output: Output) -> None:
         self._flags = flags
         self._view = view
         self._output = output
-        self._topic = topic
-        self._channel = channel
-        self._interval = interval
-        self._count = count
-        self._rows = Rows(channel)
+        self._rows = Rows(flags.channel)
         self._known: set[str] = set()
 
     async def run(self, stop: anyio.Event) -> None:
@@ -61,13 +41,13 @@ class Stat:
 
     async def _poll(self, until: anyio.CancelScope) -> None:
         reports = 0
-        async with self._flags.open() as cluster:
+        async with self._flags.cluster.open() as cluster:
             at = anyio.current_time()
-            while self._count is None or reports <= self._count:
+            while self._flags.count is None or reports <= self._flags.count:
                 await self._view.show(await self._report(cluster, is_first=not reports))
                 reports += 1
-                at = max(at + self._interval, anyio.current_time())
-                if self._count is None or reports <= self._count:
+                at = max(at + self._flags.interval, anyio.current_time())
+                if self._flags.count is None or reports <= self._flags.count:
                     await anyio.sleep_until(at)
         until.cancel()
 
@@ -82,15 +62,15 @@ class Stat:
                 raise
             failures = _failures(error.failures or (error,))
         rows = self._rows.of(totals, anyio.current_time())
-        if is_first and self._topic is not None and not rows and not failures:
+        if is_first and self._flags.topic is not None and not rows and not failures:
             raise click.ClickException(f"no nsqd has {self._wanted()}")
         return Report(rows, failures, is_first)
 
     async def _ask(self, cluster: Cluster) -> tuple[Sequence[Totals[TopicStats]], tuple[HTTPError, ...]]:
-        if self._topic is None:
+        if self._flags.topic is None:
             reply = await cluster.stats()
             return reply.value, reply.failures
-        one = await cluster.topic_stats(self._topic)
+        one = await cluster.topic_stats(self._flags.topic)
         return [one.value] if one.value.nodes else [], one.failures
 
     async def _missing(
@@ -107,9 +87,9 @@ class Stat:
         return [Failure(server, "no nsqlookupd lists it any more") for server in sorted(silent - listed)]
 
     def _wanted(self) -> str:
-        if self._channel is None:
-            return f"topic {self._topic!r}"
-        return f"channel {self._channel!r} of topic {self._topic!r}"
+        if self._flags.channel is None:
+            return f"topic {self._flags.topic!r}"
+        return f"channel {self._flags.channel!r} of topic {self._flags.topic!r}"
 
 
 def _failures(errors: Iterable[HTTPError]) -> list[Failure]:

@@ -1,4 +1,4 @@
-"""Show the figures of ``nsq-anyio stat``: as lines like nsq_stat's, as lines of JSON, or as a table."""
+"""The views of ``nsq-anyio stat``: lines like nsq_stat's, lines of JSON, and a table."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Lines:
         self._failing: set[str] = set()
 
     async def show(self, report: Report) -> None:
-        """See `View.show`; of the first report, show only the failures, on stderr."""
+        """Show a report on stdout, and failures on stderr; skip the figures of the first report."""
         self._log_failures(report.failures)
         lines: list[str] = []
         rows = () if report.is_first else report.rows
@@ -123,7 +123,7 @@ class JSONLines:
         self._output = output
 
     async def show(self, report: Report) -> None:
-        """See `View.show`; skip the first report, which has no rates."""
+        """Show a report; skip the first one, which has no rates."""
         if report.is_first:
             return
         line = {
@@ -156,7 +156,6 @@ class LiveTable:
             yield cls(live)
 
     async def show(self, report: Report) -> None:
-        """See `View.show`."""
         from rich.console import Group
         from rich.text import Text
 
@@ -180,7 +179,7 @@ _COLUMNS = {
     "messages": "msgs",
     "clients": "clients",
 }
-"""The columns of numbers, and their names on a narrow terminal, which are those of nsq_stat."""
+"""The columns of numbers, and their names on a narrow terminal, as in nsq_stat."""
 
 
 def _table(rows: Sequence[Row]) -> Table:

@@ -1,4 +1,4 @@
-"""The work of ``nsq-anyio tail``: check that no messages would be lost, consume, and print."""
+"""The printer of messages, and a check that no message would be lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compress files with gzip or zstd.
+"""Compression of files with gzip or zstd.
 
 Each sync completes a member (zstd: a frame). A file is the concatenation of its members, which gzip, zstd and
 their libraries read as one. So whatever happens later, every finished message is in a complete member with a
@@ -37,11 +37,11 @@ class _Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the member, of the data that were given."""
+        """The bytes behind the end of the member."""
         ...
 
     def decompress(self, data: bytes, /) -> bytes:
-        """Return what the data mean."""
+        """Return the decompressed bytes."""
         ...
 
 
@@ -73,11 +73,9 @@ class Gzip:
 
     @property
     def suffix(self) -> str:
-        """See `Encoding`."""
         return ".gz"
 
     def encode(self, data: bytes) -> bytes:
-        """See `Encoding`."""
         compressor = zlib.compressobj(self.level, zlib.DEFLATED, _GZIP_WINDOW)
         return compressor.compress(data) + compressor.flush()
 
@@ -99,11 +97,9 @@ class Zstd:
 
     @property
     def suffix(self) -> str:
-        """See `Encoding`."""
         return ".zst"
 
     def encode(self, data: bytes) -> bytes:
-        """See `Encoding`."""
         zstd = _zstd()
         options: dict[int, int] = {
             zstd.CompressionParameter.compression_level: self.level,
@@ -114,10 +110,11 @@ class Zstd:
 
 
 def whole_length(path: Path) -> int:
-    """Return the bytes of a file up to the end of its last whole line, or of its last member by its suffix.
+    """Return the length of a file up to the end of its last whole line, or of its last whole member.
 
-    A file with a damaged member is whole, because what follows the damage may still be read; so is one that
-    cannot be decompressed here, and one whose content is not what its suffix says.
+    The suffix says whether it has members. A file with a damaged member counts as whole, because the bytes
+    behind the damage may still be readable. So does a file that cannot be decompressed here, or whose content
+    is not what its suffix says.
 
     :raises OSError: if the file cannot be read
     """
@@ -178,5 +175,5 @@ def _zstd() -> Any:
 def _zstd_is_installed() -> bool:
     try:
         return importlib.util.find_spec(_ZSTD_MODULE) is not None
-    except ModuleNotFoundError:  # of the package around it
+    except ModuleNotFoundError:  # the parent package is missing
         return False

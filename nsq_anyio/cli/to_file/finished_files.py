@@ -1,4 +1,8 @@
-"""Move finished files to their directory, or to the storage that a URL names, without replacing any."""
+"""Finished files on their way to the output directory, or to the storage of a URL; none replaces another.
+
+If the answer of a storage is lost, the file is put again under another name. A spool would recognize its own
+bytes by their ids, but here two files may be equal, and both count.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,17 @@ from ...files import link_exclusively, sync_directory
 from ...storage.interface import explained
 from ...storage.place import Place, remote_storage_of
 from ...storage.remote import RemotePlace, RemoteStorage
-from .directories import make_directories
-from .names import with_revision
+from .file_names import with_revision
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
 
 def check_store(directory: RemotePlace) -> None:
-    """Find out whether files can be put there, and whether none replaces another.
+    """Check that the storage takes files, and lets none replace another.
 
-    :raises OSError: if not
+    :raises OSError: if it does not
     """
-    with _told(directory):
+    with _explained_errors(directory):
         store = _store_of(directory)
         store.make_around(directory / "file")
         store.verify_exclusive_put(directory)
@@ -34,24 +37,24 @@ def check_store(directory: RemotePlace) -> None:
 def is_taken(target: Place) -> bool:
     """Return whether there is a file of this name.
 
-    :raises OSError: if that cannot be found out
+    :raises OSError: if the storage does not say
     """
     if isinstance(target, Path):
         return target.exists()
-    with _told(target):
+    with _explained_errors(target):
         return _store_of(target).exists(target)
 
 
 def make_parent(target: Place, kept: str = "") -> None:
-    """Make the directory of a file, with those around it.
+    """Make the directory of a file, and its missing parents.
 
-    :param kept: what becomes of the file if that fails
+    :param kept: where the file stays if that fails, for the error
     :raises OSError: if that fails
     """
     if isinstance(target, Path):
         make_directories(target.parent)
         return
-    with _told(target, kept):
+    with _explained_errors(target, kept):
         _store_of(target).make_around(target)
 
 
@@ -68,8 +71,7 @@ def move_exclusively(source: Path, target: Place) -> None:
         if is_new:
             sync_directory(target.parent)
     else:
-        with _told(target, stays(source)):
-            # When an answer gets lost, the file takes a second name: it comes twice rather than not at all.
+        with _explained_errors(target, stays(source)):
             is_new = _store_of(target).create(target, source.read_bytes())
     if not is_new:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
@@ -81,10 +83,10 @@ def move_exclusively(source: Path, target: Place) -> None:
 class EndedFile:
     """A file that has ended.
 
-    :ivar path: where it is
-    :ivar output_dir: where it belongs
-    :ivar name: its name there, without a number
-    :ivar revision: the number of its name
+    :ivar path: its path in the work directory
+    :ivar output_dir: the directory to move it to
+    :ivar name: its name there, before ``<REV>`` is replaced
+    :ivar revision: the first number to try
     """
 
     path: Path
@@ -93,7 +95,7 @@ class EndedFile:
     revision: int
 
     def move(self) -> int:
-        """Move the file under the first number that is free, from its own on; return that number.
+        """Move the file under the first free number, at or above its own; return that number.
 
         :raises OSError: if that fails
         """
@@ -111,7 +113,7 @@ class EndedFile:
 
 
 def stays(path: Path) -> str:
-    """Return what becomes of a file that cannot be moved."""
+    """Return the words for a file that cannot be moved."""
     return f"{path} stays, and is moved when the command begins again"
 
 
@@ -123,11 +125,28 @@ def _store_of(place: RemotePlace) -> RemoteStorage:
 
 
 @contextmanager
-def _told(target: RemotePlace, kept: str = "") -> Generator[None]:
-    """Let the errors of a storage name the file, the remedy, and what becomes of what was to be moved."""
+def _explained_errors(target: RemotePlace, kept: str = "") -> Generator[None]:
+    """Add the file, the remedy, and ``kept`` to the errors of a storage."""
     try:
         yield
     except OSError as error:
         text = f"{target}: {explained(error)}"
-        # Without a number, by which it could be taken for a name that is taken.
+        # No errno: EEXIST would look like a taken name.
         raise OSError(f"{text}; {kept}" if kept else text) from error
+
+
+_MODE = 0o770
+"""The mode of new directories, as in nsq_to_file."""
+
+
+def make_directories(path: Path) -> None:
+    """Create a directory and its missing parents.
+
+    :raises OSError: if that fails
+    """
+    missing = [path, *path.parents]
+    while missing and missing[-1].is_dir():
+        missing.pop()
+    for directory in reversed(missing):
+        directory.mkdir(_MODE, exist_ok=True)
+        sync_directory(directory.parent)

@@ -1,7 +1,9 @@
-"""The directory of files that go to a storage: it is one process's own, and what it has left is sent first.
+"""Files that a killed process has left in the work directory, and the lock of that directory.
 
-A file on its way to a storage is on this machine alone, and its messages are finished. So the next process
-must send what a killed one has left, and must know that nobody else writes it or has put something there.
+Until a file is in the storage, it is on this machine alone. Its messages are finished all the same: they
+cannot wait for the file's end, because nsqd would deliver them again. So the next process first moves such
+files, up to the last whole line or member. It must know that no other process writes them, and that all of
+them are this command's.
 """
 
 from __future__ import annotations
@@ -20,20 +22,20 @@ from .encodings import whole_length
 from .finished_files import make_parent, move_exclusively
 
 OWN = ".nsq-anyio-to-file"
-"""The file by which a directory is known as one of this command's; it is locked."""
+"""The file that marks a directory as this command's; it is locked."""
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
 
 class WorkDirUnusable(NSQError):
-    """The directory is in use by another process, or has files of others."""
+    """The directory is in use by another process, or holds other files."""
 
 
 @contextmanager
 def own_directory(path: Path) -> Generator[None]:
-    """Keep a directory for this process; not on Windows, where no lock is taken.
+    """Lock a directory for the length of the block; Windows has no such lock.
 
-    :raises WorkDirUnusable: if another process has it, or it holds files and is not known
+    :raises WorkDirUnusable: if another process has locked it, or it holds files and no mark
     :raises OSError: if it cannot be used otherwise
     """
     mark = path / OWN
@@ -53,9 +55,9 @@ def own_directory(path: Path) -> Generator[None]:
 
 
 def send_leftovers(work_dir: Path, output: RemotePlace) -> None:
-    """Move the files that a killed process has left; one whose name is taken gets another name.
+    """Move the files that a killed process has left; a file whose name is taken gets another name.
 
-    :raises OSError: if one cannot be moved; it stays
+    :raises OSError: if a file cannot be moved; it stays
     """
     for path in sorted(work_dir.rglob("*")):
         if path.is_file() and path != work_dir / OWN:
@@ -63,14 +65,14 @@ def send_leftovers(work_dir: Path, output: RemotePlace) -> None:
 
 
 def _send(path: Path, target: RemotePlace) -> None:
-    # What comes after may be half a line or member: it was not synced, so its messages were not finished.
+    # The rest may be half a line or member: it was not synced, so its messages were not finished.
     os.truncate(path, whole_length(path))
     if not path.stat().st_size:
         path.unlink()
         return
     make_parent(target)
     for number in count():
-        # In front, because the end of a name tells how the file is compressed.
+        # In front, because the suffix of a name names its compression.
         name = f"left-{number}.{target.name}" if number else target.name
         try:
             move_exclusively(path, target.with_name(name))

@@ -1,4 +1,4 @@
-"""Write one file."""
+"""A file of lines that is being written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODE = 0o666
 
 
 class OpenFile:
-    """A file of lines.
+    """A file of lines, with syncs and an optional encoding.
 
     Without an encoding, lines are in the file as soon as they are written. With an encoding, lines wait for
     the next sync, which writes them as a member.

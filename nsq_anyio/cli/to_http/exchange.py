@@ -1,4 +1,4 @@
-"""A request and its answer, and how HTTP/1 writes the request."""
+"""A request and its answer, for both versions of HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 KEEP_ALIVE = 30.0
-"""Seconds; a firewall may silently drop an idle connection after a minute."""
+"""Seconds to keep an idle connection: a firewall may silently drop it after a minute."""
 
 # RFC 9110, section 5, and RFC 9112, section 3.2. Anything else could end the line, and begin another request.
 _FIELD = re.compile(
@@ -28,7 +28,7 @@ class NoAnswer(Exception):
 
 
 class Headers:
-    """The headers of each request to one endpoint, without those that frame its body.
+    """The headers of each request to one endpoint, except the headers that frame its body.
 
     :ivar pairs: names and values
     :ivar lines: the same as lines of HTTP/1

@@ -1,4 +1,4 @@
-"""A connection that speaks HTTP/1.1."""
+"""An HTTP/1.1 connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute
 
 from .exchange import KEEP_ALIVE, Exchange, NoAnswer
-from .http1_answer import AnswerParser, BadAnswer
+from .http1_parser import AnswerParser, BadAnswer
 
 _RECEIVED_AT_ONCE = 16 * 1024
 """The most bytes to receive at once; few answers are longer."""
@@ -23,10 +23,10 @@ _TAKEN_AT_ONCE = 16 * 1024
 
 
 class HTTP1Connection:
-    """Carries one exchange after the other.
+    """Carries one exchange after another.
 
-    A connection is kept only after a whole answer with nothing behind it. Further bytes would be taken for
-    the answer to the next request.
+    A connection is kept only after a whole answer with nothing behind it. Further bytes would be read as the
+    answer to the next request.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -110,7 +110,9 @@ class HTTP1Connection:
             if answer.status is None:
                 raise
         else:
-            self._is_kept = self._is_sent and answer.leaves_reusable
+            # AnyIO's own streams keep what exceeds a full receive, where nothing shows it.
+            is_last = len(data) < _RECEIVED_AT_ONCE
+            self._is_kept = self._is_sent and answer.leaves_reusable and is_last
             self._kept_until = monotonic() + KEEP_ALIVE
 
     async def _receive(self) -> bytes:

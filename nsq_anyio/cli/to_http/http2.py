@@ -1,4 +1,4 @@
-"""A connection that speaks HTTP/2 through httpcore; the package h2 must be installed."""
+"""An HTTP/2 connection, by httpcore; the package h2 must be installed."""
 
 from __future__ import annotations
 
@@ -38,10 +38,6 @@ class HTTP2Connection:
         return self._is_clean and self._http.is_available() and not self._http.has_expired()
 
     async def carry(self, exchange: Exchange) -> None:
-        """See `HTTP1Connection.carry`.
-
-        :raises NoAnswer: if no status arrived
-        """
         try:
             response = await self._http.handle_async_request(self._request(exchange))
         except _BROKEN as error:
@@ -69,7 +65,7 @@ class HTTP2Connection:
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=exchange.target)
         headers, body = exchange.headers.pairs, exchange.body
         if body is None:
-            # httpcore tells by a missing Content-Length that a request has no body.
+            # Without Content-Length, httpcore sends no body.
             return httpcore.Request(exchange.method, url, headers=headers, content=_Body(b""))
         headers = [*headers, (b"Content-Length", b"%d" % len(body))]
         return httpcore.Request(exchange.method, url, headers=headers, content=_Body(body))
@@ -117,7 +113,6 @@ class _Stream(httpcore.AsyncNetworkStream):
             raise httpcore.WriteError(str(error.__cause__ or "the connection broke")) from error
 
     async def aclose(self) -> None:
-        """Close it."""
         await anyio.aclose_forcefully(self._stream)
 
     async def start_tls(

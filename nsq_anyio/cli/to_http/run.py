@@ -1,54 +1,36 @@
-"""The work of ``nsq-anyio to-http``."""
+"""The forwarder of messages to HTTP endpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import anyio
+import click
 import httpx
 
 from ...consumer import Message, consume
-from ...options import TLSOptions
+from ...names import check_channel, check_topic
+from ...options import default_user_agent
 from ..event_loop import handle_until
-from ..flags.connection import ConsumerFlags
-from ..flags.source import Source
+from ..flags.http import parse_header
 from ..reach import check_reachable
 from ..timings import Timings
-from .endpoint import Endpoint
-from .forward import handler, is_in_sample
+from .delivery import handler, is_in_sample
+from .endpoint import Endpoint, get_endpoint, post_endpoint
+from .flags import CONTENT_TYPE, ToHttpFlags
 from .sender import open_sender
 from .status_policy import StatusPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToHttp:
-    """Forwards messages to HTTP endpoints, as the command's flags say.
+    """Forwards messages to HTTP endpoints."""
 
-    :ivar concurrency: the most messages to send at once
-    :ivar mode: see `handler`
-    :ivar sample: the fraction of the messages to send, 0 to 1
-    :ivar headers: the headers of each request
-    :ivar http_tls: the TLS options for https endpoints
-    :ivar connect_timeout: seconds to connect
-    :ivar request_timeout: seconds for a whole request
-    :ivar status_every: see `Timings`
-    """
-
-    source: Source
-    topic: str
-    channel: str
-    concurrency: int
-    endpoints: Sequence[Endpoint]
-    mode: str
-    policy: StatusPolicy
-    sample: float
-    headers: httpx.Headers
-    http_tls: TLSOptions
-    connect_timeout: float
-    request_timeout: float
-    status_every: int
-    consumer: ConsumerFlags
+    def __init__(self, flags: ToHttpFlags) -> None:
+        self._flags = flags
+        self._consumer = flags.consumer.never_giving_up()
+        self._endpoints = _endpoints(flags)
+        self._headers = _headers(flags)
+        self._policy = StatusPolicy.parse(flags.on_status)
+        check_topic(flags.topic)
+        check_channel(flags.channel)
 
     async def run(self, stop: anyio.Event) -> None:
         """Forward until ``stop`` is set.
@@ -56,33 +38,50 @@ class ToHttp:
         :raises click.ClickException: if no server of the source is reachable
         :raises NSQError: as `consume` does
         """
-        await check_reachable(self.source, self.consumer)
+        await check_reachable(self._flags.source, self._consumer)
         sending = open_sender(
-            self.endpoints,
-            self.headers,
-            tls=self.http_tls,
-            connect_timeout=self.connect_timeout,
-            request_timeout=self.request_timeout,
-            timings=Timings([endpoint.shown for endpoint in self.endpoints], self.status_every),
+            self._endpoints,
+            self._headers,
+            tls=self._flags.http_tls,
+            connect_timeout=self._flags.http_client_connect_timeout,
+            request_timeout=self._flags.http_client_request_timeout,
+            timings=Timings([endpoint.shown for endpoint in self._endpoints], self._flags.status_every),
         )
         async with sending as sender:
-            deliver = handler(self.mode, self.endpoints, sender.send, self.policy).handle
+            deliver = handler(self._flags.mode, self._endpoints, sender.send, self._policy).handle
 
             async def handle(message: Message) -> None:
-                if not is_in_sample(message, self.sample):
+                if not is_in_sample(message, self._flags.sample):
                     return
                 # Trying several endpoints in turn can take longer than nsqd's message timeout.
                 async with message.keep_alive():
                     await deliver(message)
 
             consuming = consume(
-                self.topic,
-                self.channel,
-                nsqd=self.source.nsqd,
-                nsqlookupd=self.source.nsqlookupd,
-                max_in_flight=self.consumer.max_in_flight,
-                options=self.consumer.options,
-                connection=self.consumer.connection,
+                self._flags.topic,
+                self._flags.channel,
+                nsqd=self._flags.source.nsqd,
+                nsqlookupd=self._flags.source.nsqlookupd,
+                max_in_flight=self._consumer.max_in_flight,
+                options=self._consumer.options,
+                connection=self._consumer.connection,
             )
             async with consuming as consumer:
-                await handle_until(stop, consumer, handle, self.concurrency)
+                await handle_until(stop, consumer, handle, self._flags.n)
+
+
+def _endpoints(flags: ToHttpFlags) -> list[Endpoint]:
+    if bool(flags.post) == bool(flags.get):
+        given = "both" if flags.post else "neither"
+        raise click.UsageError(f"{given} of --post and --get given: use one of them, as often as needed")
+    return [*map(post_endpoint, flags.post), *map(get_endpoint, flags.get)]
+
+
+def _headers(flags: ToHttpFlags) -> httpx.Headers:
+    if flags.content_type != CONTENT_TYPE and not flags.post:
+        raise click.UsageError("--content-type has no effect with --get: use --post, or leave it out")
+    headers = httpx.Headers({"User-Agent": default_user_agent()})
+    if flags.post:
+        headers.update([parse_header(f"Content-Type: {flags.content_type}")])
+    headers.update([parse_header(text) for text in flags.header])
+    return headers

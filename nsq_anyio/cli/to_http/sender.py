@@ -1,4 +1,4 @@
-"""Send one message to one endpoint, and interpret the answer."""
+"""The sender of messages to endpoints, and the results of its requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...options import TLSOptions
 from ...terminal_text import one_line
 from ...transport.tls_context import client_context
 from ..timings import Timings
-from .connections import Connections
+from .connection_pool import ConnectionPool
 from .endpoint import Endpoint
 from .exchange import Exchange, Headers, NoAnswer
 from .status_policy import retry_after
@@ -29,10 +29,10 @@ _TOO_MANY_REQUESTS = 429
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a request.
+    """The result of a request.
 
     :ivar status: None if no answer arrived
-    :ivar reason: the outcome in words, for the log
+    :ivar reason: the result in words, for the log
     :ivar retry_after: the seconds after which the endpoint asks for the next request
     """
 
@@ -51,17 +51,17 @@ class Answer:
 
 
 class Sender:
-    """Sends messages; any number of tasks may share it. See `open_sender`."""
+    """Sends messages; any number of tasks may share it. `open_sender` creates it."""
 
     def __init__(
         self,
-        connections: dict[Endpoint, Connections],
+        pools: dict[Endpoint, ConnectionPool],
         headers: httpx.Headers,
         request_timeout: float,
         timings: Timings,
     ) -> None:
-        self._connections = connections
-        self._headers = {endpoint: _headers_for(endpoint, headers) for endpoint in connections}
+        self._pools = pools
+        self._headers = {endpoint: _headers_for(endpoint, headers) for endpoint in pools}
         self._request_timeout = request_timeout
         self._timings = timings
 
@@ -83,7 +83,7 @@ class Sender:
         content = body if endpoint.method == "POST" else None
         exchange = Exchange(endpoint.method, endpoint.target(body), self._headers[endpoint], content)
         try:
-            await self._connections[endpoint].carry(exchange, self._request_timeout)
+            await self._pools[endpoint].carry(exchange, self._request_timeout)
         except NoAnswer as error:
             return Answer(None, str(error))
         if exchange.status is None:
@@ -92,7 +92,7 @@ class Sender:
 
 
 def _headers_for(endpoint: Endpoint, given: httpx.Headers) -> Headers:
-    """Return the headers of each request to ``endpoint``; those of the command line take precedence."""
+    """Return the headers of each request to ``endpoint``; headers of the command line take precedence."""
     headers = httpx.Headers({"Host": endpoint.host})
     if endpoint.authorization is not None:
         headers["Authorization"] = endpoint.authorization
@@ -114,7 +114,7 @@ def _answer(status: int, raw_headers: Mapping[bytes, bytes]) -> Answer:
 
 @functools.cache
 def _plain_answer(status: int) -> Answer:
-    """Return the answer of a status alone; nearly all have nothing more."""
+    """Return the answer for a status alone; few answers need more."""
     # Not the server's reason phrase: HTTP/2 has none.
     return Answer(status, f"{status} {httpx.codes.get_reason_phrase(status)}".rstrip())
 
@@ -145,11 +145,11 @@ async def open_sender(
         has_http2 = importlib.util.find_spec("h2") is not None
         context.set_alpn_protocols(["h2", "http/1.1"] if has_http2 else ["http/1.1"])
     async with AsyncExitStack() as stack:
-        connections: dict[Endpoint, Connections] = {}
+        pools: dict[Endpoint, ConnectionPool] = {}
         for endpoint in endpoints:
-            to_it = Connections(
+            pool = ConnectionPool(
                 endpoint.origin, context if endpoint.is_https else None, connect_timeout=connect_timeout
             )
-            stack.push_async_callback(to_it.aclose)
-            connections[endpoint] = to_it
-        yield Sender(connections, headers, request_timeout, timings)
+            stack.push_async_callback(pool.aclose)
+            pools[endpoint] = pool
+        yield Sender(pools, headers, request_timeout, timings)

@@ -1,4 +1,4 @@
-"""Decide the outcome of a message by the HTTP status of its answer."""
+"""The policy that decides about a message by the HTTP status of its answer."""
 
 from __future__ import annotations
 

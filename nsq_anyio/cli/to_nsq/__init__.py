@@ -2,7 +2,8 @@
 
 ::
 
-    command       the flags
+    flags         the flags
+    command       the click command
     run           consume, and republish each message
     json_filter   filter JSON messages and their fields
 """

@@ -1,4 +1,4 @@
-"""Filter JSON messages, and their fields.
+"""A filter for JSON messages, and for their fields.
 
 The values of the selected fields are copied verbatim. Parsing and serializing them again would change them:
 integers beyond 2**53 (which nsq_to_nsq rounds), ``1e400``, ``1.10``, invalid UTF-8.

@@ -1,10 +1,8 @@
-"""The work of ``nsq-anyio to-nsq``."""
+"""The republisher of messages to other nsqds."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import anyio
 
@@ -13,32 +11,26 @@ from ...errors import Discard, InvalidBody, PublishError, PublishRejected, Reque
 from ...events import Event, PublishedMessages
 from ...producer import Producer, produce
 from ..event_loop import handle_until
-from ..flags.connection import ConsumerFlags, ProducerFlags
-from ..flags.source import Destination, Source
 from ..reach import check_reachable
 from ..timings import Timings
+from .flags import ToNsqFlags
 from .json_filter import JSONFilter, NotJSON
 
 _log = logging.getLogger("nsq_anyio.to_nsq")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToNsq:
-    """Republishes messages, as the command's flags say.
+    """Republishes messages."""
 
-    :ivar destination_topic: None for the topic that a message came from
-    :ivar status_every: see `Timings`
-    """
-
-    source: Source
-    topics: Sequence[str]
-    channel: str
-    destination: Destination
-    destination_topic: str | None
-    json_filter: JSONFilter
-    status_every: int
-    consumer: ConsumerFlags
-    producer: ProducerFlags
+    def __init__(self, flags: ToNsqFlags) -> None:
+        self._flags = flags
+        self._consumer = flags.consumer.never_giving_up()
+        # Messages that were sent when a connection was lost are published again rather than requeued: either
+        # way they may be stored twice.
+        self._producer = flags.producer.preferring(coalesce=True, resend_unknown=True).with_mode(flags.mode)
+        self._filter = JSONFilter(
+            flags.require_json_field, flags.require_json_value, flags.whitelist_json_field
+        )
 
     async def run(self, stop: anyio.Event) -> None:
         """Republish until ``stop`` is set.
@@ -46,38 +38,38 @@ class ToNsq:
         :raises click.ClickException: if no server of the source is reachable
         :raises NSQError: as `consume` and `produce` do
         """
-        await check_reachable(self.source, self.consumer)
-        timings = Timings(self.destination.nsqd or (), self.status_every)
+        await check_reachable(self._flags.source, self._consumer)
+        timings = Timings(self._flags.destination.nsqd or (), self._flags.status_every)
 
         def note(event: Event) -> None:
             if isinstance(event, PublishedMessages):
                 timings.add(event.nsqd, event.seconds, event.messages)
 
         producing = produce(
-            self.destination.nsqd,
-            nsqlookupd=self.destination.nsqlookupd,
+            self._flags.destination.nsqd,
+            nsqlookupd=self._flags.destination.nsqlookupd,
             on_event=note,
-            options=self.producer.options,
-            connection=self.producer.connection,
+            options=self._producer.options,
+            connection=self._producer.connection,
         )
         async with producing as producer, anyio.create_task_group() as tasks:
-            for topic in dict.fromkeys(self.topics):
+            for topic in dict.fromkeys(self._flags.topic):
                 tasks.start_soon(self._republish, topic, producer, stop)
 
     async def _republish(self, topic: str, producer: Producer, stop: anyio.Event) -> None:
         consuming = consume(
             topic,
-            self.channel,
-            nsqd=self.source.nsqd,
-            nsqlookupd=self.source.nsqlookupd,
-            max_in_flight=self.consumer.max_in_flight,
-            options=self.consumer.options,
-            connection=self.consumer.connection,
+            self._flags.channel,
+            nsqd=self._flags.source.nsqd,
+            nsqlookupd=self._flags.source.nsqlookupd,
+            max_in_flight=self._consumer.max_in_flight,
+            options=self._consumer.options,
+            connection=self._consumer.connection,
         )
-        republisher = _Republisher(producer, self.json_filter, self.destination_topic)
+        republisher = _Republisher(producer, self._filter, self._flags.destination_topic)
         async with consuming as consumer:
             # As many handlers as messages in flight: publishes that wait together share one MPUB.
-            await handle_until(stop, consumer, republisher.handle, self.consumer.max_in_flight)
+            await handle_until(stop, consumer, republisher.handle, self._consumer.max_in_flight)
 
 
 class _Republisher:

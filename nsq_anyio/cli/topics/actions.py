@@ -1,4 +1,4 @@
-"""The actions on topics, channels and nodes, and what each would affect."""
+"""The actions on topics, channels and nodes, each with its plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Call: TypeAlias = "Callable[..., Awaitable[ClusterReply[tuple[str, ...]]]]"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an action will affect.
+    """The effect of an action, before it is performed.
 
     :ivar nsqds: the URLs of the nsqds, each with the number of messages that will be discarded there
     :ivar failures: the errors of servers that could not be asked
@@ -41,7 +41,7 @@ class Action:
     :ivar call: performs the action, given the cluster and the names
     :ivar plan: finds what the action will affect, given the same; None for the nsqds on the command line
     :ivar is_destructive: whether the action discards messages
-    :ivar tells_nsqlookupds: whether the action is sent to the nsqlookupds as well
+    :ivar includes_nsqlookupds: whether the action is sent to the nsqlookupds as well
     """
 
     verb: str
@@ -50,7 +50,7 @@ class Action:
     call: Call
     plan: Callable[..., Awaitable[Plan]] | None
     is_destructive: bool = False
-    tells_nsqlookupds: bool = False
+    includes_nsqlookupds: bool = False
 
 
 async def _producers(cluster: Cluster, topic: str, _channel: str = "") -> Plan:
@@ -131,7 +131,7 @@ TOPIC_ACTIONS = (
         "Register a topic with all nsqlookupds, and create it on the nsqds given.",
         cluster_method("create_topic"),
         None,
-        tells_nsqlookupds=True,
+        includes_nsqlookupds=True,
     ),
     Action(
         "delete",
@@ -140,7 +140,7 @@ TOPIC_ACTIONS = (
         cluster_method("delete_topic"),
         _in_topic,
         is_destructive=True,
-        tells_nsqlookupds=True,
+        includes_nsqlookupds=True,
     ),
     Action(
         "empty",
@@ -173,7 +173,7 @@ CHANNEL_ACTIONS = (
         "Register a channel with all nsqlookupds, and create it on all nsqds that have the topic.",
         cluster_method("create_channel"),
         _producers,
-        tells_nsqlookupds=True,
+        includes_nsqlookupds=True,
     ),
     Action(
         "delete",
@@ -182,7 +182,7 @@ CHANNEL_ACTIONS = (
         cluster_method("delete_channel"),
         _in_channel,
         is_destructive=True,
-        tells_nsqlookupds=True,
+        includes_nsqlookupds=True,
     ),
     Action(
         "empty",
@@ -215,5 +215,5 @@ TOMBSTONE = Action(
     _tombstone,
     _on_node,
     is_destructive=True,
-    tells_nsqlookupds=True,
+    includes_nsqlookupds=True,
 )

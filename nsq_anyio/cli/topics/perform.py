@@ -1,4 +1,4 @@
-"""Query a cluster, or perform an action: show what it affects, ask for confirmation, report the outcome."""
+"""Queries of a cluster, and actions on it: the plan, the confirmation and the report."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Task:
         return ask(self.cluster, lambda cluster: make(cluster, *names), self.backend)
 
     def _nsqlookupds(self) -> tuple[str, ...]:
-        return self.cluster.shown_nsqlookupds() if self.action.tells_nsqlookupds else ()
+        return self.cluster.shown_nsqlookupds() if self.action.includes_nsqlookupds else ()
 
     def _show(self, plan: Plan, *, err: bool) -> None:
         what = f"{self.action.verb} {self._subject}"

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("prometheus_client")
 
-from nsq_anyio.cli.run.merged_metrics import merged
+from nsq_anyio.cli.run.supervisor import merged
 
 FIRST = """\
 # HELP nsq_a_total Of a.

@@ -8,11 +8,11 @@ from functools import partial
 import anyio
 import pytest
 
-from nsq_anyio.cli.to_file.archive import Rotation
-from nsq_anyio.cli.to_file.archiver import CannotWrite
+from nsq_anyio.cli.to_file.rotation import Rotation
+from nsq_anyio.cli.to_file.topic import CannotWrite
 
-from .archiver_setup import LONG, Setup, has_finished, setup, until
 from .fake_store import OUTPUT, Store, store
+from .topic_setup import LONG, Setup, has_finished, setup, until
 
 __all__ = ["setup", "store"]
 

@@ -9,21 +9,21 @@ import pytest
 from click.testing import CliRunner
 
 from nsq_anyio.cli.main import cli
-from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
 from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
+from nsq_anyio.cli.to_file.file_names import NameFormat
 from nsq_anyio.cli.to_file.leftovers import OWN, WorkDirUnusable, own_directory, send_leftovers
-from nsq_anyio.cli.to_file.names import NameFormat
+from nsq_anyio.cli.to_file.rotation import FileOptions, RotatingFile, Rotation
 
-from .archive_setup import Setup, setup
 from .fake_store import OUTPUT, Store, store
+from .rotation_setup import Setup, setup
 
 __all__ = ["setup", "store"]
 
 
 def archive(
     setup: Setup, work: Path, *, rotation: Rotation | None = None, encoding: Encoding | None = None
-) -> Archive:
-    options = ArchiveOptions(
+) -> RotatingFile:
+    options = FileOptions(
         output_dir=OUTPUT,
         work_dir=work,
         encoding=encoding,
@@ -31,10 +31,10 @@ def archive(
         skip_empty_files=False,
     )
     names = NameFormat("<TOPIC>/<DATETIME><REV>", "%H", "", "", options.numbered).of_topic("t")
-    return Archive(names, options, clock=lambda: setup.now, monotonic=setup.seconds)
+    return RotatingFile(names, options, clock=lambda: setup.now, monotonic=setup.seconds)
 
 
-def send(writing: Archive) -> None:
+def send(writing: RotatingFile) -> None:
     for file in writing.take_ended():
         file.move()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
 from nsq_anyio.cli.to_file.encodings import Encoding
-from nsq_anyio.cli.to_file.names import NameFormat
+from nsq_anyio.cli.to_file.file_names import NameFormat
+from nsq_anyio.cli.to_file.rotation import FileOptions, RotatingFile, Rotation
 
 
 class Setup:
@@ -33,8 +33,8 @@ class Setup:
         work: Path | None = None,
         skip_empty_files: bool = False,
         filename_format: str = "<TOPIC>.<DATETIME><REV>",
-    ) -> Archive:
-        options = ArchiveOptions(
+    ) -> RotatingFile:
+        options = FileOptions(
             output_dir=self.output,
             work_dir=work or self.output,
             encoding=encoding,
@@ -43,7 +43,7 @@ class Setup:
         )
         suffix = encoding.suffix if encoding else ""
         names = NameFormat(filename_format, "%H", "", suffix, options.numbered).of_topic("t")
-        return Archive(names, options, clock=lambda: self.now, monotonic=self.seconds)
+        return RotatingFile(names, options, clock=lambda: self.now, monotonic=self.seconds)
 
     def files(self, directory: Path | None = None) -> dict[str, bytes]:
         directory = directory or self.output

@@ -1,4 +1,4 @@
-"""Deliver each message: choose its endpoints, and decide its outcome from their answers."""
+"""Delivery of messages: the endpoints to try, and the action that follows from their answers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ToAll:
     If a message is retried, the endpoints that have accepted it do not get it twice, provided that nsqd
     delivers it to this process again.
 
-    :param max_remembered: of how many messages it is remembered which endpoints have accepted them
+    :param max_remembered: the number of messages whose accepting endpoints are remembered
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class ToAll:
     async def _send_to(
         self, endpoints: Sequence[Endpoint], taken: set[Endpoint], message: Message
     ) -> tuple[list[float], set[Action]]:
-        """Send the message to ``endpoints``, and add those that need it no more to ``taken``.
+        """Send the message to ``endpoints``; add each endpoint that needs it no more to ``taken``.
 
         :return: the delays in seconds that the other endpoints ask for, and the actions taken
         """

@@ -12,11 +12,11 @@ from functools import partial
 import anyio
 import pytest
 
-from nsq_anyio.cli.to_file.archive import Archive, Rotation
-from nsq_anyio.cli.to_file.archiver import CannotWrite
 from nsq_anyio.cli.to_file.encodings import Encoding, Gzip
+from nsq_anyio.cli.to_file.rotation import RotatingFile, Rotation
+from nsq_anyio.cli.to_file.topic import CannotWrite
 
-from .archiver_setup import LONG, Setup, has_finished, setup, until
+from .topic_setup import LONG, Setup, has_finished, setup, until
 
 __all__ = ["setup"]
 
@@ -71,7 +71,7 @@ async def test_nothing_times_out_while_it_waits_for_its_sync(setup: Setup) -> No
 async def test_a_sync_comes_before_its_answers(setup: Setup) -> None:
     may_sync = threading.Event()
 
-    class Slow(Archive):
+    class Slow(RotatingFile):
         def sync(self) -> None:
             assert may_sync.wait(10)
             super().sync()
@@ -141,7 +141,7 @@ async def test_cancelled_it_finishes_nothing_more(setup: Setup) -> None:
 
 
 async def test_trouble_after_trouble_is_told(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Archive):
+    class Broken(RotatingFile):
         def sync(self) -> None:
             raise OSError(5, "Input/output error")
 

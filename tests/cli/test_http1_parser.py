@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nsq_anyio.cli.to_http.http1_answer import (
+from nsq_anyio.cli.to_http.http1_parser import (
     MAX_BODY,
     MAX_FIELDS,
     MAX_HEAD,

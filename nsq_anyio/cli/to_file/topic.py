@@ -1,4 +1,4 @@
-"""Archive one topic: write its messages, sync them, and only then finish them."""
+"""The archiver of one topic: messages are written, synced, and only then finished."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ...consumer.message import finish_all
 from ...errors import NSQError
 from ...exceptions import ungrouped
 from ...options.checks import check_integer, check_seconds
-from .archive import Archive
 from .finished_files import EndedFile, stays
+from .rotation import RotatingFile
 
 _log = logging.getLogger("nsq_anyio.to_file")
 
@@ -26,7 +26,7 @@ _GATHERING = 0.1
 """Seconds to gather messages that are written together: short enough for ``tail -f``."""
 
 _MOST_ENDED = 3
-"""The most files of a topic that wait or are being sent; then messages wait at nsqd, not on this disk."""
+"""The most files of a topic that wait or are being sent. Then messages wait at nsqd, not on this disk."""
 
 
 class CannotWrite(NSQError):
@@ -51,10 +51,10 @@ class Syncing:
 
 
 class Sending:
-    """What the topics share that send their files to another machine.
+    """Shared by all topics whose files go to another machine.
 
     :param most: the most files that are sent at once
-    :ivar has_failed: whether one could not be sent; then no other one is
+    :ivar has_failed: whether a file could not be sent; then no further file is
     """
 
     def __init__(self, most: int) -> None:
@@ -62,7 +62,7 @@ class Sending:
         self.has_failed: bool = False
 
 
-class Archiver:
+class TopicArchiver:
     """Archives one topic until it is stopped.
 
     ::
@@ -71,7 +71,8 @@ class Archiver:
                                                                                       └ ended files are sent
 
     All blocking work runs in a thread, so heartbeats are answered while a disk is slow. Files that go to
-    another machine are sent while the next one is written.
+    another machine are sent while the next one is written: messages that waited for that would time out at
+    nsqd.
 
     :param threads: for work on the disk
     :param sending: shared by all topics
@@ -80,17 +81,17 @@ class Archiver:
     def __init__(
         self,
         consumer: Consumer,
-        archive: Archive,
+        file: RotatingFile,
         syncing: Syncing,
         threads: anyio.CapacityLimiter,
         sending: Sending,
     ) -> None:
         self._consumer = consumer
-        self._archive = archive
+        self._file = file
         self._syncing = syncing
         self._threads = threads
         self._sending = sending
-        self._leaving: list[EndedFile] = []
+        self._unsent: list[EndedFile] = []
         self._room = anyio.Semaphore(_MOST_ENDED)
         self._failure: OSError | None = None
         self._unsynced: list[Message] = []
@@ -115,11 +116,11 @@ class Archiver:
                     await self._run(sends)
             if self._failure is not None:
                 raise self._failure
-            self._tell_of_leaving()
+            self._warn_of_unsent()
         except OSError as error:
             reason = str(error)
-            if not error.filename and error.errno is not None and self._archive.path:
-                reason = f"{self._archive.path}: {error.strerror}"
+            if not error.filename and error.errno is not None and self._file.path:
+                reason = f"{self._file.path}: {error.strerror}"
             await self._abandon()
             waiting = self._consumer.in_flight
             raise CannotWrite(f"cannot write {reason}; {waiting} messages go back to nsqd") from error
@@ -148,12 +149,12 @@ class Archiver:
             await self._in_thread(
                 partial(self._store, bodies, syncing=syncing, ticking=is_due, closing=closing)
             )
-            ended = self._archive.take_ended()
+            ended = self._file.take_ended()
             if ended and not syncing:  # there may be no room for long
-                await self._in_thread(self._archive.sync)
+                await self._in_thread(self._file.sync)
             if ended or syncing:
                 self._finish()
-            self._leaving += ended
+            self._unsent += ended
             for file in ended:
                 await self._room.acquire()
                 sends.start_soon(self._send, file, sends.cancel_scope)
@@ -180,13 +181,13 @@ class Archiver:
 
     def _store(self, bodies: Sequence[bytes], *, syncing: bool, ticking: bool, closing: bool) -> None:
         if bodies:
-            self._archive.write(bodies)
+            self._file.write(bodies)
         if closing:
-            self._archive.close()
+            self._file.close()
         elif ticking:
-            self._archive.tick()
+            self._file.tick()
         if syncing:
-            self._archive.sync()
+            self._file.sync()
 
     def _finish(self) -> None:
         finish_all(self._unsynced)
@@ -214,19 +215,19 @@ class Archiver:
         except OSError:
             self._sending.has_failed = True
             raise
-        self._leaving.remove(file)
+        self._unsent.remove(file)
 
     async def _abandon(self) -> None:
         with anyio.CancelScope(shield=True):
             try:
-                await self._in_thread(self._archive.abandon)
+                await self._in_thread(self._file.abandon)
             except OSError as error:
                 _log.error("cannot clean up after the previous error: %s", error)
-            self._leaving += self._archive.take_ended()
-            self._tell_of_leaving()
+            self._unsent += self._file.take_ended()
+            self._warn_of_unsent()
 
-    def _tell_of_leaving(self) -> None:
-        for file in self._leaving:
+    def _warn_of_unsent(self) -> None:
+        for file in self._unsent:
             _log.warning("%s", stays(file.path))
 
     async def _in_thread(self, work: Callable[[], None]) -> None:

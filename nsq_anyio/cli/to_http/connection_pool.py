@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _Connection: TypeAlias = "HTTP1Connection | HTTP2Connection"
 
 
-class Connections:
+class ConnectionPool:
     """A pool of connections to one server; any number of tasks may share it.
 
     httpcore's own pool examines every connection for every request: with 100 connections that takes far
@@ -50,7 +50,7 @@ class Connections:
         A server may close an idle connection. If it closes one without sending a single byte of an answer,
         the request is sent once more.
 
-        :param timeout: seconds for all of it; if they pass while the body is read, the status still counts
+        :param timeout: seconds for the exchange; if they pass while the body is read, the status still counts
         :raises NoAnswer: if the server could not be reached, or sent no status
         """
         with anyio.move_on_after(timeout):

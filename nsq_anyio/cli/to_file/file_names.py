@@ -1,4 +1,4 @@
-"""Make file names from a format, with placeholders for the topic, the host, the time and so on."""
+"""File names made from a format, with placeholders for the topic, the host, the time and so on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class NameFormat:
-    """How files are named, for all topics.
+    """The format of file names, for all topics.
 
     :param filename_format: with ``<TOPIC>``, ``<HOST>``, ``<PID>``, ``<DATETIME>``, ``<REV>``; a ``/`` starts
         a directory
@@ -57,7 +57,7 @@ class NameFormat:
         return TopicNames(self, topic)
 
     def host(self) -> str:
-        """What ``<HOST>`` stands for on this machine."""
+        """Return the value of ``<HOST>`` on this machine."""
         hostname = socket.gethostname()
         values = {"HOSTNAME": hostname, "SHORT_HOST": hostname.partition(".")[0]}
         return _replaced(_HOST_PLACEHOLDER, self.host_identifier or "<SHORT_HOST>", values)
@@ -106,7 +106,7 @@ def with_revision(name: str, revision: int) -> str:
 
 
 def _replaced(placeholder: re.Pattern[str], text: str, values: dict[str, str]) -> str:
-    # In one pass, so that nothing in a value is taken for a placeholder.
+    # In one pass, so that no placeholder within a value is replaced.
     return placeholder.sub(lambda found: values[found[1]], text)
 
 

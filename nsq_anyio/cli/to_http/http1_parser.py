@@ -1,8 +1,11 @@
-"""Parses one answer of HTTP/1: bytes in, the answer out; no I/O and no clock.
+"""The parser of HTTP/1 answers, without I/O.
 
 It is stricter than RFC 9112 asks of a client. Wherever a server and an intermediary could read the same bytes
 differently, they are refused: a bare line feed, a folded header, Content-Length twice or beside
-Transfer-Encoding. Otherwise one request could be given what answers another.
+Transfer-Encoding. Otherwise a request could get the answer to another request.
+
+httptools (llhttp) is no substitute: it skips line ends behind an answer, and does not say how many bytes it
+has used, so further bytes of the server would not be noticed.
 """
 
 from __future__ import annotations
@@ -41,10 +44,10 @@ class BadAnswer(Exception):
 
 
 class AnswerParser:
-    """Parses the answer to one request, which is not HEAD, and skips its body.
+    """Parses the answer to one request other than HEAD, and skips its body.
 
     :ivar status: None until the whole head has arrived
-    :ivar headers: the values by name in lower case; those of one name are joined with ``", "``
+    :ivar headers: the values by name in lower case; several values of a name are joined with ``", "``
     :ivar is_complete: whether the answer has arrived to its end
     """
 
@@ -83,8 +86,7 @@ class AnswerParser:
     def feed(self, data: bytes) -> None:
         """Parse the bytes that have arrived; the result does not depend on how they are divided.
 
-        :raises BadAnswer: if they are not valid, or exceed a limit; then feed no more. `status` stays what it
-            is
+        :raises BadAnswer: if they are not valid, or exceed a limit. Feed no more then; `status` stays
         """
         self._rest += data
         while not self.is_complete and self._step(self):
@@ -126,7 +128,7 @@ class AnswerParser:
         return True
 
     def _check_part_of_head(self, seen: int) -> None:
-        """Refuse at once what can no longer become a head: its server may wait, and send nothing more."""
+        """Refuse at once bytes that can no longer become a head: the server may send nothing more."""
         rest = self._rest
         if not rest.startswith(_VERSION[: len(rest)]):
             raise BadAnswer(f"the answer has no valid status line: {_shown(rest)}")
@@ -259,7 +261,7 @@ def _headers(lines: bytes) -> dict[bytes, bytes]:
     :raises BadAnswer: if a line is not a header, or there are too many
     """
     fields = _FIELD.findall(lines)
-    # Each match is one line, so a line that is no header, or does not end with CR LF, makes a difference.
+    # Each match is one line. So the counts differ if a line is not a header, or does not end with CR LF.
     if len(fields) != lines.count(b"\n"):
         raise BadAnswer(f"the answer has a line that is not a header: {_shown(_FIELD.sub(b'', lines))}")
     if len(fields) > MAX_FIELDS:

@@ -12,10 +12,10 @@ import anyio
 import pytest
 
 import nsq_anyio as nsq
-from nsq_anyio.cli.to_file.archive import Archive, ArchiveOptions, Rotation
-from nsq_anyio.cli.to_file.archiver import Archiver, Sending, Syncing
 from nsq_anyio.cli.to_file.encodings import Encoding
-from nsq_anyio.cli.to_file.names import NameFormat
+from nsq_anyio.cli.to_file.file_names import NameFormat
+from nsq_anyio.cli.to_file.rotation import FileOptions, RotatingFile, Rotation
+from nsq_anyio.cli.to_file.topic import Sending, Syncing, TopicArchiver
 from nsq_anyio.embedded import EmbeddedNsqd
 from nsq_anyio.http.stats import ChannelStats
 from nsq_anyio.storage.place import Place
@@ -66,10 +66,10 @@ class Setup:
         msg_timeout: float | None = None,
         encoding: Encoding | None = None,
         rotation: Rotation | None = None,
-        archive_type: type[Archive] = Archive,
+        archive_type: type[RotatingFile] = RotatingFile,
         output: Place | None = None,
-    ) -> AsyncGenerator[tuple[nsq.Consumer, Archiver]]:
-        options = ArchiveOptions(
+    ) -> AsyncGenerator[tuple[nsq.Consumer, TopicArchiver]]:
+        options = FileOptions(
             output_dir=output or self.directory,
             work_dir=self.directory,
             encoding=encoding,
@@ -87,7 +87,7 @@ class Setup:
                 connection=nsq.ConnectionOptions(msg_timeout=msg_timeout),
             ) as consumer:
                 syncing = Syncing(sync_interval, max_in_flight)
-                archiver = Archiver(consumer, archive, syncing, anyio.CapacityLimiter(1), self.sending)
+                archiver = TopicArchiver(consumer, archive, syncing, anyio.CapacityLimiter(1), self.sending)
                 ended = anyio.Event()
 
                 async def run() -> None:

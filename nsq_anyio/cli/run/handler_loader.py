@@ -1,4 +1,4 @@
-"""Loads the handler and the lifespan that the command line names."""
+"""The loader of the handler and the lifespan that the command line names."""
 
 from __future__ import annotations
 

@@ -6,8 +6,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from nsq_anyio.cli.to_file.archive import Rotation
-from nsq_anyio.cli.to_file.names import NameFormat, check_datetime_format, format_datetime, with_revision
+from nsq_anyio.cli.to_file.file_names import (
+    NameFormat,
+    check_datetime_format,
+    format_datetime,
+    with_revision,
+)
+from nsq_anyio.cli.to_file.rotation import Rotation
 from nsq_anyio.errors import InvalidOption
 
 MOMENT = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nsq_anyio.cli.to_file.archive import Rotation
 from nsq_anyio.cli.to_file.encodings import Gzip
+from nsq_anyio.cli.to_file.rotation import Rotation
 
-from .archive_setup import Setup, setup
+from .rotation_setup import Setup, setup
 
 __all__ = ["setup"]
 

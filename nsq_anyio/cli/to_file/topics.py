@@ -1,4 +1,4 @@
-"""Archive all topics: find them, start an archiver for each, and end all together."""
+"""The topics to archive, and their archivers: started as topics appear, and ended together."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ...names import check_topic, is_valid_name
 from ...options.checks import check_seconds
 from ...signals import HandlersRestored
 from ...tasks import background_tasks
-from .archive import Archive
-from .archiver import Archiver, Sending, Syncing
+from .rotation import RotatingFile
+from .topic import Sending, Syncing, TopicArchiver
 
 if TYPE_CHECKING:
     from ...re2_pattern import Pattern
@@ -105,26 +105,26 @@ class Topics:
 
 class _Running(NamedTuple):
     consumer: Consumer
-    archiver: Archiver
+    archiver: TopicArchiver
 
 
-class Archives:
+class Archiver:
     """Archives topics until it is stopped, or one of them fails.
 
     :param consume: creates the consumer of a topic
-    :param open_archive: creates the archive of a topic
+    :param open_file: creates the files of a topic
     """
 
     def __init__(
         self,
         topics: Topics,
         consume: Callable[[str], AbstractAsyncContextManager[Consumer]],
-        open_archive: Callable[[str], Archive],
+        open_file: Callable[[str], RotatingFile],
         syncing: Syncing,
     ) -> None:
         self._topics = topics
         self._consume = consume
-        self._open_archive = open_archive
+        self._open_file = open_file
         self._syncing = syncing
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._sending = Sending(_SENDS)
@@ -203,8 +203,8 @@ class Archives:
     async def _archive(self, topic: str) -> None:
         try:
             async with self._consume(topic) as consumer:
-                archive = self._open_archive(topic)
-                archiver = Archiver(consumer, archive, self._syncing, self._threads, self._sending)
+                file = self._open_file(topic)
+                archiver = TopicArchiver(consumer, file, self._syncing, self._threads, self._sending)
                 self._running[topic] = _Running(consumer, archiver)
                 if self._ending.is_set():
                     consumer.stop()

@@ -1,4 +1,4 @@
-"""Write the files of one topic, one after the other, and decide when the next one begins."""
+"""The files of one topic, written one after another, and the limits at which the next one begins."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from ...options.checks import check_integer, check_seconds
 from ...storage.place import Place
 from .encodings import Encoding
+from .file_names import TopicNames, with_revision
 from .finished_files import EndedFile, is_taken, make_parent
-from .names import TopicNames, with_revision
 from .open_file import OpenFile
 
 _log = logging.getLogger("nsq_anyio.to_file")
@@ -20,7 +20,7 @@ _log = logging.getLogger("nsq_anyio.to_file")
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The limits of a file; apart from these, a new name begins a new file.
+    """The limits of a file. A new name also begins a new file.
 
     :param size: bytes before compression, beyond which a file takes no further message; 0 for no limit
     :param interval: seconds after which a file is ended; 0 for no limit
@@ -35,7 +35,7 @@ class Rotation:
         check_seconds("rotate_interval", self.interval, 0)
 
     def reason(self, *, size: int, age: float) -> str | None:
-        """Return why a file of this size and age must be ended; None if it need not be."""
+        """Return the reason to end a file of this size and age; None if there is none."""
         if self.interval and age > self.interval:
             return f"it was opened {age:.0f} s ago"
         if self.is_full(size):
@@ -58,13 +58,13 @@ class Rotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveOptions:
-    """The options that the archives of all topics share.
+class FileOptions:
+    """The options that the files of all topics share.
 
-    :param output_dir: the directory of finished files, or what a URL names
+    :param output_dir: the directory of finished files, or its URL
     :param work_dir: the directory of files that are being written; may be the same
     :param encoding: how files are compressed; None for no compression
-    :param rotation: when a file is ended, apart from a change of its name
+    :param rotation: the limits of a file
     :param skip_empty_files: whether a file is opened only when its first message arrives
     """
 
@@ -83,13 +83,13 @@ class ArchiveOptions:
     def exclusive(self) -> bool:
         """Whether each file must be new; otherwise messages are appended to an existing file.
 
-        With a URL, one that exists may be on its way there.
+        With a URL, an existing file may still be on its way there.
         """
-        return self.is_elsewhere or self.encoding is not None or self.rotation.interval > 0
+        return self.is_remote or self.encoding is not None or self.rotation.interval > 0
 
     @property
-    def is_elsewhere(self) -> bool:
-        """Whether finished files go to another machine, which takes time."""
+    def is_remote(self) -> bool:
+        """Whether finished files go to another machine."""
         return not isinstance(self.output_dir, Path)
 
     @property
@@ -98,11 +98,11 @@ class ArchiveOptions:
         return self.exclusive or self.rotation.size > 0 or self.moves
 
 
-class Archive:
+class RotatingFile:
     """Writes the lines of one topic; its methods block, and must be called one at a time.
 
     Every method raises `OSError` if the file system fails; after that, only `abandon` may be called. Files
-    that go elsewhere are not moved: `take_ended` returns them.
+    that go to another machine are not moved: `take_ended` returns them.
 
     :param clock: returns the local time, for the names of files
     :param monotonic: returns seconds on a monotonic clock, for the age of files
@@ -111,7 +111,7 @@ class Archive:
     def __init__(
         self,
         names: TopicNames,
-        options: ArchiveOptions,
+        options: FileOptions,
         *,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
@@ -171,7 +171,7 @@ class Archive:
                 self._finish(self._file)
             self._file = None
 
-    # Which file
+    # The choice of the file
 
     def _file_for(self, name: str) -> OpenFile:
         self._end_if_due(name)
@@ -220,7 +220,7 @@ class Archive:
         if not self._options.moves:
             return
         ended = EndedFile(file.path, self._options.output_dir, self._name, self._revision)
-        if self._options.is_elsewhere:
+        if self._options.is_remote:
             self._ended.append(ended)
         else:
             self._revision = ended.move()

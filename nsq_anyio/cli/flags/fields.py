@@ -1,0 +1,141 @@
+"""Flags as fields of a class: a command declares each flag once, where it reads the value.
+
+::
+
+    class StatFlags(Flags):
+        interval: float = flag("The time between polls.", type=positive_duration, default="2s")
+        cluster: ClusterFlags = shared(cluster_flags)
+
+
+    @click.command(cls=UtilityCommand)
+    @takes(StatFlags)
+    def stat(flags: StatFlags) -> None: ...
+
+The flag has the name of the field, unless the declaration names it. ``--help`` lists the flags in the order
+of the fields, those of a base class first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import click
+
+from .kinds import boolean, duration, in_order, parse_delimiter, pattern, positive_duration
+
+_Add: TypeAlias = Callable[[Any], Any]
+_METAVARS: dict[object, str] = {
+    duration: "DURATION",
+    positive_duration: "DURATION",
+    pattern: "REGEX",
+    parse_delimiter: "TEXT",
+}
+
+
+class Flags:
+    """The values of a command's flags, as the command line gives them."""
+
+    def __init__(self, **values: Any) -> None:
+        vars(self).update(values)
+
+
+_FlagsT = TypeVar("_FlagsT", bound=Flags)
+_T = TypeVar("_T")
+
+
+class _Field:
+    """The declaration of a field.
+
+    :param add: returns the decorator that adds the flag to a command, given the name of the field
+    """
+
+    def __init__(self, add: Callable[[str], _Add]) -> None:
+        self.add = add
+
+
+def flag(help: str, *names: str, **attributes: Any) -> Any:
+    """Declare a flag.
+
+    :param names: the flag's names, if they are not the field's
+    :param attributes: other arguments of `click.option`; ``--help`` shows a default that is not empty or 0
+    """
+
+    def add(name: str) -> _Add:
+        shown = {
+            "metavar": _METAVARS.get(attributes.get("type")),
+            "show_default": bool(attributes.get("default")),
+        }
+        flags = names or (f"--{name.replace('_', '-')}",)
+        return click.option(*flags, name, help=help, **{**shown, **attributes})
+
+    return _Field(add)
+
+
+def switch(help: str, *names: str) -> Any:
+    """Declare a flag without a value."""
+    return flag(help, *names, is_flag=True)
+
+
+def go_switch(help: str, **attributes: Any) -> Any:
+    """Declare a boolean flag in Go's style: ``--flag``, or ``--flag=false``."""
+    return flag(help, type=boolean, is_flag=False, flag_value="true", default="false", **attributes)
+
+
+def argument(**attributes: Any) -> Any:
+    """Declare an argument, with the arguments of `click.argument`."""
+    return _Field(lambda name: click.argument(name, **attributes))
+
+
+def shared(add: _Add) -> Any:
+    """Declare the value of flags that several commands share.
+
+    :param add: adds them to a command, which gets the value under the name of the field
+    """
+    return _Field(lambda _: add)
+
+
+def takes(kind: type[_FlagsT]) -> Callable[[Callable[[_FlagsT], _T]], Callable[..., _T]]:
+    """Return a decorator that adds the flags of a class to a command, which gets an object of the class."""
+
+    def decorate(command: Callable[[_FlagsT], _T]) -> Callable[..., _T]:
+        @functools.wraps(command)
+        def with_flags(**values: Any) -> _T:
+            return command(kind(**values))
+
+        return _with_fields(with_flags, _fields(kind))
+
+    return decorate
+
+
+def grouped(kind: type[_FlagsT], **made: Callable[[_FlagsT], object]) -> _Add:
+    """Return a decorator that adds the flags of a class to a command, which gets what is made of them.
+
+    :param made: for each parameter of the command, what makes its value
+    """
+    fields = _fields(kind)
+
+    def decorate(command: Callable[..., _T]) -> Callable[..., _T]:
+        @functools.wraps(command)
+        def with_values(**values: Any) -> _T:
+            flags = kind(**{name: values.pop(name) for name in fields if name in values})
+            return command(**values, **{name: make(flags) for name, make in made.items()})
+
+        return _with_fields(with_values, fields)
+
+    return decorate
+
+
+def _fields(kind: type[Flags]) -> dict[str, _Field]:
+    return {
+        name: field
+        for each in reversed(kind.__mro__)
+        for name, field in vars(each).items()
+        if isinstance(field, _Field)
+    }
+
+
+def _with_fields(command: Callable[..., _T], fields: Mapping[str, _Field]) -> Callable[..., _T]:
+    decorated: Callable[..., _T] = in_order(*(field.add(name) for name, field in fields.items()))(command)
+    return decorated
