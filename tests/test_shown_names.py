@@ -53,7 +53,7 @@ def documented() -> dict[str, set[str]]:
                     owner, _, name = entry.name.rpartition(".")
                     found[owner].add(name)
                     found[entry.name].update(entry.values)
-    del found["nsq_anyio.embedded.topic.Topic"]  # the page names what is for users
+    del found["nsq_anyio.embedded.Topic"]  # the page names what is for users
     return {name: members for name, members in found.items() if isinstance(named(name), type)}
 
 
