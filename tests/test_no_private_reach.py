@@ -68,7 +68,7 @@ OWNERS = {
     for unit, modules in groupby(sorted(MODULES, key=lambda module: module.unit), lambda module: module.unit)
 }
 """The private names of each part of the package."""
-PRIVATE = set().union(*OWNERS.values())
+PRIVATE = set[str]().union(*OWNERS.values())
 
 
 def private_for(path: Path) -> set[str]:

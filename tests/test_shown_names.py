@@ -99,7 +99,7 @@ def said(cls: type) -> set[str]:
         names.update(*_IN_DOCSTRING.findall(each.__doc__ or ""))
         if dataclasses.is_dataclass(each):
             names.update(field.name for field in dataclasses.fields(each))
-        names.update(getattr(each, "_fields", ()))
+        names.update(vars(each).get("_fields", ()))
     return names
 
 

@@ -24,7 +24,6 @@ Answer = Literal["finished", "requeued", "discarded", "gave_up", "timed_out", "c
 """How a message was answered: "timed_out" if the answer came too late, "cancelled" if the message was handed
 back because its handler was cancelled."""
 
-MessageT = TypeVar("MessageT")
 MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
@@ -453,56 +452,61 @@ class Touches(Protocol[MessageT_contra]):
         ...
 
 
-class MessageDelegate(Protocol[MessageT]):
+class MessageDelegate(Protocol[MessageT_contra]):
     """Takes the answers to the messages of one connection, as go-nsq's ``MessageDelegate`` does.
 
     :ivar nsqd: the address, as ``host:port`` or a path
-    :ivar giving_up: asked before a failed message is answered; None if messages are never given up
     """
 
     nsqd: str
     topic: str
     channel: str
-    giving_up: GivesUp[MessageT] | None
 
     @property
-    def touching(self) -> Touches[MessageT]:
+    def giving_up(self) -> GivesUp[MessageT_contra] | None:
+        """Asked before a failed message is answered; None if messages are never given up."""
+        ...
+
+    @property
+    def touching(self) -> Touches[MessageT_contra]:
         """Touches messages that are kept alive."""
         ...
 
-    def holds(self, message: MessageT) -> bool:
+    def holds(self, message: MessageT_contra) -> bool:
         """Return whether nsqd still waits for the answer to ``message``, as far as is known here."""
         ...
 
-    def finish(self, message: MessageT, *, result: Result = Result.SUCCESS) -> None:
+    def finish(self, message: MessageT_contra, *, result: Result = Result.SUCCESS) -> None:
         """Send FIN; count the result in backoff unless it is neutral."""
         ...
 
-    def finish_all(self, messages: Sequence[MessageT]) -> None:
+    def finish_all(self, messages: Sequence[MessageT_contra]) -> None:
         """Send FIN for each message."""
         ...
 
-    def requeue(self, message: MessageT, delay: float | None, *, backoff: bool, reason: str = "") -> None:
+    def requeue(
+        self, message: MessageT_contra, delay: float | None, *, backoff: bool, reason: str = ""
+    ) -> None:
         """Send REQ; count a failure in backoff if ``backoff`` is True."""
         ...
 
-    def touch(self, message: MessageT) -> None:
+    def touch(self, message: MessageT_contra) -> None:
         """Send TOUCH."""
         ...
 
-    def discarded(self, message: MessageT, reason: str) -> None:
+    def discarded(self, message: MessageT_contra, reason: str) -> None:
         """Report that the handler discards ``message``."""
         ...
 
-    def failed(self, message: MessageT) -> None:
+    def failed(self, message: MessageT_contra) -> None:
         """Count that the handler of ``message`` has failed."""
         ...
 
-    def give_up_soon(self, message: MessageT, error: BaseException) -> None:
+    def give_up_soon(self, message: MessageT_contra, error: BaseException) -> None:
         """Have the next task that takes messages give up ``message``, or publish its dead letter."""
         ...
 
-    def gave_up(self, message: MessageT, error: BaseException | None) -> None:
+    def gave_up(self, message: MessageT_contra, error: BaseException | None) -> None:
         """Report that ``message`` is given up, because of ``error`` or because it was delivered too often."""
         ...
 

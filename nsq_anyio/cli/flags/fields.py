@@ -63,7 +63,7 @@ def flag(help: str, *names: str, **attributes: Any) -> Any:
     """
 
     def add(name: str) -> _Add:
-        shown = {
+        shown: dict[str, Any] = {
             "metavar": _METAVARS.get(attributes.get("type")),
             "show_default": bool(attributes.get("default")),
         }

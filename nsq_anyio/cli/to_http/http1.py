@@ -93,6 +93,7 @@ class HTTP1Connection:
 
     async def _receive_answer(self, exchange: Exchange) -> None:
         answer = AnswerParser()
+        data = b""
         try:
             while not answer.is_complete:
                 data = await self._receive()
