@@ -387,7 +387,8 @@ def spark(session: nox.Session) -> None:
     # Each worker has a JVM of its own, and waits for it half of the time; how fast it is gets measured alone.
     speed = "tests/spark/jvm/test_speed.py"
     # Delta has no release for this PySpark.
-    chosen = ["tests/spark", f"--ignore={speed}", f"--deselect={DELTA}", "tests/test_exports.py"]
+    of_all = ("tests/test_exports.py", "tests/test_shown_names.py")
+    chosen = ["tests/spark", f"--ignore={speed}", f"--deselect={DELTA}", *of_all]
     session.run("pytest", *chosen, *BY_FILE, *NEXT_TEST_GOES_ON, "-n", "3", env=QUICK_JAVA)
     session.run("pytest", speed)
 

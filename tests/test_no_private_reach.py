@@ -41,7 +41,6 @@ ALLOWED: set[tuple[str, str]] = {
     *(("test_codec.py", name) for name in ("_arrival", "_codec_slots", "_is_wrapped", "_wire_id")),
     ("test_answers.py", "_response"),
     ("test_give_up.py", "_most_deliveries"),
-    ("test_shown_names.py", "_fields"),  # of a named tuple
 }
 """The names that a test may use all the same, each with its file."""
 

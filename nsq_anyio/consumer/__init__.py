@@ -3,7 +3,8 @@
 from .batches import Batch
 from .consume import consume
 from .consumer import Consumer
-from .dead_letter import DeadLetter, GiveUp
+from .dead_letter import DeadLetter
+from .giving_up import GiveUp
 from .handler import BatchHandler, Handler
 from .message import ConsumerMiddleware, Handling, Message
 from .rate import RateLimit

@@ -21,7 +21,8 @@ from ..options.checks import check_hook, check_integer
 from ..options.declaration import options_or_default
 from ..unentered import Block
 from .consumer import Consumer
-from .dead_letter import DeadLetter, GiveUp
+from .dead_letter import DeadLetter
+from .giving_up import GiveUp
 from .message import ConsumerMiddleware
 
 if TYPE_CHECKING:

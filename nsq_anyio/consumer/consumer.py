@@ -18,8 +18,9 @@ from ..options.checks import check_flag, check_integer, check_seconds
 from ..tasks import Background
 from ..unentered import InBlock
 from .batches import Batches
-from .dead_letter import DeadLetter, DeadLetters, GiveUp, GivingUp
+from .dead_letter import DeadLetter, DeadLetters
 from .distribution import Distribution
+from .giving_up import GiveUp, GivingUp
 from .handler import BatchHandler, Handler, check_handler
 from .inbox import Feed, Inbox
 from .keep_alive import Touching

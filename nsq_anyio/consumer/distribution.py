@@ -27,7 +27,7 @@ from ..options import ConsumerOptions
 from ..policy.outstanding import Outstanding
 from ..policy.rdy import ConnectionRdy, RdyPolicy, plan
 from ..protocol import commands
-from .backoff_controller import BackoffController
+from .backoff_timer import BackoffTimer
 from .in_flight import InFlight
 from .message import Arrival, Message
 
@@ -60,7 +60,7 @@ class Distribution:
     ) -> None:
         self._budget = Budget(max_in_flight, limiter, options.rdy_redistribute_interval, self.redistribute)
         self._rng = random.Random()
-        self.backoff: BackoffController = BackoffController(
+        self.backoff: BackoffTimer = BackoffTimer(
             options, self._rng, emit, lower=self.lower, redistribute=self.redistribute, fail=fail
         )
         self._policy = RdyPolicy(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..connection.flow import LoopWatch
 from ..events import Emitter
 from ..options import ConnectionOptions, ConsumerOptions
-from .backoff_controller import BackoffController
+from .backoff_timer import BackoffTimer
 from .inbox import Inbox
 from .keep_alive import Touching
 from .message import GivesUp, MakeMessage, Message
@@ -31,7 +31,7 @@ class Setup(NamedTuple):  # quicker to import than a dataclass
     emit: Emitter
     fail: Callable[[BaseException], None]
     inbox: Inbox
-    backoff: BackoffController
+    backoff: BackoffTimer
     redistribute: Callable[[], None]
     make_message: MakeMessage
     giving_up: GivesUp[Message]

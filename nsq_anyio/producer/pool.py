@@ -15,7 +15,7 @@ from ..errors import ConnectionFailed, InvalidOption, PermanentRefusal, TLSFaile
 from ..events import Connected, ConnectFailed, ConnectionClosed, Disconnected, Emitter, NsqdLeftOut
 from ..options import ConnectionOptions, ProducerOptions
 from ..policy.delays import ReconnectDelay
-from ..policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
+from ..policy.host_choice import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
 from ..policy.warnings import Repeats
 from ..protocol.session import Command
 from .statistics import ProducerConnectionStatistics

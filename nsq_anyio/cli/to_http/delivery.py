@@ -14,7 +14,7 @@ import anyio
 
 from ...consumer import Message
 from ...errors import Discard, Requeue
-from ...policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
+from ...policy.host_choice import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
 from .endpoint import Endpoint
 from .sender import Answer
 from .status_policy import Action, StatusPolicy

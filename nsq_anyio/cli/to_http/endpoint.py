@@ -41,7 +41,7 @@ class Endpoint:
         """Whether requests go over TLS."""
         return self.origin.scheme == b"https"
 
-    def has_room(self, count: int, size: int) -> bool:  # noqa: ARG002 - see policy/host_pool.py
+    def has_room(self, count: int, size: int) -> bool:  # noqa: ARG002 - see policy/host_choice.py
         """Return True: the number of handlers limits the requests under way."""
         return True
 

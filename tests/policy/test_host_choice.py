@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsq_anyio.policy.host_pool import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
+from nsq_anyio.policy.host_choice import EpsilonGreedy, FailingHosts, LeastOutstanding, RoundRobin
 
 
 @dataclass(eq=False)

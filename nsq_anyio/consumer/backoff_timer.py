@@ -13,7 +13,7 @@ from ..options import ConsumerOptions
 from ..policy.backoff import Backoff, BackoffState, Result, Strategy, exponential, full_jitter
 
 
-class BackoffController:
+class BackoffTimer:
     """One consumer's backoff, over all of its connections.
 
     :param lower: called when a wait begins: nothing may be received until it is over
